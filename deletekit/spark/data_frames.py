@@ -1,4 +1,4 @@
-"""Write the rows of Spark DataFrames on Spark's executors: what `append`, `delete_keys` and `merge` do with one.
+"""Write the rows of Spark DataFrames on Spark's executors: what `append`, `delete_keys`, `merge` and `upsert` do.
 
 No row comes to the driver; it gets schemas, and the files that were written. Values are checked by the same code as
 Arrow rows.
@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.table.sorting import NullOrder, SortDirection
+from pyiceberg.types import NestedField
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 
@@ -26,6 +27,7 @@ from deletekit.spark.engine import SparkEngine
 from deletekit.spark.merge_data_frame import merge_frame
 from deletekit.spark.releases import to_arrow
 from deletekit.spark.types import from_spark, tables_from_spark
+from deletekit.spark.upsert_data_frame import upsert_frame
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import value_of
 from deletekit.verbs.shared.equality_keys import Scope, checked_keys, specs_in_use, write_key_deletes
@@ -114,6 +116,10 @@ class SparkRows:
         return merge_frame(
             base, self.frame, on, when_matched, inserts=inserts, options=options, empty=empty, engine=engine
         )
+
+    def upsert(self, base: Base, fields: Sequence[NestedField], options: ChangeOptions) -> RowDelta:
+        """Join on Spark, then delete old rows and write the new ones in its workers."""
+        return upsert_frame(base, self.frame, fields, options, empty=self.empty(), engine=self.engine)
 
     def _written(
         self,

@@ -6,24 +6,25 @@ Spec: "Row-level Deletes".
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.types import NestedField
-from pyspark.sql import DataFrame, functions
+from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.types import BinaryType
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult, change_files
 from deletekit.deletes.input_rows import align
-from deletekit.deletes.keys import sql_key_bytes
+from deletekit.deletes.keys import flat, sql_key_bytes
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
@@ -35,7 +36,7 @@ from deletekit.spark.types import from_spark
 from deletekit.verbs.merge import check_single, fitting_rows, on_columns, on_fields, updated_rows
 from deletekit.verbs.shared.row_changes import collect_delta, filter_of_reads, merged_results
 
-_KEY, _FILE, _POSITION, _PLACE = (f"__deletekit_{name}" for name in ("key", "file", "position", "place"))
+KEY, FILE, POSITION, PLACE, ROW_ID = (f"__deletekit_{n}" for n in ("key", "file", "position", "place", "row_id"))
 _ROWS_AT_ONCE = 1 << 16
 
 
@@ -66,15 +67,15 @@ def merge_frame(
     context = ReadContext(base.table.io, base.metadata)
     tasks = list(plan_scan(base.metadata, base.snapshot, base.reader))
     rows = _joined(context, tasks, source, keys, engine)
-    placed = with_partition(rows, _PLACE, empty.column_names, base.metadata) if inserts else None
+    placed = with_partition(rows, PLACE, empty.column_names, base.metadata) if inserts else None
 
     def work(batches: Iterator[pa.RecordBatch]) -> ChangeResult:
-        matches = _Matches(write, tasks, when_matched, inserts)
+        matches = Matches(write, tasks, when_matched, inserts)
         result = change_files(context, write, matches.of(batches), matches, options)
         result.added_data_files += matches.inserted
         return replace(result, seen=[])
 
-    total = merged_results(engine.map_partitions(_placed(rows, placed), work))
+    total = merged_results(engine.map_partitions(placed_rows(rows, placed), work))
     return collect_delta(base, total, options, reads)
 
 
@@ -83,42 +84,67 @@ def _joined(
 ) -> DataFrame:
     """Join each row of the source with the data file and position of every live row that it matches."""
     names, schema = [f.name for f in on], context.metadata.schema
-    request = ReadRequest(tuple(on), only_live=True)
-
-    def live_keys(numbered: tuple[int, ScanTask]) -> Iterator[pa.RecordBatch]:
-        number, task = numbered
-        for batch in read_task(context, task, request):
-            yield from _key_batches(number, batch)
 
     def source_key(*columns: pa.Array) -> pa.Array:
         given = pa.table(dict(zip(names, columns, strict=True)))
         return sql_key_bytes(fitting_rows(schema, from_spark(given, schema)).columns)
 
-    ddl = f"{_KEY} binary, {_FILE} long, {_POSITION} long"
-    table = engine.frame(source.sparkSession, live_keys, list(enumerate(tasks)), ddl)
-    return table.join(with_arrow_column(source, _KEY, BinaryType(), source_key, names), _KEY, "right_outer")
+    table = live_keys(context, tasks, on, sql_key_bytes, source.sparkSession, engine)
+    return table.join(with_arrow_column(source, KEY, BinaryType(), source_key, names), KEY, "right_outer")
 
 
-def _key_batches(number: int, batch: FileBatch) -> Iterator[pa.RecordBatch]:
+def live_keys(
+    context: ReadContext,
+    tasks: Sequence[ScanTask],
+    fields: Sequence[NestedField],
+    key_of: Callable[[Sequence[Any]], pa.Array],
+    session: SparkSession,
+    engine: SparkEngine,
+    *,
+    row_ids: bool = False,
+) -> DataFrame:
+    """Return the keys of all live rows that have one: their bytes, the number of the data file, the position.
+
+    Parameters
+    ----------
+    key_of: returns the bytes of keys; null for a key that equals nothing.
+    row_ids: also return the `_row_id`; null for rows without one.
+    """
+    request = ReadRequest(tuple(fields), lineage=row_ids, only_live=True)
+
+    def keys(numbered: tuple[int, ScanTask]) -> Iterator[pa.RecordBatch]:
+        number, task = numbered
+        for batch in read_task(context, task, request):
+            yield from _key_batches(number, batch, len(fields), key_of, row_ids=row_ids)
+
+    ddl = f"{KEY} binary, {FILE} long, {POSITION} long" + (f", {ROW_ID} long" if row_ids else "")
+    return engine.frame(session, keys, list(enumerate(tasks)), ddl)
+
+
+def _key_batches(
+    number: int, batch: FileBatch, count: int, key_of: Callable[[Sequence[Any]], pa.Array], *, row_ids: bool
+) -> Iterator[pa.RecordBatch]:
     for start in range(0, len(batch), _ROWS_AT_ONCE):
         piece = batch.table.slice(start, _ROWS_AT_ONCE)
-        keys = sql_key_bytes(piece.columns)
+        keys = flat(key_of(piece.columns[:count]))
         live = ~batch.deleted[start : start + len(piece)] & keys.is_valid().to_numpy(zero_copy_only=False)
         positions = np.flatnonzero(live) + batch.first_position + start
         files = pa.repeat(pa.scalar(number, pa.int64()), len(positions))
         columns = [keys.filter(pa.array(live)), files, pa.array(positions, pa.int64())]
-        yield pa.RecordBatch.from_arrays(columns, names=[_KEY, _FILE, _POSITION])
+        if row_ids:
+            columns.append(flat(piece.column(count)).filter(pa.array(live)))
+        yield pa.RecordBatch.from_arrays(columns, names=[KEY, FILE, POSITION, ROW_ID][: len(columns)])
 
 
-def _placed(rows: DataFrame, placed: DataFrame | None) -> DataFrame:
+def placed_rows(rows: DataFrame, placed: DataFrame | None) -> DataFrame:
     """Bring the matches of a data file into one partition, in order, after the rows to insert."""
-    placed = rows.withColumn(_PLACE, functions.xxhash64(_KEY)) if placed is None else placed
-    placed = placed.withColumn(_PLACE, functions.coalesce(_FILE, _PLACE)).drop(_KEY)
-    return placed.repartition(_PLACE).drop(_PLACE).sortWithinPartitions(functions.asc_nulls_first(_FILE), _POSITION)
+    placed = rows.withColumn(PLACE, functions.xxhash64(KEY)) if placed is None else placed
+    placed = placed.withColumn(PLACE, functions.coalesce(FILE, PLACE)).drop(KEY)
+    return placed.repartition(PLACE).drop(PLACE).sortWithinPartitions(functions.asc_nulls_first(FILE), POSITION)
 
 
 @dataclass
-class _Matches(Change):
+class Matches(Change):
     """The change of one worker: in each data file, the rows that a source row was joined to; and rows to insert.
 
     Attributes
@@ -141,7 +167,7 @@ class _Matches(Change):
 
     def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[ScanTask]:
         """Yield the data files; `match` uses the matches of the one yielded last."""
-        for number, pieces in groupby(_pieces(batches), itemgetter(0)):
+        for number, pieces in groupby(pieces_by_file(batches), itemgetter(0)):
             found = (piece for _, piece in pieces)
             if number is None:
                 self._insert(found)
@@ -161,26 +187,26 @@ class _Matches(Change):
         return updated_rows(self._schema, current, self._rows.take(pa.array(index)))
 
     def _take(self, matches: pa.Table) -> None:
-        self._positions, counts = np.unique(matches.column(_POSITION).to_numpy(), return_counts=True)
+        self._positions, counts = np.unique(matches.column(POSITION).to_numpy(), return_counts=True)
         if self.when_matched is not None:
             check_single(counts)
-        self._rows = self._source_rows(matches)
+        self._rows = self.source_rows(matches)
 
     def _insert(self, batches: Iterable[pa.RecordBatch]) -> None:
-        rows = (self._source_rows(pa.Table.from_batches([batch])) for batch in batches)
+        rows = (self.source_rows(pa.Table.from_batches([batch])) for batch in batches)
         if self.inserts:
             self.inserted += write_data_files(self.write, (align(some, self._schema) for some in rows))
         else:
             deque(rows, maxlen=0)  # checks their values
 
-    def _source_rows(self, rows: pa.Table) -> pa.Table:
-        return fitting_rows(self._schema, from_spark(rows.drop_columns([_FILE, _POSITION]), self._schema))
+    def source_rows(self, rows: pa.Table) -> pa.Table:
+        return fitting_rows(self._schema, from_spark(rows.drop_columns([FILE, POSITION]), self._schema))
 
 
-def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int | None, pa.RecordBatch]]:
+def pieces_by_file(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int | None, pa.RecordBatch]]:
     """Yield the batches, cut where the data file changes; None is no data file."""
     for batch in batches:
-        files = pc.fill_null(batch.column(_FILE), -1).to_numpy()
+        files = pc.fill_null(batch.column(FILE), -1).to_numpy()
         starts = np.flatnonzero(np.diff(files, prepend=-2)).tolist()
         for start, stop in zip(starts, [*starts[1:], len(files)], strict=True):
             number = int(files[start])

@@ -6,13 +6,14 @@ the markers.
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from pyiceberg.schema import Schema
 
 from deletekit.commit.change import RefUpdate
 from deletekit.errors import InvalidInputError
+from deletekit.stream.batch_digest import VERSION
 from deletekit.stream.change_files import highest_name, name_total
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.sink_batches import (
@@ -45,6 +46,7 @@ class BatchId:
     key: field ids of the sink's key columns.
     file: the path of the file that the batch comes from, or None.
     before: the stream's files before it, used if the markers do not name them.
+    old_digest: returns the digest as older releases wrote it, which not every batch needs.
     """
 
     sink_id: str
@@ -54,10 +56,17 @@ class BatchId:
     key: tuple[int, ...]
     file: str | None = None
     before: tuple[str, ...] = ()
+    old_digest: Callable[[], str] | None = field(default=None, repr=False, compare=False)
 
     def is_in(self, marker: Marker) -> bool:
         """Return whether a marker with this batch's number is the marker of this batch."""
-        return self.digest == marker.digest and marker.file in (None, self.file)
+        return marker.file in (None, self.file) and self.has_digest(marker.digest)
+
+    def has_digest(self, digest: str) -> bool:
+        """Return whether a digest, of this release or an older one, is that of this batch."""
+        if self.old_digest is None or digest.startswith(VERSION):
+            return digest == self.digest
+        return digest == self.old_digest()
 
 
 def check_sink_id(sink_id: str) -> None:

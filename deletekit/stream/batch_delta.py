@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyiceberg.partitioning import PartitionSpec
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.data_file_writer import split_by_partition, write_data_files
@@ -85,7 +86,7 @@ def indexed_delta(base: Base, changes: Changes, index: TableIndex) -> BatchDelta
     delta = replace(
         delta,
         added_data_files=tuple(file for file, _ in written),
-        added_delete_files=(*delta.added_delete_files, *_by_value(base, changes, unknown)),
+        added_delete_files=(*delta.added_delete_files, *_by_value(base.write, specs_in_use(base), changes, unknown)),
     )
     index.expect(written, delta.added_delete_files, hits)
     return BatchDelta(
@@ -97,27 +98,27 @@ def indexed_delta(base: Base, changes: Changes, index: TableIndex) -> BatchDelta
     )
 
 
-def equality_delta(base: Base, changes: Changes) -> BatchDelta:
-    """Delete old rows by value, without looking for them."""
+def equality_delta(write: WriteContext, specs: Sequence[PartitionSpec], changes: Changes) -> BatchDelta:
+    """Delete old rows by value, without looking for them, in data files of the specs in use."""
     last = changes.last
     rows = changes.puts.take(pa.array(last.put[last.put >= 0]))
-    files = [file for file, _ in write_rows(base.write, rows)]
-    deletes = _by_value(base, changes, np.arange(len(last)))
+    files = [file for file, _ in write_rows(write, rows)]
+    deletes = _by_value(write, specs, changes, np.arange(len(last)))
     delta = RowDelta(added_data_files=tuple(files), added_delete_files=tuple(deletes))
     return BatchDelta(delta=delta, misses=len(last))
 
 
-def flink_delta(base: Base, changes: Changes) -> BatchDelta:
+def flink_delta(write: WriteContext, specs: Sequence[PartitionSpec], changes: Changes) -> BatchDelta:
     """Write every row, as Flink's upsert sink does, and hide by position the rows that a later change replaces."""
     last = changes.last
     numbers = changes.put_of[changes.order]
     numbers = numbers[numbers >= 0]
     files, hidden = [], []
-    for file, rows in write_rows(base.write, changes.puts.take(pa.array(numbers))):
+    for file, rows in write_rows(write, changes.puts.take(pa.array(numbers))):
         files.append(file)
         hidden.append(FilePositions(file, PositionBitmap(np.flatnonzero(~np.isin(numbers[rows], last.put)))))
-    deletes = _by_value(base, changes, np.arange(len(last)))
-    deletes += write_positions(base.write, hidden)
+    deletes = _by_value(write, specs, changes, np.arange(len(last)))
+    deletes += write_positions(write, hidden)
     hits = sum(len(h.positions) for h in hidden)
     delta = RowDelta(added_data_files=tuple(files), added_delete_files=tuple(deletes))
     return BatchDelta(delta=delta, hits=hits, misses=len(last))
@@ -152,13 +153,15 @@ def write_rows(
             start += file.record_count
 
 
-def _by_value(base: Base, changes: Changes, numbers: Numbers) -> list[DeleteFile]:
+def _by_value(
+    write: WriteContext, specs: Sequence[PartitionSpec], changes: Changes, numbers: Numbers
+) -> list[DeleteFile]:
     """Delete all rows with some of the batch's keys."""
     if not len(numbers):
         return []
     fields, columns = changes.form.fields, [c.take(pa.array(numbers)) for c in changes.last.keys]
     keys = pa.table(dict(zip([str(f.field_id) for f in fields], columns, strict=True)))
-    return write_key_deletes(base.write, specs_in_use(base), keys, fields, None)
+    return write_key_deletes(write, specs, keys, fields, None)
 
 
 def _row_ids(base: Base, last: LastChanges, index: TableIndex, hits: Hits, kept: Numbers) -> pa.Array | None:

@@ -1,10 +1,13 @@
 """Compute a digest of everything that a batch writes, to recognise the batch when it comes again.
 
-Two batches have the same digest exactly if they write the same. Only the order of rows of the same key counts. Later
-changes of the schema do not change it: a wider type, or a new column without a value.
+It is the sum of a hash for each key, of all changes of the key in their order. So parts of a batch, each with all
+changes of its keys, are digested apart, and their digests are added. Two batches have the same digest exactly if they
+write the same. Later changes of the schema do not change it: a wider type, or a new column without a value.
 """
 
-import hashlib
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,89 +15,126 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deletekit.deletes.keys import comparable, key_frame
+from deletekit.deletes.keys import comparable, flat
 from deletekit.stream.change_rows import Changes
 
-_VERSION = "2-"
-_BLOCK = 1 << 18
-"""Rows that are taken at once: Arrow's texts end at 2 GB, and the blocks must not follow from how a column is held."""
+VERSION = "3-"
+_MODULUS = 1 << 128
+_BLOCK = 1 << 16
+"""Rows whose bytes are made at a time."""
+
+Numbers = npt.NDArray[np.int64]
 
 
 def batch_digest(changes: Changes) -> str:
     """Return the digest of keys, changes, and all values that are written."""
-    sha = hashlib.sha256()
-    at = changes.order[_sorted_rows(changes)]
-    sha.update(changes.types[at].tobytes())
-    for column in changes.keys:
-        for part in comparable(column):
-            _add_rows(sha, part, at)
-    puts = changes.put_of[at]
-    rows = puts[puts >= 0]
-    for field in changes.batch_columns:
-        column = changes.puts.column(field.name)
+    return digest_of([key_sum(changes)])
+
+
+def digest_of(sums: Sequence[int]) -> str:
+    """Return the digest of a batch from the sums of its parts."""
+    return f"{VERSION}{sum(sums) % _MODULUS:032x}"
+
+
+def key_sum(changes: Changes) -> int:
+    """Return the sum of the hashes of all keys, below 2^128."""
+    by_key = changes.order[np.argsort(changes.codes[changes.order], kind="stable")]
+    starts = np.flatnonzero(np.diff(changes.codes[by_key], prepend=-1))
+    total = 0
+    for some in _blocks(starts, len(by_key)):
+        first, last = int(some[0]), int(some[-1])
+        data, offsets = _bytes_of(_row_bytes(changes, by_key[first:last]))
+        ends = offsets[some - first].tolist()
+        for start, end in pairwise(ends):
+            total += int.from_bytes(blake2b(data[start:end], digest_size=16).digest(), "little")
+    return total % _MODULUS
+
+
+def _blocks(starts: Numbers, rows: int) -> Iterator[Numbers]:
+    """Yield where keys start, for some keys at a time, and where the last of them ends."""
+    borders = np.append(starts, rows)
+    first = 0
+    while first < len(starts):
+        last = max(first + 1, int(np.searchsorted(borders, borders[first] + _BLOCK, side="right")) - 1)
+        yield borders[first : last + 1]
+        first = last
+
+
+def _row_bytes(changes: Changes, at: Numbers) -> pa.Array:
+    """Return for each row its type, its key, and the field id and value of each column that it writes."""
+    parts = [pa.array(changes.types[at]).view(pa.binary(1)).cast(pa.large_binary())]
+    for key in changes.keys:
+        parts += [_element(flat(part.take(pa.array(at)))) for part in comparable(key)]
+    numbers = changes.put_of[at]
+    puts = pa.array(numbers, mask=numbers < 0)
+    for field in sorted(changes.batch_columns, key=lambda f: f.field_id):
+        column = flat(changes.puts.column(field.name).take(puts))
+        name = pa.scalar(field.field_id.to_bytes(4, "little"), pa.large_binary())
+        value = _join(name, _sized(_content(column)))
         # A column added later is null in older batches. If the column has a default, a null is a value of its own.
-        if column.null_count < len(column) or field.write_default is not None:
-            sha.update(b"%d;" % field.field_id)
-            _add_rows(sha, column, rows)
-    return _VERSION + sha.hexdigest()[:32]
+        null = pa.scalar(b"" if field.write_default is None else name.as_py(), pa.large_binary())
+        parts.append(pc.coalesce(value, null))
+    return _join(*parts)
 
 
-def _sorted_rows(changes: Changes) -> npt.NDArray[np.int64]:
-    """Return positions in `changes.order`, sorted by key; rows of one key keep their order."""
-    if not len(changes):
-        return np.empty(0, np.int64)
-    keys = key_frame(changes.keys)
-    numbered = keys[changes.order].with_row_index("row")
-    rows = numbered.sort(keys.columns, nulls_last=True, maintain_order=True)["row"]
-    return rows.to_numpy().astype(np.int64)
+def _element(array: pa.Array) -> pa.Array:
+    """Return bytes that say where they end, of nulls too."""
+    return pc.coalesce(_join(pa.scalar(b"\1", pa.large_binary()), _sized(_content(array))), b"\0")
 
 
-def _add_rows(sha: Any, column: Any, rows: npt.NDArray[np.int64]) -> None:
-    for start in range(0, len(rows), _BLOCK):
-        taken = column.take(pa.array(rows[start : start + _BLOCK]))
-        _add(sha, taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken)
+def _sized(content: pa.Array) -> pa.Array:
+    size = pc.binary_length(content).cast(pa.int64()).view(pa.binary(8)).cast(pa.large_binary())
+    return _join(size, content)
 
 
-def _add(sha: Any, array: pa.Array) -> None:
-    """Add which values are null, and the bytes of the others. Equal values give equal bytes in any Arrow layout."""
+def _content(array: pa.Array) -> pa.Array:
+    """Return the bytes of each value; null for null. Equal values give equal bytes in any Arrow layout."""
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
-    sha.update(b"%d;" % len(array))
-    sha.update(np.packbits(array.is_null().to_numpy(zero_copy_only=False)))
-    kind, values = array.type, array.drop_null()
+    kind = array.type
+    if pa.types.is_null(kind):
+        return pa.nulls(len(array), pa.large_binary())
     if pa.types.is_struct(kind):
-        for child in values.flatten():
-            _add(sha, child)
+        inner = _join(pa.array([b""] * len(array), pa.large_binary()), *(_element(c) for c in array.flatten()))
     elif pa.types.is_map(kind):
-        rebased = pa.concat_arrays([values])
-        sha.update(np.diff(rebased.offsets.to_numpy()))
-        _add(sha, rebased.keys)
-        _add(sha, rebased.items)
-    elif pa.types.is_list(kind):
-        sha.update(pc.list_value_length(values).to_numpy())
-        _add(sha, values.flatten())
-    elif not pa.types.is_null(kind):
-        _add_plain(sha, values)
+        inner = _listed(array, _join(_element(array.keys), _element(array.items)))
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        inner = _listed(array, _element(array.values))
+    else:
+        return _plain(array)
+    return pc.if_else(array.is_valid(), inner, pa.scalar(None, pa.large_binary()))
 
 
-def _add_plain(sha: Any, values: pa.Array) -> None:
-    kind = values.type
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        sha.update(pc.binary_length(values).to_numpy())
-        _, offsets, data = values.buffers()
-        if len(values):
-            ends = np.frombuffer(offsets, np.int32)[[values.offset, values.offset + len(values)]]
-            sha.update(memoryview(data or b"")[ends[0] : ends[1]])
-        return
-    if pa.types.is_boolean(kind):
-        values = values.cast(pa.uint8())
-    elif pa.types.is_integer(kind):
-        values = values.cast(pa.int64())
+def _listed(array: Any, elements: pa.Array) -> pa.Array:
+    """Join the bytes of the elements of each list: they are side by side already."""
+    _, ends = _bytes_of(elements)
+    offsets = ends[array.offsets.to_numpy()]
+    return pa.Array.from_buffers(pa.large_binary(), len(array), [None, pa.py_buffer(offsets), elements.buffers()[2]])
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return array.cast(pa.large_binary())
+    if pa.types.is_large_string(kind):
+        return array.cast(pa.large_binary())
+    if pa.types.is_temporal(kind):
+        array = array.view(pa.int32() if kind.bit_width == 32 else pa.int64()).cast(pa.int64())
+    elif pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        array = array.cast(pa.int64())
     elif pa.types.is_floating(kind):
-        values = values.cast(pa.float64())
+        array = array.cast(pa.float64()).view(pa.int64())
     elif pa.types.is_decimal(kind):  # of a wider type with the same scale the bytes are the same
-        values = values.view(pa.binary(16))
-    width = values.type.bit_width // 8
-    data = values.buffers()[1]
-    if data is not None:
-        sha.update(memoryview(data)[values.offset * width : (values.offset + len(values)) * width])
+        array = array.view(pa.binary(16))
+    return array.view(pa.binary(array.type.bit_width // 8)).cast(pa.large_binary())
+
+
+def _join(*parts: Any) -> pa.Array:
+    return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary()))
+
+
+def _bytes_of(array: pa.Array) -> tuple[memoryview, Numbers]:
+    """Return the bytes of all values, and where each begins and ends."""
+    _, offsets, data = array.buffers()
+    ends = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+    return memoryview(data if data is not None else b""), ends

@@ -17,8 +17,8 @@ from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.errors import CommitStateUnknownError
 from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, tag_update
-from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta
-from deletekit.stream.change_rows import Changes, read_changes
+from deletekit.stream.batch_delta import BatchDelta
+from deletekit.stream.batch_rows import BatchRows
 from deletekit.stream.saved_index import index_entry
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot
@@ -72,8 +72,8 @@ class _AlreadyCommittedError(Exception):
 class BatchRun:
     """One call of `write`."""
 
-    def __init__(self, state: SinkState, rows: Any, changes: Changes, batch: BatchId) -> None:
-        self._state, self._rows, self._changes, self._batch = state, rows, changes, batch
+    def __init__(self, state: SinkState, rows: BatchRows, batch: BatchId) -> None:
+        self._state, self._rows, self._batch = state, rows, batch
         self._written: BatchDelta | None = None
         self._plans = self._read_files = 0
 
@@ -83,7 +83,7 @@ class BatchRun:
         try:
             if self._is_committed(self._head()):
                 return self._progress("skipped", started)
-            if state.mode != "index-only" and not partitionable(table.metadata, self._changes.form.fields):
+            if state.mode != "index-only" and not partitionable(table.metadata, self._rows.fields):
                 ensure_unpartitioned_spec(table)
             done = commit(plan_change(table, self._build, ref=state.ref, validate=self._validate, reader=state.reader))
         except _AlreadyCommittedError:
@@ -93,7 +93,7 @@ class BatchRun:
             if not self._is_committed(self._head()):
                 raise
             return self._progress("skipped", started)
-        return self._progress("committed" if len(self._changes) else "empty", started, done)
+        return self._progress("committed" if len(self._rows) else "empty", started, done)
 
     def _validate(self, base: Base) -> None:
         if self._is_committed(base.snapshot):
@@ -108,25 +108,24 @@ class BatchRun:
     def _build(self, base: Base) -> RowDelta:
         self._plans += 1
         metadata = base.metadata
-        if metadata.schema != self._changes.schema:
-            form = replace(self._changes.form, fields=self._state.key_fields(metadata.schema))
-            self._changes = read_changes(self._rows, metadata.schema, form)
-        changes = self._changes
-        if not len(changes):
+        rows = self._rows
+        if metadata.schema != rows.schema:
+            rows.parse(metadata.schema, self._state.key_fields(metadata.schema))
+        if not len(rows):
             written = BatchDelta(delta=RowDelta())
         elif self._state.mode == "flink":
-            written = flink_delta(base, changes)
+            written = rows.as_flink(base)
         elif self._state.mode == "eq-only" or self._falls_back:
-            written = equality_delta(base, changes)
+            written = rows.by_value(base)
         else:
-            written, self._read_files = self._state.with_index(base, lambda index: indexed_delta(base, changes, index))
+            written, self._read_files = rows.by_position(base)
         self._written = written
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
-        summary, files = index_entry(base, changes.form.fields, written.index, keeps=self._is_indexed)
+        summary, files = index_entry(base, rows.fields, written.index, keeps=self._is_indexed)
         summary = {**summary_of(self._batch, metadata, base.snapshot), **summary}
         delta = replace(written.delta, summary=summary, refs=(tag,), other_files=files)
         # Others may add a row with a key that was not found here. A delete by value is right in any case.
-        reads: BooleanExpression = AlwaysTrue() if self._is_by_position and len(changes) else AlwaysFalse()
+        reads: BooleanExpression = AlwaysTrue() if self._is_by_position and len(rows) else AlwaysFalse()
         return replace(delta, read_set=ReadSet(data_files=written.targets, where=reads))
 
     @property
@@ -153,15 +152,15 @@ class BatchRun:
             query_id=self._batch.query_id,
             batch_id=self._batch.batch_id,
             status=status,
-            rows=len(self._changes),
-            keys=len(self._changes.last),
+            rows=len(self._rows),
+            keys=self._rows.keys,
             hits=written.hits if written else 0,
             misses=written.misses if written else 0,
             fell_back=self._falls_back,
             read_files=self._read_files,
             index_rows=len(index) if index else 0,
             index_bytes=index.nbytes if index else 0,
-            lag_ms=_lag_ms(self._changes.newest),
+            lag_ms=_lag_ms(self._rows.newest),
             duration_ms=int((time.monotonic() - started) * 1000),
             commit=done,
             file=self._batch.file,

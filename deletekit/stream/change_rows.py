@@ -150,6 +150,23 @@ def read_changes(rows: Any, schema: Schema, form: ChangeFormat) -> Changes:
     return changes
 
 
+def check_columns(empty: pa.Table, schema: Schema, form: ChangeFormat) -> None:
+    """Raise InvalidInputError for columns that no change rows of a table can have.
+
+    Parameters
+    ----------
+    empty: no rows, with the columns of the change rows.
+    """
+    for kind, name in (("change-type", form.change_type), ("change-order", form.order)):
+        if name is not None and name not in empty.column_names:
+            message = f"changes lack the column of their {'type' if kind == 'change-type' else 'order'}"
+            raise _refused(message, kind, name, None, empty.column_names)
+    for field in form.fields:
+        key_column(empty, schema, field)
+    extra = [n for n in (form.change_type, form.order) if n is not None and n not in schema.column_names]
+    _puts(empty.drop_columns(extra), schema)
+
+
 def _last_changes(
     keys: tuple[Any, ...], types: npt.NDArray[np.int8], codes: Numbers, order: Numbers, put_of: Numbers
 ) -> LastChanges:

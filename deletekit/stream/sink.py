@@ -16,12 +16,11 @@ from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.public import public, public_methods
-from deletekit.spark.releases import to_arrow
 from deletekit.stream.applied_batches import BatchId, check_sink_id, last_marker, newest_marker
-from deletekit.stream.batch_digest import batch_digest
+from deletekit.stream.batch_rows import batch_rows
 from deletekit.stream.batch_run import BatchProgress, BatchRun
 from deletekit.stream.change_files import FileBatch, change_files, plan_files, read_changes_file
-from deletekit.stream.change_rows import ChangeFormat, read_changes
+from deletekit.stream.change_rows import ChangeFormat
 from deletekit.stream.sink_state import SinkMode, SinkState
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import MAIN
@@ -131,7 +130,8 @@ class Sink:
         Parameters
         ----------
         changes: pyarrow Table or RecordBatch, anything with `__arrow_c_stream__`, or a list of dicts: the table's
-            columns, and those of `change_type` and `order`. Rows that delete need only their key.
+            columns, and those of `change_type` and `order`. Rows that delete need only their key. Or a Spark DataFrame,
+            as in `foreach_batch`.
         batch_id: the batch's number in its stream, from 0 and without gaps. A repeated batch has the same number. A
             batch without rows has a number too.
         query_id: the source of the batch numbers.
@@ -157,22 +157,26 @@ class Sink:
         change_type, order = self._columns
         fields = state.key_fields(metadata.schema)
         form = ChangeFormat(fields=fields, change_type=change_type, order=order, ordered=ordered)
-        parsed = read_changes(changes, metadata.schema, form)
+        rows = batch_rows(state, changes, metadata.schema, form)
         batch = BatchId(
             sink_id=state.sink_id,
             query_id=query_id,
             batch_id=batch_id,
-            digest=batch_digest(parsed),
+            digest=rows.digest,
+            old_digest=rows.old_digest,
             key=tuple(f.field_id for f in fields),
             file=source.file if source else None,
             before=source.before if source else (),
         )
-        if source is not None and batch.digest in source.moved:
+        moved = [path for digest, path in source.moved.items() if batch.has_digest(digest)] if source else []
+        if source is not None and moved:
             message = "the data of this file is in the table, from a file of the same name in another folder"
             expected = "other data, or another name to apply the same changes again"
-            found = source.moved[batch.digest]
-            raise InvalidInputError(message, kind="file-moved", file=source.file, found=found, expected=expected)
-        progress = BatchRun(state, changes, parsed, batch).run(started)
+            raise InvalidInputError(message, kind="file-moved", file=source.file, found=moved[0], expected=expected)
+        try:
+            progress = BatchRun(state, rows, batch).run(started)
+        finally:
+            rows.discard()
         self.recent_progress.append(progress)
         return progress
 
@@ -225,8 +229,8 @@ class Sink:
     def foreach_batch(self, frame: Any, batch_id: int) -> None:
         """Apply one micro-batch of Spark: `stream.writeStream.foreachBatch(sink.foreach_batch)`.
 
-        The batch is collected on the driver. The order of its rows is not reliable, so the column `order` must tell
-        several changes of a key apart.
+        The rows stay on the executors, which parse them, find old rows and write files; this process commits. The order
+        of the rows is not reliable, so the column `order` must tell several changes of a key apart.
 
         Raises UnsupportedError under Spark Connect, where a batch does not know its query; otherwise as `write`.
         """
@@ -236,7 +240,7 @@ class Sink:
             raise UnsupportedError(
                 "the query of a batch is not known here", kind="spark-connect", found=type(e).__name__
             ) from e
-        self.write(to_arrow(frame), batch_id, query_id=query_id or "", ordered=False)
+        self.write(frame, batch_id, query_id=query_id or "", ordered=False)
 
 
 def _check_mode(mode: str, max_index_keys: int | None) -> None:

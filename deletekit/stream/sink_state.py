@@ -37,6 +37,7 @@ class SinkState:
     Attributes
     ----------
     table_uuid: the table that the sink was opened for.
+    spark_engine: what runs batches of Spark, if `engine` is not Spark's.
     lock: held while the table, the index or the reader is used.
     """
 
@@ -52,6 +53,7 @@ class SinkState:
     engine: Engine
     index: TableIndex | None = None
     kept_reader: SnapshotReader | None = None
+    spark_engine: Any = None
     lock: RLock = field(default_factory=RLock)
 
     def close(self) -> None:

@@ -43,6 +43,7 @@ from deletekit.verbs.shared.equality_keys import (
     specs_in_use,
     write_key_deletes,
 )
+from deletekit.verbs.shared.foreign_rows import ForeignRows, foreign_rows
 from deletekit.verbs.shared.row_changes import choose_mode, run_change
 
 Fields = tuple[it.NestedField, ...]
@@ -78,7 +79,8 @@ def upsert(
     Parameters
     ----------
     rows: as in `append`; they replace whole rows, so a missing optional column takes its write default, else null. All
-        are held in memory: a stream is read once, into a table.
+        are held in memory: a stream is read once, into a table. Or a Spark DataFrame with the key columns, whose rows
+        and keys stay on Spark's executors.
     key: the column or columns that say which row is meant, `parent.child` for nested ones; None takes the table's
         identifier fields. NULL equals NULL, as in equality deletes and unlike `merge`. Floats cannot be keys.
     mode: as in `delete`; None takes `write.merge.mode`. `equality-delete` writes the keys down and reads nothing of
@@ -99,13 +101,16 @@ def upsert(
     >>> dk.scan(users).count()
     4
     """
+    request = UpsertRequest(key=key, mode=mode, granularity=granularity)
+    frame = foreign_rows(rows, engine)
+    if frame is not None:
+        return _upsert_foreign(table, frame, request, ref, commit_properties)
     source = RowSource(rows)
 
     def prepared(metadata: TableMetadata, fields: Fields) -> Prepared:
         aligned = pa.concat_tables([align(piece, metadata.schema) for piece in source.held() or [[]]])
         return _keys(aligned, metadata.schema, fields), lambda base, row_ids: _written(base, aligned, row_ids)
 
-    request = UpsertRequest(key=key, mode=mode, granularity=granularity)
     return _upsert(table, prepared, request, ref, commit_properties, engine_or_default(engine))
 
 
@@ -141,6 +146,24 @@ def check_upsert(metadata: TableMetadata, request: UpsertRequest) -> Fields:
             expected="column names, or identifier fields of the table",
         )
     return equality_fields_of(metadata.schema, names)
+
+
+def _upsert_foreign(
+    table: Table, rows: ForeignRows, request: UpsertRequest, ref: str, properties: Mapping[str, str] | None
+) -> Commit:
+    """Upsert rows where they are."""
+
+    def plan(base: Base) -> RowDelta:
+        fields = check_upsert(base.metadata, request)
+        mode = choose_mode(base.metadata, "merge", request.mode)
+        return rows.upsert(base, fields, ChangeOptions(mode, granularity_of(base.metadata, request.granularity)))
+
+    check_request(table.refresh(), ref, properties)
+    fields = check_upsert(table.metadata, request)
+    is_blind = choose_mode(table.metadata, "merge", request.mode) == "equality-delete"
+    if is_blind and not partitionable(table.metadata, fields):
+        ensure_unpartitioned_spec(table)
+    return commit(plan_change(table, plan, ref=ref, properties=properties))
 
 
 def _upsert(

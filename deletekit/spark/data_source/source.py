@@ -4,9 +4,10 @@ Spark imports this module in every session that uses any data source written in 
 everything slow when a table is opened.
 """
 
+from importlib import import_module
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
 
 
@@ -23,6 +24,9 @@ class DefaultSource(DataSource):
     taken over where `spark.sql.python.filterPushdown.enabled` is true.
 
     Options of a write: `branch`, `snapshot-property.<name>`, and `delete-mode` with `key` for upserts.
+
+    Options of a stream's write: `sink-id`, `checkpointLocation`, `branch`, and `key`, `order`, `mode` and `change-type`
+    as those of `deletekit.stream.sink`; an empty `change-type` means that every row is an upsert.
     """
 
     _state: Any = None
@@ -54,3 +58,18 @@ class DefaultSource(DataSource):
         from deletekit.spark.data_source.writer import TableWriter  # noqa: PLC0415
 
         return TableWriter(SourceOptions(self.options, WRITE_OPTIONS), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802  # Spark's name
+        from pyspark.sql import datasource  # noqa: PLC0415
+
+        from deletekit.errors import UnsupportedError  # noqa: PLC0415
+        from deletekit.spark.data_source.options import STREAM_OPTIONS, SourceOptions  # noqa: PLC0415
+
+        if not hasattr(datasource, "DataSourceStreamArrowWriter"):
+            message = "this release of Spark has no stream writer of Arrow rows"
+            expected = "Spark 4.1, or foreachBatch with Sink.foreach_batch"
+            raise UnsupportedError(message, kind="pyspark", field="writeStream", expected=expected)
+        # By name: streams are a layer above Spark.
+        kind = import_module("deletekit.stream.stream_writer").StreamWriter
+        writer: DataSourceStreamWriter = kind(SourceOptions(self.options, STREAM_OPTIONS), schema, overwrite=overwrite)
+        return writer

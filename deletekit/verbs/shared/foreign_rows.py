@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Protocol
 
+from pyiceberg.types import NestedField
+
 from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.delete_modes import ChangeOptions
 from deletekit.engines.current import engine_or_default
@@ -35,6 +37,9 @@ class ForeignRows(Protocol):
         self, base: Base, on: str | Sequence[str], when_matched: str | None, *, inserts: bool, options: ChangeOptions
     ) -> RowDelta:
         """Change the rows of the table that match a row, and insert the others if asked to. Raises as `merge`."""
+
+    def upsert(self, base: Base, fields: Sequence[NestedField], options: ChangeOptions) -> RowDelta:
+        """Insert the rows, and delete those of the table with the same keys. Raises as `upsert`."""
 
 
 def foreign_rows(rows: Any, engine: Engine | None = None) -> ForeignRows | None:

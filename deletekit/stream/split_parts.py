@@ -1,0 +1,101 @@
+"""Write and read the parts of a batch: Arrow files of change rows in the folder of the sink's files.
+
+A part has the last change of each of its keys, after a DELETE if the batch deleted the key before. So it means the same
+as all the rows that it was made of, and is parsed by the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from deletekit.deletes.write_context import WriteContext
+from deletekit.stream.change_rows import Changes, ChangeType
+from deletekit.table.file_io import FileIO
+
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A file of change rows, with all changes of its keys.
+
+    Attributes
+    ----------
+    rows, keys: change rows that it was made of, and different keys among them.
+    newest: the highest value of the order column.
+    digest: its part of the batch's digest.
+    first_key: the number of its first key among those of the batch.
+    """
+
+    path: str
+    bytes: int
+    rows: int
+    keys: int
+    newest: Any
+    digest: int
+    first_key: int = 0
+
+    def at(self, first_key: int) -> Part:
+        """Return the part with the number of its first key."""
+        return replace(self, first_key=first_key)
+
+
+def folded(rows: pa.Table, changes: Changes, *, keeps_all: bool) -> pa.Table:
+    """Return the rows that decide, in order, without the order column if that is not the table's.
+
+    Parameters
+    ----------
+    keeps_all: keep all rows, as the mode `flink` needs them.
+    """
+    order, codes = changes.order, changes.codes
+    if not keeps_all:
+        last = np.zeros(len(changes.last), np.int64)
+        last[codes[order]] = order
+        deleted = np.full(len(last), -1, np.int64)
+        deletes = np.flatnonzero(changes.types == ChangeType.DELETE)
+        deleted[codes[deletes]] = deletes
+        order = np.concatenate([deleted[(deleted >= 0) & (changes.last.put >= 0)], last])
+    name = changes.form.order
+    drops = [name] if name is not None and name not in changes.schema.column_names else []
+    return rows.take(pa.array(order)).drop_columns(drops)
+
+
+def write_part(context: WriteContext, kept: pa.Table, changes: Changes, digest: int) -> Part:
+    """Write the rows that were kept of a partition's changes."""
+    write_rows_file(context, kept)
+    return Part(
+        path=rows_path(context),
+        bytes=kept.nbytes,
+        rows=len(changes),
+        keys=len(changes.last),
+        newest=changes.newest,
+        digest=digest,
+    )
+
+
+def read_parts(io: FileIO, parts: Sequence[Part]) -> pa.Table:
+    """Return the rows of parts, one after another; so are the numbers of their keys."""
+    return pa.concat_tables([read_rows(io, part.path) for part in parts])
+
+
+def rows_path(context: WriteContext) -> str:
+    """Return the path of the one file of rows that an attempt at a task writes."""
+    return f"{context.metadata.location}/metadata/_deletekit/{context.operation_id}.rows"
+
+
+def write_rows_file(context: WriteContext, rows: pa.Table) -> None:
+    """Write rows to `rows_path`."""
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, rows.schema, options=_OPTIONS) as writer:
+        writer.write_table(rows)
+    context.write(rows_path(context), out.getvalue())
+
+
+def read_rows(io: FileIO, path: str) -> pa.Table:
+    """Return the rows of a file that `write_rows_file` wrote."""
+    return pa.ipc.open_stream(io.read(path)).read_all()

@@ -1,0 +1,262 @@
+"""Keep the change rows of a batch on Spark's executors, from the micro-batch to the files that the driver commits.
+
+1. Spark brings all changes of a key into one partition. Its task parses them, keeps the last change of each key, and
+   writes these rows to a file, its part of the batch. A part never changes: a task that runs again gives the same rows.
+2. Tasks find the old rows of all keys (`split_lookup.py`).
+3. Spark brings the old rows to the parts of their keys. Tasks write the new rows, with the row ids of the old ones.
+4. Spark brings the old rows of each data file together. Tasks write what hides them.
+
+The driver gets counts, digests and the files that were written, but no row and no key. After a lost race 2 to 4 run
+again, from the same parts. `discard` removes the parts. Those of a killed process are found by `remove_orphan_files`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField
+from pyspark.sql import DataFrame, functions
+from pyspark.sql.types import IntegerType
+
+from deletekit.commit.change import Base, RowDelta
+from deletekit.deletes.merge_previous_deletes import HiddenRows, Replacement, replace_deletes
+from deletekit.deletes.plan import plan_scan
+from deletekit.deletes.read import ReadContext
+from deletekit.deletes.scan_task import ScanTask
+from deletekit.deletes.write_context import WriteContext
+from deletekit.formats.content_file import DataFile
+from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.spark.columns import with_arrow_column
+from deletekit.spark.data_frames import SparkRows
+from deletekit.spark.engine import SparkEngine
+from deletekit.spark.types import from_spark
+from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, write_rows
+from deletekit.stream.batch_digest import digest_of, key_sum
+from deletekit.stream.change_rows import ChangeFormat, Changes, check_columns, read_changes
+from deletekit.stream.key_hashes import KeyHasher, bucket_of
+from deletekit.stream.old_digest import old_digest
+from deletekit.stream.sink_state import SinkState
+from deletekit.stream.split_lookup import FILE, KEY, POSITION, ROW_ID, found_rows
+from deletekit.stream.split_parts import Part, folded, read_parts, write_part
+from deletekit.verbs.shared.equality_keys import key_column, specs_in_use
+
+_BUCKET, _GROUP = "__deletekit_bucket", "__deletekit_group"
+_BUCKETS = 1 << 12
+# Work of a task. Less of it than a task's start is worth makes small files.
+_GROUP_BYTES = 16 << 20
+_GROUP_HITS = 1 << 17
+
+Numbers = npt.NDArray[np.int64]
+
+
+class SplitRows:
+    """Change rows of a Spark DataFrame, as BatchRows.
+
+    Raises InvalidInputError as `read_changes`; UnsupportedError for a DataFrame of Spark Connect.
+    """
+
+    def __init__(self, state: SinkState, frame: DataFrame, schema: Schema, form: ChangeFormat) -> None:
+        self._frame = frame
+        self._form = replace(form, ordered=False)
+        self.schema, self.fields = schema, form.fields
+        self._engine = _engine_of(state, frame)
+        empty = SparkRows(frame, self._engine).empty("changes")
+        check_columns(from_spark(empty, schema), schema, form)
+        self._staging = WriteContext(state.table.io, state.table.metadata)
+        try:
+            parts = [p for p in self._staged(state.mode == "flink") if p is not None]
+        except BaseException:
+            self.discard()
+            raise
+        self._parts = [p.at(first) for p, first in zip(parts, _starts([p.keys for p in parts]), strict=True)]
+        self._rows, self.keys = sum(p.rows for p in parts), sum(p.keys for p in parts)
+        self.newest = max((p.newest for p in parts), default=None)
+        self.digest = digest_of([p.digest for p in parts])
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def old_digest(self) -> str:
+        """Collect the batch, once after an upgrade: this digest needs all rows in the order of their keys."""
+        whole = self._engine.map_partitions(self._frame.coalesce(1), pa.Table.from_batches)
+        return old_digest(read_changes(from_spark(whole[0], self.schema), self.schema, self._form))
+
+    def parse(self, schema: Schema, fields: tuple[NestedField, ...]) -> None:
+        self.schema, self.fields = schema, fields
+
+    def discard(self) -> None:
+        self._staging.discard()
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def by_value(self, base: Base) -> BatchDelta:
+        return self._mapped(base, equality_delta)
+
+    def as_flink(self, base: Base) -> BatchDelta:
+        return self._mapped(base, flink_delta)
+
+    def by_position(self, base: Base) -> tuple[BatchDelta, int]:
+        tasks = list(plan_scan(base.metadata, base.snapshot, base.reader))
+        context = ReadContext(base.table.io, base.metadata)
+        hits = found_rows(context, tasks, self._parts, self._parsed, self._frame.sparkSession, self._engine)
+        hits = hits.persist()  # found once: both shuffles take them
+        try:
+            written = self._write_parts(base, hits)
+            hidden = self._hide(base, tasks, hits, sum(w.hits for w in written))
+        finally:
+            hits.unpersist()
+        removed = {e.data_file.identity: e for done, _ in hidden for e in done.removed_delete_files}
+        delta = RowDelta(
+            added_data_files=tuple(f for w in written for f in w.files),
+            removed_data_files=tuple(e for done, _ in hidden for e in done.removed_data_files),
+            added_delete_files=tuple(d for done, _ in hidden for d in done.added_delete_files),
+            removed_delete_files=tuple(removed.values()),
+        )
+        found = sum(w.hits for w in written)
+        targets = frozenset(path for _, paths in hidden for path in paths)
+        return BatchDelta(delta=delta, hits=found, misses=self.keys - found, targets=targets), len(tasks)
+
+    def _mapped(self, base: Base, write: Callable[[WriteContext, Any, Changes], BatchDelta]) -> BatchDelta:
+        """Write the parts without looking for old rows."""
+        context, specs, parsed, groups = base.write, specs_in_use(base), self._parsed, self._groups()
+        io = context.io
+        done = list(self._engine.map(lambda parts: write(context, specs, parsed(read_parts(io, parts))), groups))
+        delta = RowDelta(
+            added_data_files=tuple(f for d in done for f in d.delta.added_data_files),
+            added_delete_files=tuple(f for d in done for f in d.delta.added_delete_files),
+        )
+        return BatchDelta(delta=delta, hits=sum(d.hits for d in done), misses=sum(d.misses for d in done))
+
+    def _write_parts(self, base: Base, hits: DataFrame) -> list[_WrittenRows]:
+        """Write the new rows. Each task gets whole parts, and the old rows of their keys."""
+        context, parsed, groups = base.write, self._parsed, self._groups()
+        starts = [group[0].first_key for group in groups]
+        session = self._frame.sparkSession
+        # A group without an old row has work too.
+        names = [functions.lit(-1).cast("long").alias(name) for name in (KEY, FILE, POSITION, ROW_ID)]
+        work = session.range(0, len(groups), 1, 1).select(functions.col("id").alias(_GROUP), *names)
+        number = functions.lit(0).cast("long")
+        for start in starts[1:]:
+            number += (functions.col(KEY) >= start).cast("long")
+        rows = work.union(hits.select(number.alias(_GROUP), KEY, FILE, POSITION, ROW_ID))
+
+        def write(batches: Iterator[pa.RecordBatch]) -> _WrittenRows:
+            found = _table(batches)
+            files: list[DataFile] = []
+            hit = 0
+            for group in np.unique(found.column(_GROUP).to_numpy()).tolist() if len(found) else []:
+                mine = found.filter(pa.array(found.column(_GROUP).to_numpy() == group))
+                changes = parsed(read_parts(context.io, groups[group]))
+                more, keys = _written(context, changes, mine, groups[group][0].first_key)
+                files, hit = files + more, hit + keys
+            return _WrittenRows(files, hit)
+
+        return self._engine.map_partitions(rows.repartition(len(groups), _GROUP), write)
+
+    def _hide(
+        self, base: Base, tasks: Sequence[ScanTask], hits: DataFrame, count: int
+    ) -> list[tuple[Replacement, list[str]]]:
+        """Hide the old rows. Each task gets whole data files."""
+        if not count:
+            return []
+        context, metadata = base.write, base.metadata
+
+        def write(batches: Iterator[pa.RecordBatch]) -> tuple[Replacement, list[str]]:
+            found = _table(batches)
+            files = found.column(FILE).to_numpy() if len(found) else np.empty(0, np.int64)
+            positions = found.column(POSITION).to_numpy() if len(found) else files
+            hidden = [
+                HiddenRows(tasks[number], PositionBitmap(positions[files == number]))
+                for number in np.unique(files).tolist()
+            ]
+            done = replace_deletes(context, ReadContext(context.io, metadata).loader, hidden)
+            return done, [h.task.data_file.file_path for h in hidden]
+
+        workers = max(1, min(self._engine.threads, len(tasks), -(-count // _GROUP_HITS)))
+        return self._engine.map_partitions(hits.select(FILE, POSITION).repartition(workers, FILE), write)
+
+    # --- parts --------------------------------------------------------------------------------------------------------
+
+    def _staged(self, keeps_all: bool) -> list[Part | None]:
+        """Shuffle the rows by their keys, and write a part for each partition."""
+        schema, form, names, context = self.schema, self._form, list(self._frame.columns), self._staging
+        fields, hasher = form.fields, KeyHasher(form.fields)
+        paths = [schema.find_column_name(f.field_id) or f.name for f in fields]
+        used = [n for n in names if any(n == p or p.startswith(f"{n}.") for p in paths)]
+
+        def bucket(*columns: pa.Array) -> pa.Array:
+            keys = from_spark(pa.table(dict(zip(used, columns, strict=True))), schema)
+            return pa.array(bucket_of(hasher([key_column(keys, schema, f) for f in fields]), _BUCKETS), pa.int32())
+
+        def stage(batches: Iterator[pa.RecordBatch]) -> Part | None:
+            rows = _table(batches)
+            if not len(rows):
+                return None
+            rows = from_spark(rows.drop_columns([_BUCKET]), schema)
+            changes = read_changes(rows, schema, form)
+            return write_part(context, folded(rows, changes, keeps_all=keeps_all), changes, key_sum(changes))
+
+        placed = with_arrow_column(self._frame, _BUCKET, IntegerType(), bucket, used)
+        return self._engine.map_partitions(placed.repartition(self._engine.threads, _BUCKET), stage)
+
+    @property
+    def _parsed(self) -> Callable[[pa.Table], Changes]:
+        """Return what parses rows of parts, in any process."""
+        schema = self.schema
+        form = replace(self._form, fields=self.fields, order=None, ordered=True)
+        return lambda rows: read_changes(rows, schema, form)
+
+    def _groups(self) -> list[list[Part]]:
+        """Return the parts in order, in groups of about equal work: at most as many as tasks run at a time."""
+        most = max(1, min(self._engine.threads, sum(p.bytes for p in self._parts) // _GROUP_BYTES))
+        each = -(-len(self._parts) // most)
+        return [self._parts[at : at + each] for at in range(0, len(self._parts), each)]
+
+
+@dataclass(frozen=True, slots=True)
+class _WrittenRows:
+    """Data files of new rows, and how many of their keys had an old row."""
+
+    files: list[DataFile]
+    hits: int
+
+
+def _written(context: WriteContext, changes: Changes, found: pa.Table, first_key: int) -> tuple[list[DataFile], int]:
+    """Write the last row of each key. It takes over the row id of the old row, unless the batch deleted that first."""
+    last = changes.last
+    keys, row_ids = found.column(KEY).to_numpy() - first_key, found.column(ROW_ID).to_numpy()
+    is_hit = found.column(KEY).to_numpy() >= 0
+    of_key = np.full(len(last), -1, np.int64)
+    of_key[keys[is_hit]] = row_ids[is_hit]
+    of_key[last.was_deleted] = -1
+    kept = np.flatnonzero(last.put >= 0)
+    ids = None
+    if context.metadata.version.has_row_lineage and (of_key >= 0).any():
+        ids = pa.array(of_key[kept], mask=of_key[kept] < 0)
+    rows = changes.puts.take(pa.array(last.put[kept]))
+    return [file for file, _ in write_rows(context, rows, ids)], len(np.unique(keys[is_hit]))
+
+
+def _engine_of(state: SinkState, frame: DataFrame) -> SparkEngine:
+    """Return the sink's engine, or one on the session of the frame, which is kept as long as its context runs."""
+    if isinstance(state.engine, SparkEngine):
+        return state.engine
+    kept = state.spark_engine
+    if kept is None or kept.session.sparkContext is not getattr(frame.sparkSession, "sparkContext", None):
+        kept = state.spark_engine = SparkEngine(frame.sparkSession)
+    return kept  # type: ignore[no-any-return]
+
+
+def _table(batches: Iterator[pa.RecordBatch]) -> pa.Table:
+    held = list(batches)
+    return pa.Table.from_batches(held) if held else pa.table({})
+
+
+def _starts(counts: Sequence[int]) -> list[int]:
+    return [0, *np.cumsum(counts).tolist()][:-1] if counts else []
