@@ -128,15 +128,22 @@ def _tables(
     said: _Said, start: int, end: int, schema: Schema, options: FormatOptions, reject: Reject | None
 ) -> Iterator[pa.Table]:
     """Yield the rows of messages. If some do not fit, halve until the message is found."""
-    try:
-        yield _table([c for changes in said.changes[start:end] for c in changes], schema, options)
-    except InvalidInputError as e:
-        if end - start == 1:
-            _refuse(said.messages[start], e, reject)
-            return
+    found = _table_or_error([c for changes in said.changes[start:end] for c in changes], schema, options)
+    if isinstance(found, pa.Table):
+        yield found
+    elif end - start == 1:
+        _refuse(said.messages[start], found, reject)
+    else:
         middle = (start + end) // 2
         yield from _tables(said, start, middle, schema, options, reject)
         yield from _tables(said, middle, end, schema, options, reject)
+
+
+def _table_or_error(changes: Sequence[Change], schema: Schema, options: FormatOptions) -> pa.Table | InvalidInputError:
+    try:
+        return _table(changes, schema, options)
+    except InvalidInputError as e:
+        return e
 
 
 def _table(changes: Sequence[Change], schema: Schema, options: FormatOptions) -> pa.Table:
