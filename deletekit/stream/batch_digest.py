@@ -19,6 +19,8 @@ from deletekit.deletes.keys import comparable, flat
 from deletekit.stream.change_rows import Changes
 
 VERSION = "3-"
+_TRUNCATED = 1
+"""What a batch that deletes all rows before its own adds."""
 _MODULUS = 1 << 128
 _BLOCK = 1 << 16
 """Rows whose bytes are made at a time."""
@@ -28,7 +30,7 @@ Numbers = npt.NDArray[np.int64]
 
 def batch_digest(changes: Changes) -> str:
     """Return the digest of keys, changes, and all values that are written."""
-    return digest_of([key_sum(changes)])
+    return digest_of([key_sum(changes), _TRUNCATED if changes.truncate else 0])
 
 
 def digest_of(sums: Sequence[int]) -> str:

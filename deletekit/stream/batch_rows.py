@@ -7,7 +7,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
-from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta
+from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta, truncate_delta
 from deletekit.stream.batch_digest import batch_digest
 from deletekit.stream.change_rows import ChangeFormat, read_changes
 from deletekit.stream.old_digest import old_digest
@@ -24,6 +24,7 @@ class BatchRows(Protocol):
     keys: how many different keys there are.
     newest: the highest value of the order column.
     digest: of everything that the batch writes.
+    truncates: whether the batch deletes all rows before its own.
     """
 
     schema: Schema
@@ -31,6 +32,7 @@ class BatchRows(Protocol):
     keys: int
     newest: Any
     digest: str
+    truncates: bool
 
     def __len__(self) -> int: ...
 
@@ -48,6 +50,9 @@ class BatchRows(Protocol):
 
     def as_flink(self, base: Base) -> BatchDelta:
         """Write the batch as Flink's sink does."""
+
+    def as_truncation(self, base: Base) -> BatchDelta:
+        """Remove all rows of the table, and write those of the batch."""
 
     def discard(self) -> None:
         """Remove what was kept for the batch."""
@@ -74,6 +79,7 @@ class HeldRows:
         self._changes = read_changes(self._rows, schema, form)
         self.schema, self.fields = schema, fields
         self.keys, self.newest = len(self._changes.last), self._changes.newest
+        self.truncates = self._changes.truncate
 
     def by_position(self, base: Base) -> tuple[BatchDelta, int]:
         return self._state.with_index(base, lambda index: indexed_delta(base, self._changes, index))
@@ -83,6 +89,9 @@ class HeldRows:
 
     def as_flink(self, base: Base) -> BatchDelta:
         return flink_delta(base.write, specs_in_use(base), self._changes)
+
+    def as_truncation(self, base: Base) -> BatchDelta:
+        return truncate_delta(base, self._changes)
 
     def discard(self) -> None:
         """Nothing is kept outside of memory."""

@@ -93,7 +93,7 @@ class BatchRun:
             if not self._is_committed(self._head()):
                 raise
             return self._progress("skipped", started)
-        return self._progress("committed" if len(self._rows) else "empty", started, done)
+        return self._progress("committed" if len(self._rows) or self._rows.truncates else "empty", started, done)
 
     def _validate(self, base: Base) -> None:
         if self._is_committed(base.snapshot):
@@ -111,7 +111,9 @@ class BatchRun:
         rows = self._rows
         if metadata.schema != rows.schema:
             rows.parse(metadata.schema, self._state.key_fields(metadata.schema))
-        if not len(rows):
+        if rows.truncates:
+            written = rows.as_truncation(base)
+        elif not len(rows):
             written = BatchDelta(delta=RowDelta())
         elif self._state.mode == "flink":
             written = rows.as_flink(base)
@@ -125,7 +127,8 @@ class BatchRun:
         summary = {**summary_of(self._batch, metadata, base.snapshot), **summary}
         delta = replace(written.delta, summary=summary, refs=(tag,), other_files=files)
         # Others may add a row with a key that was not found here. A delete by value is right in any case.
-        reads: BooleanExpression = AlwaysTrue() if self._is_by_position and len(rows) else AlwaysFalse()
+        counts_on_rows = rows.truncates or (self._is_by_position and len(rows))
+        reads: BooleanExpression = AlwaysTrue() if counts_on_rows else AlwaysFalse()
         return replace(delta, read_set=ReadSet(data_files=written.targets, where=reads))
 
     @property

@@ -30,6 +30,7 @@ from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import WriteContext
+from deletekit.errors import UnsupportedError
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.spark.columns import with_arrow_column
@@ -61,6 +62,8 @@ class SplitRows:
     Raises InvalidInputError as `read_changes`; UnsupportedError for a DataFrame of Spark Connect.
     """
 
+    truncates = False
+
     def __init__(self, state: SinkState, frame: DataFrame, schema: Schema, form: ChangeFormat) -> None:
         self._frame = frame
         self._form = replace(form, ordered=False)
@@ -89,6 +92,9 @@ class SplitRows:
 
     def parse(self, schema: Schema, fields: tuple[NestedField, ...]) -> None:
         self.schema, self.fields = schema, fields
+
+    def as_truncation(self, base: Base) -> BatchDelta:
+        raise UnsupportedError("a DataFrame cannot say that a table was truncated", kind="truncate")
 
     def discard(self) -> None:
         self._staging.discard()

@@ -1,0 +1,90 @@
+"""The options of formats, checked by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deletekit.errors import InvalidInputError
+
+_TYPES = {
+    "assume_utc": "True or False",
+    "decimal_texts": "True or False",
+    "ignore": "names of columns",
+    "sequence": "the name of a field",
+    "unavailable": "text",
+}
+_CHOICES: Mapping[str, tuple[str | None, ...]] = {
+    "truncate": ("refuse", "apply"),
+    "replica_identity": ("default", "full"),
+    "time_unit": (None, "ms", "us", "ns"),
+    "binary": (None, "base64", "base64-url-safe", "hex"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatOptions:
+    """How messages are understood where they do not say it themselves.
+
+    Attributes
+    ----------
+    sequence: give a column `_sequence` of this field of the message's origin: `lsn`, `ts_ms`, `change_lsn`, and
+        `binlog` for file, position and row of MySQL's log.
+    truncate: `apply` a truncated source table as a delete of all rows, or `refuse` it.
+    replica_identity: `full` if PostgreSQL sends all columns of deleted rows; `default`: only those of the message key
+        count, since others may be placeholders.
+    time_unit: of whole numbers in columns of times, if messages have no schema; or the units of columns by name.
+    assume_utc: take times without a zone as UTC, for columns with a zone.
+    binary: how bytes are written as text, if messages have no schema or say that it is text.
+    decimal_texts: decimals are written as text, if messages have no schema.
+    ignore: columns of the source to leave out.
+    unavailable: what stands for a value that the source did not send (`unavailable.value.placeholder`).
+    texts: whether numbers are written as texts.
+    infinities: whether a double may be infinite. In JSON an infinite number is one that was too large.
+    """
+
+    sequence: str | None = None
+    truncate: str = "refuse"
+    replica_identity: str = "default"
+    time_unit: str | Mapping[str, str] | None = None
+    assume_utc: bool = False
+    binary: str | None = None
+    decimal_texts: bool = False
+    ignore: tuple[str, ...] = ()
+    unavailable: str = "__debezium_unavailable_value"
+    texts: bool = False
+    infinities: bool = False
+
+
+def format_options(format_name: str, given: Mapping[str, Any], allowed: tuple[str, ...], **own: Any) -> FormatOptions:
+    """Return options as they are given to a format that allows some. Raises InvalidInputError, naming a bad one."""
+    for name, value in given.items():
+        if name not in allowed:
+            raise _bad(f"{format_name} has no such option", name, value, ", ".join(allowed))
+        if name in _CHOICES:
+            values = list(value.values()) if name == "time_unit" and isinstance(value, Mapping) else [value]
+            if any(each not in _CHOICES[name] for each in values):
+                raise _bad("an option has no such value", name, value, ", ".join(map(str, _CHOICES[name])))
+        elif not _is_of_type(name, value):
+            raise _bad("an option is not of its type", name, value, _TYPES[name])
+    made = dict(given)
+    if "ignore" in made:
+        made["ignore"] = tuple(made["ignore"])
+    return FormatOptions(**{**own, **made})
+
+
+def _is_of_type(name: str, value: Any) -> bool:
+    if name in ("assume_utc", "decimal_texts"):
+        return isinstance(value, bool)
+    if name == "ignore":
+        return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(v, str) for v in value)
+    return isinstance(value, str) or (value is None and name == "sequence")
+
+
+def _bad(message: str, name: str, found: Any, expected: str) -> InvalidInputError:
+    return InvalidInputError(message, kind="format-option", field=name, found=found, expected=expected)
+
+
+COMMON = ("ignore", "sequence", "time_unit", "assume_utc")
+"""Options of every format."""

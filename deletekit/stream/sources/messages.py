@@ -1,0 +1,73 @@
+"""What transports and formats share: messages, and decoders that make change rows of them.
+
+A transport (Kafka, files) yields messages. A decoder of their format turns a batch of them into one Arrow table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
+from pyiceberg.schema import Schema
+
+from deletekit.errors import InvalidInputError
+
+CHANGE_TYPE = "_change_type"
+"""The column that decoders add, with Iceberg's words: INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE."""
+SEQUENCE = "_sequence"
+"""The column that decoders add if they are asked for a sequence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message as it was sent.
+
+    Attributes
+    ----------
+    key, value: the bytes; a value of None is a tombstone.
+    topic, partition, offset: where the message is from. Of a file they are its path, -1 and the number of the line.
+    timestamp_ms: when it was sent, in milliseconds since 1970; None if that is not known.
+    headers: names and values, in their order.
+    """
+
+    key: bytes | None
+    value: bytes | None
+    topic: str = ""
+    partition: int = 0
+    offset: int = 0
+    timestamp_ms: int | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    @property
+    def place(self) -> str:
+        """Where the message is from, for errors."""
+        if self.partition < 0:
+            return f"file {self.topic}, line {self.offset}"
+        return f"topic {self.topic}, partition {self.partition}, offset {self.offset}"
+
+
+Reject = Callable[[Message, InvalidInputError], None]
+"""Takes a message that cannot be understood, and why."""
+
+
+@runtime_checkable
+class Decoder(Protocol):
+    """Turns messages of one format into change rows."""
+
+    def decode(self, messages: Sequence[Message], schema: Schema, *, reject: Reject | None = None) -> pa.Table:
+        """Return the change rows of messages, in the order of the messages.
+
+        The columns are those of the table that the messages have, in the table's types, columns that the table lacks,
+        in the types of the source, and `_change_type`. A row that deletes has its key, and null in columns that its
+        message does not have.
+
+        Parameters
+        ----------
+        schema: the table's.
+        reject: takes each message that cannot be understood, which is then left out.
+
+        Raises InvalidInputError, naming topic, partition and offset, for such a message if there is no `reject`.
+        """
+        ...
