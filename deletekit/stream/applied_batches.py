@@ -23,6 +23,7 @@ from deletekit.table.sink_batches import (
     HIGHEST_FILE,
     KEPT_FOR_EVER,
     KEY,
+    POSITION,
     QUERY_ID,
     SINK_ID,
     TABLE_UUID,
@@ -32,6 +33,19 @@ from deletekit.table.sink_batches import (
     sink_tag,
     tagged_marker,
 )
+
+
+class PositionMovedError(Exception):
+    """Another process wrote batches of the same source, so this batch does not follow the newest one any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The step that a batch makes in its source: from the position before it to the position after it."""
+
+    source: str
+    before: str | None
+    after: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +59,7 @@ class BatchId:
     key: field ids of the sink's key columns.
     file: the path of the file that the batch comes from, or None.
     before: the stream's files before it, used if the markers do not name them.
+    step: the step in the batch's source, or None if it has none.
     """
 
     sink_id: str
@@ -54,10 +69,12 @@ class BatchId:
     key: tuple[int, ...]
     file: str | None = None
     before: tuple[str, ...] = ()
+    step: Step | None = None
 
     def is_in(self, marker: Marker) -> bool:
         """Return whether a marker with this batch's number is the marker of this batch."""
-        return self.digest == marker.digest and marker.file in (None, self.file)
+        after = None if self.step is None else self.step.after
+        return self.digest == marker.digest and marker.file in (None, self.file) and marker.position == after
 
 
 def check_sink_id(sink_id: str) -> None:
@@ -103,6 +120,8 @@ def summary_of(batch: BatchId, metadata: TableMetadata, head: Snapshot | None) -
         entries[TABLE_UUID] = metadata.table_uuid
     if batch.file is not None:
         entries[FILE] = batch.file
+    if batch.step is not None:
+        entries[POSITION] = batch.step.after
     last = newest_marker(metadata, head, batch.sink_id)
     own = [] if batch.file is None else [batch.file]
     if last is not None and last.files_total is not None:
@@ -138,10 +157,17 @@ def is_committed(
     batches before it are missing; `batch-rewound`, it comes before the last batch and is not in the table;
     `query-changed`, another query wrote the last batch (its checkpoint was lost); `branch-rewound`, the branch no
     longer has the sink's last batch; `progress-lost`, the sink's batches may have expired; and as `check_owner`.
+    Raises PositionMovedError if the newest batch does not end where a batch of a source begins.
     """
     last, tagged = last_marker(metadata, head, batch.sink_id), tagged_marker(metadata, batch.sink_id)
     for marker in filter(None, (last, tagged)):
         check_owner(metadata, marker, batch.key)
+    if batch.step is not None:
+        newest = last if allow_rewind else last or tagged
+        if newest is not None and newest.position != batch.step.before:
+            if any(_has_number(m, batch) and batch.is_in(m) for m in markers(metadata, head, batch.sink_id)):
+                return True
+            raise PositionMovedError
     if allow_rewind:
         return last is not None and _has_number(last, batch) and batch.is_in(last)
     if tagged is None and sink_tag(batch.sink_id) in metadata.refs:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
@@ -50,6 +50,7 @@ Reject = Callable[[Message, InvalidInputError], None]
 """Takes a message that cannot be understood, and why."""
 
 
+@runtime_checkable
 class Decoder(Protocol):
     """Turns messages of one format into change rows."""
 
