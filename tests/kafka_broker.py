@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -89,20 +90,20 @@ class KafkaBroker:
         self.made += 1
         name = name or f"t{self.made}"
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        self.admin().create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(PATIENCE)
+        self.admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(PATIENCE)
         self._wait(name, partitions)
         return name
 
     def grow(self, name: str, partitions: int) -> None:
         from confluent_kafka.admin import NewPartitions  # noqa: PLC0415
 
-        self.admin().create_partitions([NewPartitions(name, partitions)])[name].result(PATIENCE)
+        self.admin.create_partitions([NewPartitions(name, partitions)])[name].result(PATIENCE)
         self._wait(name, partitions)
 
     def drop(self, name: str) -> None:
-        self.admin().delete_topics([name])[name].result(PATIENCE)
+        self.admin.delete_topics([name])[name].result(PATIENCE)
         deadline = time.monotonic() + PATIENCE
-        while name in self.admin().list_topics(timeout=PATIENCE).topics:
+        while name in self.admin.list_topics(timeout=PATIENCE).topics:
             assert time.monotonic() < deadline
             time.sleep(0.1)
 
@@ -110,10 +111,11 @@ class KafkaBroker:
         """Delete the messages before an offset, as retention does."""
         from confluent_kafka import TopicPartition  # noqa: PLC0415
 
-        asked = self.admin().delete_records([TopicPartition(name, partition, offset)])
+        asked = self.admin.delete_records([TopicPartition(name, partition, offset)])
         for answer in asked.values():
             answer.result(PATIENCE)
 
+    @cached_property
     def admin(self) -> Any:
         from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
@@ -130,9 +132,8 @@ class KafkaBroker:
 
     def _wait(self, name: str, partitions: int) -> None:
         deadline = time.monotonic() + PATIENCE
-        admin = self.admin()
         while True:
-            topic = admin.list_topics(timeout=PATIENCE).topics.get(name)
+            topic = self.admin.list_topics(timeout=PATIENCE).topics.get(name)
             if topic is not None and len(topic.partitions) == partitions:
                 if all(p.leader >= 0 for p in topic.partitions.values()):
                     return
@@ -143,7 +144,7 @@ class KafkaBroker:
         from confluent_kafka import KafkaException  # noqa: PLC0415
 
         try:
-            self.admin().list_topics(timeout=1)
+            self.admin.list_topics(timeout=1)
         except KafkaException:
             return False
         return True
