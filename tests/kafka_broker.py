@@ -134,9 +134,9 @@ class KafkaBroker:
         deadline = time.monotonic() + PATIENCE
         while True:
             topic = self.admin.list_topics(timeout=PATIENCE).topics.get(name)
-            if topic is not None and len(topic.partitions) == partitions:
-                if all(p.leader >= 0 for p in topic.partitions.values()):
-                    return
+            found = [] if topic is None else topic.partitions.values()
+            if len(found) == partitions and all(p.leader >= 0 for p in found):
+                return
             assert time.monotonic() < deadline, f"topic {name} is not there"
             time.sleep(0.05)
 

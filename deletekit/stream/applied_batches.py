@@ -162,12 +162,8 @@ def is_committed(
     last, tagged = last_marker(metadata, head, batch.sink_id), tagged_marker(metadata, batch.sink_id)
     for marker in filter(None, (last, tagged)):
         check_owner(metadata, marker, batch.key)
-    if batch.step is not None:
-        newest = last if allow_rewind else last or tagged
-        if newest is not None and newest.position != batch.step.before:
-            if any(_has_number(m, batch) and batch.is_in(m) for m in markers(metadata, head, batch.sink_id)):
-                return True
-            raise PositionMovedError
+    if _is_overtaken(metadata, head, batch, last if allow_rewind else last or tagged):
+        return True
     if allow_rewind:
         return last is not None and _has_number(last, batch) and batch.is_in(last)
     if tagged is None and sink_tag(batch.sink_id) in metadata.refs:
@@ -191,6 +187,18 @@ def is_committed(
             raise _refused(message, "batch-gap", "batch", batch.batch_id, f"batch {following}")
         return False
     return _is_among(metadata, head, last, batch)
+
+
+def _is_overtaken(metadata: TableMetadata, head: Snapshot | None, batch: BatchId, newest: Marker | None) -> bool:
+    """Return whether a batch of a source is in the table, though the newest batch does not end where it begins.
+
+    Raises PositionMovedError if it is not: then it must not be applied.
+    """
+    if batch.step is None or newest is None or newest.position == batch.step.before:
+        return False
+    if any(_has_number(m, batch) and batch.is_in(m) for m in markers(metadata, head, batch.sink_id)):
+        return True
+    raise PositionMovedError
 
 
 def _is_among(metadata: TableMetadata, head: Snapshot | None, last: Marker, batch: BatchId) -> bool:

@@ -10,11 +10,15 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import cast
 
+import pyarrow as pa
+from pyiceberg.schema import Schema
+
 from deletekit.errors import DeletekitError, InvalidInputError
 from deletekit.stream.applied_batches import PositionMovedError, Step, last_marker, newest_marker
 from deletekit.stream.batch_run import BatchProgress
 from deletekit.stream.sink_state import SinkState
 from deletekit.stream.sources.source import Source, SourceBatch, Until, changed
+from deletekit.table.types import arrow_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,12 @@ def run_source(
                 raise
         finally:
             batches.close()
+
+
+def rows_of(batch: SourceBatch, schema: Schema) -> pa.Table:
+    """Return the change rows of a batch. Messages without any give no columns either; here they have the table's."""
+    rows = batch.decode(schema, None)
+    return rows if len(rows) else pa.table({f.name: pa.nulls(0, arrow_type(f.field_type)) for f in schema.fields})
 
 
 def query_of(kind: str) -> str:

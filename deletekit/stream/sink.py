@@ -22,7 +22,7 @@ from deletekit.stream.batch_digest import batch_digest
 from deletekit.stream.batch_run import BatchProgress, BatchRun
 from deletekit.stream.change_files import FileBatch, change_files, plan_files, read_changes_file
 from deletekit.stream.change_rows import ChangeFormat, read_changes
-from deletekit.stream.run_source import query_of, run_source
+from deletekit.stream.run_source import query_of, rows_of, run_source
 from deletekit.stream.sink_state import SinkMode, SinkState
 from deletekit.stream.sources.source import Source, SourceBatch, Until
 from deletekit.stream.table_index import TableIndex
@@ -256,7 +256,7 @@ class Sink:
 
     def _write_step(self, batch: SourceBatch, batch_id: int, step: Step) -> BatchProgress:
         with self.state.lock:
-            rows = batch.decode(self.state.table.refresh().schema, None)
+            rows = rows_of(batch, self.state.table.refresh().schema)
             return self._write(rows, batch_id, query_of(step.source), step=step)
 
     def foreach_batch(self, frame: Any, batch_id: int) -> None:

@@ -59,7 +59,8 @@ def kafka(
     group: a consumer group whose offsets follow the table's, so that tools show the lag. They are never read.
     properties: further settings of librdkafka, for example for TLS.
 
-    Raises InvalidInputError for a setting that exactly-once depends on; EnvironmentMissingError without confluent-kafka.
+    Raises InvalidInputError for a setting that exactly-once depends on, and EnvironmentMissingError without
+    confluent-kafka.
     """
     import confluent_kafka  # noqa: F401, PLC0415  # asked for now, not in the middle of a stream
 
@@ -67,8 +68,13 @@ def kafka(
     if not names or len(set(names)) < len(names):
         raise InvalidInputError("topics are different names", kind="topics", field="topics", found=", ".join(names))
     if batch_messages < 1:
-        message = "a batch has at least one message"
-        raise InvalidInputError(message, kind="batch-size", field="batch_messages", found=batch_messages, expected=">= 1")
+        raise InvalidInputError(
+            "a batch has at least one message",
+            kind="batch-size",
+            field="batch_messages",
+            found=batch_messages,
+            expected=">= 1",
+        )
     for name in properties or {}:
         if name in _OURS or name in _FIXED:
             message = "this setting is deletekit's own: exactly-once depends on it"
@@ -162,8 +168,8 @@ class Kafka:
             topics = {name: answer.result() for name, answer in asked.items()}
         except ck.KafkaException as e:
             if e.args[0].code() == ck.KafkaError.UNKNOWN_TOPIC_OR_PART:
-                message = "a topic is not there"
-                raise NotFoundError(message, kind="topic-not-found", field="topics", found=", ".join(self._topics)) from e
+                found = ", ".join(self._topics)
+                raise NotFoundError("a topic is not there", kind="topic-not-found", field="topics", found=found) from e
             raise _failed(str(e)) from e
         return Offsets(
             cluster=str(cluster),

@@ -69,10 +69,14 @@ def source_of(kind: str, arguments: dict[str, Any]) -> Source:
 
 
 def run(folder: Path, source: Source, faults: Faults) -> None:
-    with new_catalog(folder) as catalog, dk.engine.local(1), faulty(faults, catalog):
-        with dk.stream.sink(dk.load_table(catalog, NAME), "s", equality_fields="id") as sink:
-            for _ in sink.run_source(source):
-                pass
+    with (
+        new_catalog(folder) as catalog,
+        dk.engine.local(1),
+        faulty(faults, catalog),
+        dk.stream.sink(dk.load_table(catalog, NAME), "s", equality_fields="id") as sink,
+    ):
+        for _ in sink.run_source(source):
+            pass
 
 
 def main() -> None:

@@ -28,7 +28,13 @@ PEOPLE = pa.schema(
 class PlainJson:
     """Each value is a change row."""
 
-    def decode(self, messages: Sequence[Message], schema: Schema, *, reject: Reject | None = None) -> pa.Table:
+    def decode(  # the decoder's signature
+        self,
+        messages: Sequence[Message],
+        schema: Schema,  # noqa: ARG002
+        *,
+        reject: Reject | None = None,  # noqa: ARG002
+    ) -> pa.Table:
         rows = []
         for message in messages:
             try:

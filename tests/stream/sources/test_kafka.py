@@ -269,7 +269,8 @@ def test_processes_that_are_killed_and_others_that_go_on(kafka_broker: KafkaBrok
                 with kafka_broker.producer() as producer:
                     send(producer, topic, random_changes(turn, 100, 40, state), 3)
                 for each, argument in zip((one, two), arguments, strict=True):
-                    each.start(tmp_path, "kafka", argument, random_.randrange(20, 120), random_.choice(["before", "after"]))
+                    when = random_.choice(["before", "after"])
+                    each.start(tmp_path, "kafka", argument, random_.randrange(20, 120), when)
                 codes = [each.wait() for each in (one, two)]
                 assert set(codes) <= {0, KILLED}
                 killed += codes.count(KILLED)
