@@ -153,17 +153,21 @@ class Postgres:
         slot = self._slot()
         at = self._first(slot, position)
         end = slot.now if until == "end" else None
+        limit = self._batch_changes
         while True:
             self._advance(at)
-            messages = self._peek(end)
+            messages = self._peek(end, limit)
             # Asked after the changes were read: a slot only goes on, so it had not gone past the position before.
             slot = self._slot()
             self._check(slot, at)
             # There is more behind messages that are as many as was asked for, even if none of them is of the table.
-            is_full = len(messages) >= self._batch_changes
+            is_full = len(messages) >= limit
             batch, at = self._batch(transactions(messages), slot, at, is_full=is_full)
+            limit = limit * 2 if batch is None and is_full else self._batch_changes
             if batch is not None:
                 yield batch
+            elif is_full:
+                continue  # all of it is in the table, and the slot did not move on
             elif end is not None:
                 return
             else:
@@ -250,10 +254,10 @@ class Postgres:
             raise lost("the server removed the log that the slot needs", "slot", self._names.slot, "a new slot")
         return _Slot(confirmed=lsn_number(confirmed), now=lsn_number(now), system=system)
 
-    def _peek(self, end: int | None) -> list[bytes]:
+    def _peek(self, end: int | None, limit: int) -> list[bytes]:
         names = self._names
         upto = None if end is None else lsn_text(end)
-        rows = self._in_turn(lambda: self._sql(_PEEK, names.slot, upto, self._batch_changes, names.publication))
+        rows = self._in_turn(lambda: self._sql(_PEEK, names.slot, upto, limit, names.publication))
         return [bytes(data) for (data,) in rows]
 
     def _advance(self, at: int) -> None:
