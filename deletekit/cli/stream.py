@@ -28,6 +28,8 @@ from deletekit.safe_text import count, plain
 
 _key_option = repeated_option("--key", "equality_fields", "COLUMN", "Key column. Repeatable.  [default: the schema's]")
 _RATE = "Instead of FILES: make up so many changes per batch."
+_FORMATS = ("debezium-json", "debezium-flat", "maxwell", "canal")
+_FORMAT = f"FILES are JSON lines of messages: {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}."
 _PROMOTION = "Delete old rows by position, or write no delete file."
 
 
@@ -43,6 +45,7 @@ _PROMOTION = "Delete old rows by position, or write no delete file."
 @click.option("--change-type", default="_change_type", metavar="COLUMN", help="Column of the change types.")
 @click.option("--order", metavar="COLUMN", help="Column that orders the rows of a batch.  [default: as they come]")
 @click.option("--allow-rewind", is_flag=True, help="Apply batches even if the stream or the branch went back.")
+@choice_option("--format", _FORMATS, _FORMAT, metavar="NAME")
 @click.option("--as-given", is_flag=True, help="Keep the order of FILES even if 10.parquet comes before 2.parquet.")
 def stream(
     argument: TableArgument,
@@ -53,6 +56,7 @@ def stream(
     as_given: bool,
     files: Sequence[str] = (),
     rate: int | None = None,
+    format: str | None = None,  # noqa: A002  # the option's own name
     **options: Any,
 ) -> Answer:
     """Apply the changes in FILES (Parquet, CSV or JSON lines) to TABLE, each file a batch, in the order given.
@@ -66,8 +70,12 @@ def stream(
     Examples:
       deletekit stream --warehouse wh demo.users changes/ --key id
       deletekit stream --warehouse wh demo.users 'changes/*.csv' --key id
+      deletekit stream --warehouse wh demo.users events.jsonl --key id --format debezium-json
       deletekit stream --warehouse wh demo.rate --rate 1000 --batches 20
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    if rate is not None and format is not None:
+        message = "--format says how FILES are read, and --rate makes up changes without files"
+        raise dk.InvalidInputError(message, kind="usage", field="--format", found=format, expected="one of them")
     table = argument.open() if rate is None else _open_or_create(argument)
     if rate is not None:
         options = {"equality_fields": ("value",), **options, "change_type": "_change_type", "order": None}
@@ -75,7 +83,7 @@ def stream(
     done = []
     with dk.stream.sink(table, sink_id, **options) as sink:
         made_up = None if rate is None else sink.run(_sources().rate_batches(rate, batches))
-        for progress in made_up or sink.run_files(files, as_given=as_given):
+        for progress in made_up or sink.run_files(files, as_given=as_given, format=format):
             done.append(progress)
             if not output.as_json:
                 show(Text(plain(_line(progress))))

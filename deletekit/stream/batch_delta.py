@@ -28,6 +28,7 @@ from deletekit.deletes.sort_order import RowOrder
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.formats.manifest_list import ManifestContent
 from deletekit.stream.change_rows import Changes, LastChanges
 from deletekit.stream.key_columns import FileKeys
 from deletekit.stream.key_index import by_file
@@ -117,6 +118,22 @@ def flink_delta(base: Base, changes: Changes) -> BatchDelta:
     hits = sum(len(h.positions) for h in hidden)
     delta = RowDelta(added_data_files=tuple(files), added_delete_files=tuple(deletes))
     return BatchDelta(delta=delta, hits=hits, misses=len(last))
+
+
+def truncate_delta(base: Base, changes: Changes) -> BatchDelta:
+    """Remove all files of the head, and write the batch's own rows."""
+    last = changes.last
+    files = [file for file, _ in write_rows(base.write, changes.puts.take(pa.array(last.put[last.put >= 0])))]
+    old = [
+        tuple(base.reader.live_entries(base.snapshot, content)) if base.snapshot else () for content in ManifestContent
+    ]
+    data, deletes = old[ManifestContent.DATA], old[ManifestContent.DELETES]
+    delta = RowDelta(
+        added_data_files=tuple(files),
+        removed_data_files=data,
+        removed_delete_files=deletes,
+    )
+    return BatchDelta(delta=delta, misses=len(last), targets=frozenset(e.data_file.file_path for e in data))
 
 
 def by_position(base: Base, hidden: Sequence[HiddenRows]) -> RowDelta:

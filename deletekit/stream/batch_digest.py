@@ -22,7 +22,7 @@ _BLOCK = 1 << 18
 
 def batch_digest(changes: Changes) -> str:
     """Return the digest of keys, changes, and all values that are written."""
-    sha = hashlib.sha256()
+    sha = hashlib.sha256(b"truncate;" if changes.truncate else b"")
     at = changes.order[_sorted_rows(changes)]
     sha.update(changes.types[at].tobytes())
     for column in changes.keys:

@@ -17,7 +17,7 @@ from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.errors import CommitStateUnknownError
 from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, tag_update
-from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta
+from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta, truncate_delta
 from deletekit.stream.change_rows import Changes, read_changes
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot
@@ -94,7 +94,7 @@ class BatchRun:
             if not self._is_committed(self._head()):
                 raise
             return self._progress("skipped", started)
-        return self._progress("committed" if len(self._changes) else "empty", started, done)
+        return self._progress("committed" if len(self._changes) or self._changes.truncate else "empty", started, done)
 
     def _validate(self, base: Base) -> None:
         if self._is_committed(base.snapshot):
@@ -113,7 +113,9 @@ class BatchRun:
             form = replace(self._changes.form, fields=self._state.key_fields(metadata.schema))
             self._changes = read_changes(self._rows, metadata.schema, form)
         changes = self._changes
-        if not len(changes):
+        if changes.truncate:
+            written = truncate_delta(base, changes)
+        elif not len(changes):
             written = BatchDelta(delta=RowDelta())
         elif self._state.mode == "flink":
             written = flink_delta(base, changes)
@@ -125,7 +127,8 @@ class BatchRun:
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
         delta = replace(written.delta, summary=summary_of(self._batch, metadata, base.snapshot), refs=(tag,))
         # Others may add a row with a key that was not found here. A delete by value is right in any case.
-        reads: BooleanExpression = AlwaysTrue() if self._is_by_position and len(changes) else AlwaysFalse()
+        counts_on_rows = changes.truncate or (self._is_by_position and len(changes))
+        reads: BooleanExpression = AlwaysTrue() if counts_on_rows else AlwaysFalse()
         return replace(delta, read_set=ReadSet(data_files=written.targets, where=reads))
 
     @property

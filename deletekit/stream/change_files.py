@@ -12,7 +12,7 @@ no longer tells. Any other file is refused by name.
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from glob import escape, glob
@@ -34,7 +34,9 @@ _KEYS = 10_000
 _FIRST_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def change_files(paths: Sequence[str | Path], *, as_given: bool = False) -> list[str]:
+def change_files(
+    paths: Sequence[str | Path], *, as_given: bool = False, check: Callable[[str], object] = reader_of
+) -> list[str]:
     """Return the files that paths stand for, absolute, in the order in which they must be applied.
 
     Files come in the order of the paths. A folder stands for the files in it and below, a pattern (`*`, `?`, `[...]`)
@@ -44,6 +46,7 @@ def change_files(paths: Sequence[str | Path], *, as_given: bool = False) -> list
     Parameters
     ----------
     as_given: also accept the order that a shell makes of a pattern, with `10.parquet` before `2.parquet`.
+    check: refuses a file of an unknown format.
 
     Raises NotFoundError for a missing path; InvalidInputError for a file named twice, for an unknown file format, and
     for files in a shell's order.
@@ -57,7 +60,7 @@ def change_files(paths: Sequence[str | Path], *, as_given: bool = False) -> list
     for number, file in enumerate(files):
         if file in files[:number]:
             raise InvalidInputError("a file comes twice in one stream", kind="file-twice", file=file)
-        reader_of(file)
+        check(file)
     return files
 
 

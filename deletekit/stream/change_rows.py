@@ -22,6 +22,7 @@ from pyiceberg.types import NestedField
 from deletekit.deletes.input_rows import align, as_table
 from deletekit.deletes.keys import KeyNumbers
 from deletekit.errors import InvalidInputError
+from deletekit.stream.sources.marks import check_deletes, truncates
 from deletekit.table.types import arrow_type
 from deletekit.verbs.shared.equality_keys import key_column
 
@@ -97,6 +98,7 @@ class Changes:
     batch_columns: the table's columns that the batch has; the others get their defaults in `puts`.
     newest: the highest value of the order column.
     last: the last change of each key.
+    truncate: whether the batch deletes all rows before its own.
     """
 
     schema: Schema
@@ -110,6 +112,7 @@ class Changes:
     batch_columns: tuple[NestedField, ...]
     newest: Any
     last: LastChanges
+    truncate: bool = False
 
     def __len__(self) -> int:
         return len(self.types)
@@ -122,6 +125,7 @@ def read_changes(rows: Any, schema: Schema, form: ChangeFormat) -> Changes:
     not fit the table.
     """
     table = as_table(rows, schema, "changes")
+    check_deletes(table, [str(schema.find_column_name(f.field_id)).partition(".")[0] for f in form.fields])
     types = _types(table, form)
     order, newest = _order(table, form)
     keys = tuple(_key(table, schema, f) for f in form.fields)
@@ -144,6 +148,7 @@ def read_changes(rows: Any, schema: Schema, form: ChangeFormat) -> Changes:
         batch_columns=tuple(f for f in schema.fields if f.name in table.column_names),
         newest=newest,
         last=_last_changes(keys, types, codes, rank, put_of),
+        truncate=truncates(table),
     )
     if not form.ordered:
         _check_order(changes, order, form)

@@ -10,15 +10,11 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import cast
 
-import pyarrow as pa
-from pyiceberg.schema import Schema
-
-from deletekit.errors import DeletekitError, InvalidInputError
+from deletekit.errors import DeletekitError
 from deletekit.stream.applied_batches import PositionMovedError, Step, last_marker, newest_marker
 from deletekit.stream.batch_run import BatchProgress
 from deletekit.stream.sink_state import SinkState
 from deletekit.stream.sources.source import Source, SourceBatch, Until, changed
-from deletekit.table.types import arrow_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +45,8 @@ def run_source(
         batches = cast("Generator[SourceBatch]", source.batches(start.position, until=until))
         try:
             for batch in batches:
-                _check(state, batch, has_order=has_order)
+                if batch.unordered is not None and not has_order:
+                    raise batch.unordered
                 step = Step(source=source.kind, before=start.position, after=batch.position)
                 progress = write(batch, start.batch_id, step)
                 source.committed(batch.position)
@@ -69,12 +66,6 @@ def run_source(
             batches.close()
 
 
-def rows_of(batch: SourceBatch, schema: Schema) -> pa.Table:
-    """Return the change rows of a batch. Messages without any give no columns either; here they have the table's."""
-    rows = batch.decode(schema, None)
-    return rows if len(rows) else pa.table({f.name: pa.nulls(0, arrow_type(f.field_type)) for f in schema.fields})
-
-
 def query_of(kind: str) -> str:
     """Return the query id of the batches of a source."""
     return f"source:{kind}"
@@ -92,18 +83,3 @@ def _start(state: SinkState, source: Source) -> _Start:
         message = "the batches of this sink id have no position of a source, so it is not known where to go on"
         raise changed(message, "sink_id", f"batch {newest.batch_id}", f"batches of {source.kind}")
     return _Start(batch_id=newest.batch_id + 1, position=newest.position)
-
-
-def _check(state: SinkState, batch: SourceBatch, *, has_order: bool) -> None:
-    if batch.unordered is not None and not has_order:
-        raise batch.unordered
-    keys = [f.name for f in state.key_fields(state.table.metadata.schema)]
-    if batch.old_columns is not None and not batch.old_columns.issuperset(keys):
-        message = "rows before an update and deleted rows lack key columns of the sink"
-        raise InvalidInputError(
-            message,
-            kind="replica-identity",
-            field="equality_fields",
-            found=", ".join(keys),
-            expected=f"a key among {', '.join(sorted(batch.old_columns))}, or REPLICA IDENTITY FULL",
-        )

@@ -22,13 +22,16 @@ from deletekit.stream.batch_digest import batch_digest
 from deletekit.stream.batch_run import BatchProgress, BatchRun
 from deletekit.stream.change_files import FileBatch, change_files, plan_files, read_changes_file
 from deletekit.stream.change_rows import ChangeFormat, read_changes
-from deletekit.stream.run_source import query_of, rows_of, run_source
+from deletekit.stream.run_source import query_of, run_source
 from deletekit.stream.sink_state import SinkMode, SinkState
+from deletekit.stream.sources import Decoder
+from deletekit.stream.sources.json_lines import check_messages_file, file_decoder, read_messages
 from deletekit.stream.sources.source import Source, SourceBatch, Until
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import MAIN
 from deletekit.table.sink_batches import markers
 from deletekit.table.table import Table
+from deletekit.verbs.shared.row_files import reader_of
 
 _MODES = ("auto", "flink", "eq-only", "index-only")
 
@@ -196,7 +199,13 @@ class Sink:
         for batch_id, changes in enumerate(batches, first_batch_id):
             yield self.write(changes, batch_id, query_id=query_id)
 
-    def run_files(self, files: Sequence[str | Path], *, as_given: bool = False) -> Iterator[BatchProgress]:
+    def run_files(
+        self,
+        files: Sequence[str | Path],
+        *,
+        as_given: bool = False,
+        format: str | Decoder | None = None,  # noqa: A002  # the word of Kafka's and Flink's options
+    ) -> Iterator[BatchProgress]:
         """Apply files of changes (Parquet, CSV or JSON lines), each as a batch. Skip those that are in the table.
 
         A file is known by its path, so calls may name all files of the stream or only the new ones.
@@ -206,12 +215,14 @@ class Sink:
         files: in the order in which they must be applied. A folder stands for the files in it and below, a pattern for
             those that match, in natural order (`2.parquet` before `10.parquet`).
         as_given: also accept a shell's order, which has `10.parquet` before `2.parquet`.
+        format: the files are JSON lines of messages in this format; `decoder` gives one with options.
 
         Raises NotFoundError for a missing path; InvalidInputError for a file that may or may not have been applied, for
         a file that cannot be put in order, for an unknown format, and as `write`.
         """
         state = self.state
-        found = change_files(files, as_given=as_given)
+        messages = None if format is None else file_decoder(format, self._columns[0])
+        found = change_files(files, as_given=as_given, check=check_messages_file if messages else reader_of)
         with state.lock:
             metadata = state.table.refresh().metadata
             head = metadata.snapshot_of_ref(state.ref)
@@ -219,17 +230,21 @@ class Sink:
             known = list(markers(metadata, head, state.sink_id))
         for source in plan_files(found, newest, known, allow_rewind=state.allow_rewind):
             with state.lock:
-                progress = self._write_file(source)
+                progress = self._write_file(source, messages)
             yield progress
 
-    def _write_file(self, source: FileBatch) -> BatchProgress:
+    def _write_file(self, source: FileBatch, messages: Decoder | None) -> BatchProgress:
         if source.is_old:
             progress = BatchProgress(
                 sink_id=self.state.sink_id, query_id="", batch_id=source.batch_id, status="skipped", file=source.file
             )
             self.recent_progress.append(progress)
             return progress
-        rows = read_changes_file(source.file, self.state.table.refresh().schema, self._columns[0])
+        schema = self.state.table.refresh().schema
+        if messages is None:
+            rows = read_changes_file(source.file, schema, self._columns[0])
+        else:
+            rows = messages.decode(read_messages(source.file), schema)
         return self._write(rows, source.batch_id, "", source=source)
 
     def run_source(
@@ -256,7 +271,7 @@ class Sink:
 
     def _write_step(self, batch: SourceBatch, batch_id: int, step: Step) -> BatchProgress:
         with self.state.lock:
-            rows = rows_of(batch, self.state.table.refresh().schema)
+            rows = batch.decode(self.state.table.refresh().schema, None)
             return self._write(rows, batch_id, query_of(step.source), step=step)
 
     def foreach_batch(self, frame: Any, batch_id: int) -> None:

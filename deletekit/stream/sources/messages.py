@@ -1,4 +1,4 @@
-"""What transports and formats share: messages as a broker or a file has them, and decoders that make change rows of them.
+"""What transports and formats share: messages, and decoders that make change rows of them.
 
 A transport (Kafka, files) yields messages. A decoder of their format turns a batch of them into one Arrow table.
 """
@@ -27,7 +27,7 @@ class Message:
     Attributes
     ----------
     key, value: the bytes; a value of None is a tombstone.
-    topic, partition, offset: where the message is from. Of a file they are its path, 0 and the number of the line.
+    topic, partition, offset: where the message is from. Of a file they are its path, -1 and the number of the line.
     timestamp_ms: when it was sent, in milliseconds since 1970; None if that is not known.
     headers: names and values, in their order.
     """
@@ -43,6 +43,8 @@ class Message:
     @property
     def place(self) -> str:
         """Where the message is from, for errors."""
+        if self.partition < 0:
+            return f"file {self.topic}, line {self.offset}"
         return f"topic {self.topic}, partition {self.partition}, offset {self.offset}"
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyiceberg.schema import Schema
 
 from deletekit.errors import InvalidInputError
+from deletekit.stream.sources.marks import with_marks
 from deletekit.stream.sources.messages import CHANGE_TYPE
 from deletekit.stream.sources.pgoutput import Change, Column, Row, whole_row
 from deletekit.table.types import arrow_type
@@ -33,17 +34,24 @@ _TYPES: dict[int, pa.DataType] = {
 """The types of columns that the table lacks, by PostgreSQL's OID; all others are text."""
 
 
-def change_rows(changes: Sequence[Change], schema: Schema) -> pa.Table:
+def change_rows(changes: Sequence[Change], schema: Schema, *, truncate: bool) -> pa.Table:
     """Return change rows: the columns of the changed table, and `_change_type`.
 
     An update is the row after it, behind the row before it if that was sent. Values are cast to the table's types.
+
+    Parameters
+    ----------
+    truncate: all rows of the table are deleted before the first change.
 
     Raises InvalidInputError, naming the column, for a value that does not fit its type.
     """
     rows: list[tuple[str, dict[str, Any]]] = []
     columns: dict[str, Column] = {}
+    unknown: set[str] = set()
     for change in changes:
         columns |= {c.name: c for c in change.relation.columns}
+        if not change.is_insert:
+            unknown |= {c.name for c in change.relation.columns} - change.relation.old_columns
         if change.old is not None:
             rows.append(("DELETE" if change.new is None else "UPDATE_BEFORE", _named(change, change.old)))
         if change.new is not None:
@@ -53,7 +61,10 @@ def change_rows(changes: Sequence[Change], schema: Schema) -> pa.Table:
         name: _array(name, [row.get(name) for _, row in rows], types.get(name) or own_type(column))
         for name, column in columns.items()
     }
-    return pa.table({**found, CHANGE_TYPE: pa.array([kind for kind, _ in rows], pa.string())})
+    if not rows:
+        found = {name: pa.nulls(0, kind) for name, kind in types.items()}
+    table = pa.table({**found, CHANGE_TYPE: pa.array([kind for kind, _ in rows], pa.string())})
+    return with_marks(table, truncate=truncate, unknown=unknown)
 
 
 def own_type(column: Column) -> pa.DataType:

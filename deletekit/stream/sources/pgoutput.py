@@ -69,13 +69,19 @@ class Change:
     is_insert: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """All rows of tables were deleted."""
+
+    relations: tuple[Relation, ...]
+
+
 @dataclass(slots=True)
 class Transaction:
-    """A committed transaction: its changes in order, where its commit ends, and the tables that it truncated."""
+    """A committed transaction: what it changed, in order, and where its commit ends."""
 
-    changes: list[Change] = field(default_factory=list)
+    changes: list[Change | Truncation] = field(default_factory=list)
     end_lsn: int = 0
-    truncated: list[Relation] = field(default_factory=list)
 
 
 def transactions(messages: Iterable[bytes]) -> Iterator[Transaction]:
@@ -97,7 +103,7 @@ def transactions(messages: Iterable[bytes]) -> Iterator[Transaction]:
             current.changes.append(_change(kind, read, relations))
         elif kind == "T":
             count, _ = read.number("I"), read.number("B")
-            current.truncated += [_known(relations, read.number("I")) for _ in range(count)]
+            current.changes.append(Truncation(tuple(_known(relations, read.number("I")) for _ in range(count))))
         elif kind == "C":
             read.number("B")
             read.number("Q")

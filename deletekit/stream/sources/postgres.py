@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from deletekit.errors import InvalidInputError, NotFoundError, StorageError
 from deletekit.public import public, public_methods
@@ -52,6 +52,7 @@ def postgres(
     slot: str,
     publication: str,
     batch_changes: int = 10_000,
+    truncate: Literal["refuse", "apply"] = "refuse",
     poll_seconds: float = 1.0,
     idle_bytes: int = 64 << 20,
 ) -> Postgres:
@@ -62,7 +63,7 @@ def postgres(
     before comes from a copy that is made after the slot.
 
     A batch has whole transactions. The old key of an update comes with REPLICA IDENTITY, so the sink's key must be in
-    it. TRUNCATE is refused.
+    it.
 
     Parameters
     ----------
@@ -71,6 +72,7 @@ def postgres(
     slot, publication: their names.
     batch_changes: end a batch with the transaction that reaches so many messages of pgoutput: one for each change, and
         for each beginning and end of a transaction.
+    truncate: whether a TRUNCATE is refused, or deletes all rows of the table.
     poll_seconds: how long to wait for more changes, if the source does not end.
     idle_bytes: commit a batch without rows if other tables wrote so much, so that the server can free its log.
 
@@ -86,7 +88,8 @@ def postgres(
         message = "a batch has at least one change"
         raise InvalidInputError(message, kind="batch-size", field="batch_changes", found=batch_changes, expected=">= 1")
     names = _Names(schema=schema, table=name, slot=slot, publication=publication)
-    return Postgres(dsn, names, batch_changes, poll_seconds, idle_bytes)
+    applies_truncate = truncate == "apply"
+    return Postgres(dsn, names, batch_changes, poll_seconds, idle_bytes, applies_truncate=applies_truncate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +118,17 @@ class Postgres:
 
     kind = "postgres"
 
-    def __init__(self, dsn: str, names: _Names, batch_changes: int, poll_seconds: float, idle_bytes: int) -> None:
-        self._dsn, self._names = dsn, names
+    def __init__(
+        self,
+        dsn: str,
+        names: _Names,
+        batch_changes: int,
+        poll_seconds: float,
+        idle_bytes: int,
+        *,
+        applies_truncate: bool,
+    ) -> None:
+        self._dsn, self._names, self._applies_truncate = dsn, names, applies_truncate
         self._batch_changes, self._poll_seconds, self._idle_bytes = batch_changes, poll_seconds, idle_bytes
         self._connection: Any = None
 
@@ -178,26 +190,24 @@ class Postgres:
     ) -> tuple[SourceBatch | None, int]:
         """Make the next batch of transactions, and return the position after it, or none if there is nothing to do."""
         changes: list[Change] = []
-        after = at
+        after, truncate = at, False
         for transaction in found:
             if transaction.end_lsn <= at:
                 continue  # it is in the table, and the slot does not know it yet
-            self._check_truncate(transaction)
-            own = [c for c in transaction.changes if self._names.is_of(c.relation)]
-            if own and changes and own[0].relation != changes[0].relation:
+            own, truncates = self._own(transaction)
+            if own and changes and not truncates and own[0].relation != changes[0].relation:
                 break  # columns changed in between: what a batch does not have gets the table's default
-            changes += own
+            changes = own if truncates else changes + own
+            truncate = truncate or truncates
             after = transaction.end_lsn
-        if after == at or not (changes or is_full or after - at >= self._idle_bytes):
+        if after == at or not (changes or truncate or is_full or after - at >= self._idle_bytes):
             return None, at
-        old = [c.relation.old_columns for c in changes if c.old is not None or not c.is_insert]
         place = {"system": slot.system, "slot": self._names.slot, "table": self._table, "lsn": lsn_text(after)}
         batch = SourceBatch(
             position=position_text(self.kind, place),
-            decode=lambda schema, _: change_rows(changes, schema),
+            decode=lambda schema, _: change_rows(changes, schema, truncate=truncate),
             count=len(changes),
             behind=max(slot.now - after, 0),
-            old_columns=frozenset.intersection(*old) if old else None,
         )
         return batch, after
 
@@ -231,15 +241,25 @@ class Postgres:
             message = "the server is behind the position: it was restored from a backup"
             raise lost(message, "slot", lsn_text(slot.now), lsn_text(at))
 
-    def _check_truncate(self, transaction: Transaction) -> None:
-        if any(self._names.is_of(r) for r in transaction.truncated):
+    def _own(self, transaction: Transaction) -> tuple[list[Change], bool]:
+        """Return the changes of the table after its last truncation, and whether there was one."""
+        own: list[Change] = []
+        truncates = False
+        for change in transaction.changes:
+            if isinstance(change, Change):
+                if self._names.is_of(change.relation):
+                    own.append(change)
+            elif any(self._names.is_of(r) for r in change.relations):
+                own, truncates = [], True
+        if truncates and not self._applies_truncate:
             raise InvalidInputError(
-                "the table was truncated, and a sink has no change that deletes all rows",
-                kind="truncate",
+                "the source table was truncated",
+                kind="message-truncate",
                 field="table",
                 found=f"{self._table}, transaction that ends at {lsn_text(transaction.end_lsn)}",
-                expected="DELETE, or a publication WITH (publish = 'insert, update, delete')",
+                expected="option truncate='apply', which deletes all rows of the table",
             )
+        return own, truncates
 
     def _slot(self) -> _Slot:
         found = self._sql(_SLOT, self._names.slot)

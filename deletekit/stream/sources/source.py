@@ -29,11 +29,11 @@ class SourceBatch:
     Attributes
     ----------
     position: the position after the batch.
-    decode: gives the change rows, for the table's schema and a taker of messages that cannot be understood.
+    decode: gives the change rows, as `Decoder.decode`, for the table's schema and a taker of messages that cannot be
+        understood. It has the key columns even if there are no rows.
     count: how many messages or changes the batch has.
     behind: how much the source has after this batch: messages of Kafka, bytes of PostgreSQL; None if it is not known.
     unordered: the error for a sink without an order column, if the order of changes is not known; None if it is.
-    old_columns: the columns that rows before an update and deleted rows have; None if the messages themselves say it.
     """
 
     position: str
@@ -41,7 +41,6 @@ class SourceBatch:
     count: int
     behind: int | None = None
     unordered: InvalidInputError | None = None
-    old_columns: frozenset[str] | None = None
 
 
 @runtime_checkable

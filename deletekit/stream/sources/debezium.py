@@ -1,0 +1,183 @@
+"""Read Debezium's change events: envelopes with `before`, `after` and `op`, in JSON or, decoded elsewhere, in Avro.
+
+| message                                             | what it says                                            |
+|-----------------------------------------------------|---------------------------------------------------------|
+| `op` c (create), r (read by a snapshot), u (update) | the row `after`; of an update also the row before       |
+| `op` d (delete)                                     | the key in `before`, or in the message's key            |
+| `op` t (truncate)                                   | all rows of the table are gone                          |
+| `op` m (a message of PostgreSQL's log), tombstones, | nothing                                                 |
+| transactions, heartbeats, schema changes            |                                                         |
+
+PostgreSQL with REPLICA IDENTITY DEFAULT logs only the key of a deleted row. Debezium puts null, or 0 and empty texts,
+into the other columns of `before`: they are not values, and cannot be told from values.
+Debezium: "Data change events" of the connectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg import types as it
+from pyiceberg.schema import Schema
+
+from deletekit.errors import InvalidInputError
+from deletekit.stream.sources.format_options import COMMON, FormatOptions, format_options
+from deletekit.stream.sources.messages import Message, Reject
+from deletekit.stream.sources.row_changes import TRUNCATE, Change, Row, Truncate, decode_messages
+from deletekit.stream.sources.source_types import SourceType
+from deletekit.stream.sources.strict_json import StrictJson
+
+OPTIONS = (*COMMON, "truncate", "replica_identity", "unavailable", "binary")
+_COMPLETE_BEFORE = {"mysql", "mariadb", "sqlserver", "oracle", "db2", "vitess", "informix"}
+"""Connectors that send all columns of a deleted row."""
+_NO_EVENT = "a message is no change event of Debezium"
+_OPS = ("c", "r", "u", "d", "t", "m")
+_NO_ROWS = ({"status", "id"}, {"ddl"}, {"historyRecord"}, {"tableChanges"})
+"""Names in messages about transactions, and about the source's schema."""
+
+Payload = tuple[Any, SourceType | None]
+
+
+class DebeziumJson:
+    """Decodes Debezium's JSON, with schema parts and without."""
+
+    def __init__(self, **options: Any) -> None:
+        self.options = format_options("debezium-json", options, OPTIONS)
+        self._envelopes = Envelopes(self.options)
+
+    def decode(self, messages: Sequence[Message], schema: Schema, *, reject: Reject | None = None) -> pa.Table:
+        """Return the change rows of messages, as `Decoder.decode`."""
+        reader = StrictJson(exact=has_decimals(schema))
+
+        def understand(message: Message) -> Iterator[Change | Truncate]:
+            if message.value is None:
+                return iter(())
+            payload, kind = reader.payload(message.value)
+            key = Key(lambda: reader.payload(message.key) if message.key is not None else None)
+            return self._envelopes.changes(payload, kind, key)
+
+        return decode_messages(understand, messages, schema, self.options, reject)
+
+
+class Key:
+    """The message's key, read only where it is needed."""
+
+    def __init__(self, read: Any) -> None:
+        self._read = read
+
+    def row(self) -> Payload | None:
+        """Return the columns of the key and their types, or None if the message has no key."""
+        found = self._read()
+        if found is None or found[0] is None:
+            return None
+        if not isinstance(found[0], dict):
+            raise refused("the key of a message is no object", "message-key", found[0], "an object of columns")
+        return found  # type: ignore[no-any-return]
+
+
+class Envelopes:
+    """Says the changes of envelopes."""
+
+    def __init__(self, options: FormatOptions) -> None:
+        self._options = options
+
+    def changes(self, payload: Any, kind: SourceType | None, key: Key) -> Iterator[Change | Truncate]:
+        """Yield the changes of one envelope. Raises InvalidInputError for a payload that is none."""
+        if not isinstance(payload, dict):
+            raise refused(_NO_EVENT, "message-envelope", payload, "an object with `op`")
+        op = payload.get("op")
+        if op in ("c", "r", "u"):
+            yield from self._put(payload, op, kind, key)
+        elif op == "d":
+            yield self._delete(payload, kind, key)
+        elif op == "t":
+            yield TRUNCATE
+        elif op != "m" and not _has_no_rows(payload):
+            raise refused(_NO_EVENT, "message-envelope", op or sorted(payload), f"`op` {', '.join(_OPS)}")
+
+    def _put(self, payload: Mapping[str, Any], op: str, kind: SourceType | None, key: Key) -> Iterator[Change]:
+        after, before = _row(payload, "after"), _row(payload, "before")
+        if after is None:
+            raise refused("an event without its row", "message-envelope", f"op {op}, after null", "the row in `after`")
+        sequence = self._sequence(payload)
+        if op == "u" and before is not None:
+            row, source = self._known(payload, before, kind, key)
+            yield Change("UPDATE_BEFORE", row, source, sequence)
+        yield Change("UPDATE_AFTER" if op == "u" else "INSERT", after, _part(kind, "after"), sequence)
+
+    def _delete(self, payload: Mapping[str, Any], kind: SourceType | None, key: Key) -> Change:
+        row, source = self._known(payload, _row(payload, "before") or {}, kind, key)
+        if not row:
+            raise refused("a delete without a key", "message-key", "no `before`, and no key", "one of them")
+        return Change("DELETE", row, source, self._sequence(payload))
+
+    def _known(
+        self, payload: Mapping[str, Any], before: Row, kind: SourceType | None, key: Key
+    ) -> tuple[Row, SourceType | None]:
+        """Return the columns of a row before a change whose values are certain, and their types."""
+        source = payload.get("source")
+        connector = source.get("connector") if isinstance(source, dict) else None
+        if before and (connector in _COMPLETE_BEFORE or self._options.replica_identity == "full"):
+            return before, _part(kind, "before")
+        own = key.row()
+        if own is None:
+            return {n: v for n, v in before.items() if v is not None}, _part(kind, "before")
+        if own[0].keys() <= before.keys():
+            return {n: before[n] for n in own[0]}, _part(kind, "before")
+        return own
+
+    def _sequence(self, payload: Mapping[str, Any]) -> int | str | None:
+        name = self._options.sequence
+        return None if name is None else sequence_of(payload.get("source"), name)
+
+
+def sequence_of(source: Any, name: str, prefix: str = "") -> int | str:
+    """Return the value of `_sequence`: a field of an event's source, or its place in MySQL's log as sortable text."""
+    try:
+        if name == "binlog":
+            file, pos, row = (source[prefix + part] for part in ("file", "pos", "row"))
+            return log_place(file, pos, row)
+        value = source[prefix + name]
+    except (KeyError, TypeError) as e:
+        raise refused("an event has no such place in its source", "message-sequence", name, None) from e
+    if type(value) not in (int, str):
+        raise refused("a place in the source is no number or text", "message-sequence", value, None)
+    return value  # type: ignore[no-any-return]
+
+
+def log_place(file: Any, pos: Any, row: Any = 0) -> str:
+    """Return a place in MySQL's log as text that sorts as the log does: `mysql-bin.000009` comes before `.000010`."""
+    number = str(file).rpartition(".")[2]
+    if not number.isdecimal() or type(pos) is not int or type(row) is not int or pos < 0 or row < 0:
+        raise refused("an event has no place in MySQL's log", "message-sequence", (file, pos, row), None)
+    return f"{int(number):012d}:{pos:020d}:{row:010d}"
+
+
+def has_decimals(schema: Schema) -> bool:
+    """Tell whether numbers must be read exactly, because some column is a decimal."""
+    return any(isinstance(schema.find_type(i), it.DecimalType) for i in schema.field_ids)
+
+
+def refused(message: str, kind: str, found: Any, expected: str | None) -> InvalidInputError:
+    """Return the error for a message that is not what its format says."""
+    shown = found if isinstance(found, str) else repr(found)[:200]
+    return InvalidInputError(message, kind=kind, found=shown, expected=expected)
+
+
+def _row(payload: Mapping[str, Any], name: str) -> Row | None:
+    row = payload.get(name)
+    if row is not None and not isinstance(row, dict):
+        raise refused(f"`{name}` is no row", "message-envelope", row, "an object of columns")
+    return row
+
+
+def _part(kind: SourceType | None, name: str) -> SourceType | None:
+    return None if kind is None else kind.fields.get(name)
+
+
+def _has_no_rows(payload: Mapping[str, Any]) -> bool:
+    if "op" in payload or "after" in payload or "before" in payload:
+        return False
+    return payload.keys() == {"ts_ms"} or any(names <= payload.keys() for names in _NO_ROWS)

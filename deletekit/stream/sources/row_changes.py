@@ -1,0 +1,288 @@
+"""Make one Arrow table of the changes that messages say, and find the messages whose values do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg import types as it
+from pyiceberg.schema import Schema
+
+from deletekit.deletes.projection import repeated
+from deletekit.errors import InvalidInputError
+from deletekit.stream.sources.format_options import FormatOptions
+from deletekit.stream.sources.marks import with_marks
+from deletekit.stream.sources.messages import CHANGE_TYPE, SEQUENCE, Message, Reject
+from deletekit.stream.sources.source_types import SourceType, iceberg_type
+from deletekit.stream.sources.values import column_of
+from deletekit.table.types import arrow_type
+
+Kind = Literal["INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"]
+Row = Mapping[str, Any]
+_PUTS = ("INSERT", "UPDATE_AFTER")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One row that a message says.
+
+    Attributes
+    ----------
+    row: values by column. A row that is deleted has only those that are known.
+    source: the type of the row in the source, a struct; None if the message does not say.
+    sequence: the value of the column `_sequence`.
+    """
+
+    kind: Kind
+    row: Row
+    source: SourceType | None = None
+    sequence: int | str | None = None
+
+
+class Truncate:
+    """What a message says when the source table was truncated."""
+
+
+TRUNCATE = Truncate()
+Understand = Callable[[Message], Iterable[Change | Truncate]]
+"""Says the changes of one message; none for a message that changes no row."""
+
+
+@dataclass(slots=True)
+class _Said:
+    """The messages of a batch that changed rows, and these changes."""
+
+    messages: list[Message] = field(default_factory=list)
+    changes: list[list[Change]] = field(default_factory=list)
+    truncate: bool = False
+
+
+def decode_messages(
+    understand: Understand, messages: Sequence[Message], schema: Schema, options: FormatOptions, reject: Reject | None
+) -> pa.Table:
+    """Return the change rows of messages, as `Decoder.decode`."""
+    said = _Said()
+    for message in messages:
+        try:
+            changes = list(understand(message))
+        except InvalidInputError as e:
+            _refuse(message, e, reject)
+            continue
+        if changes and changes[0] is TRUNCATE:
+            _check_truncate(message, messages, options)
+            said = _Said(truncate=True)
+        elif changes:
+            said.messages.append(message)
+            said.changes.append(changes)  # type: ignore[arg-type]  # no Truncate is left
+    tables = list(_tables(said, 0, len(said.messages), schema, options, reject))
+    return with_marks(_together(tables, schema), truncate=said.truncate, unknown=_unknown(said, schema))
+
+
+def place_in(message: Message, error: InvalidInputError) -> InvalidInputError:
+    """Return an error that names its message."""
+    return InvalidInputError(
+        f"{error.message} ({message.place})",
+        kind=error.kind,
+        field=error.field,
+        found=error.found,
+        expected=error.expected,
+    )
+
+
+def _refuse(message: Message, error: InvalidInputError, reject: Reject | None) -> None:
+    named = place_in(message, error)
+    if reject is None:
+        raise named from error
+    reject(message, named)
+
+
+def _check_truncate(message: Message, messages: Sequence[Message], options: FormatOptions) -> None:
+    """Refuse a truncate, dead letters or not: the rows that it deletes would stay."""
+    if options.truncate != "apply":
+        error = InvalidInputError(
+            "the source table was truncated",
+            kind="message-truncate",
+            found="truncate",
+            expected="option truncate='apply', which deletes all rows of the table",
+        )
+        raise place_in(message, error)
+    partitions = {(m.topic, m.partition) for m in messages if m.partition >= 0}
+    if len(partitions) > 1:
+        error = InvalidInputError(
+            "the source table was truncated, and messages of several partitions are not in one order",
+            kind="message-truncate",
+            found=f"{len(partitions)} partitions",
+            expected="a topic of one partition",
+        )
+        raise place_in(message, error)
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+def _tables(
+    said: _Said, start: int, end: int, schema: Schema, options: FormatOptions, reject: Reject | None
+) -> Iterator[pa.Table]:
+    """Yield the rows of messages. If some do not fit, halve until the message is found."""
+    found = _table_or_error([c for changes in said.changes[start:end] for c in changes], schema, options)
+    if isinstance(found, pa.Table):
+        yield found
+    elif end - start == 1:
+        _refuse(said.messages[start], found, reject)
+    else:
+        middle = (start + end) // 2
+        yield from _tables(said, start, middle, schema, options, reject)
+        yield from _tables(said, middle, end, schema, options, reject)
+
+
+def _table_or_error(changes: Sequence[Change], schema: Schema, options: FormatOptions) -> pa.Table | InvalidInputError:
+    try:
+        return _table(changes, schema, options)
+    except InvalidInputError as e:
+        return e
+
+
+def _table(changes: Sequence[Change], schema: Schema, options: FormatOptions) -> pa.Table:
+    groups: dict[int, list[int]] = {}
+    for number, change in enumerate(changes):
+        groups.setdefault(id(change.source), []).append(number)
+    if len(groups) == 1:
+        return _table_of_type(changes, changes[0].source, schema, options)
+    parts = [[changes[n] for n in numbers] for numbers in groups.values()]
+    tables = [_table_of_type(part, part[0].source, schema, options) for part in parts]
+    order = np.argsort(np.concatenate([np.array(ns) for ns in groups.values()]), kind="stable")
+    return _together(tables, schema).take(pa.array(order))
+
+
+def _table_of_type(
+    changes: Sequence[Change], source: SourceType | None, schema: Schema, options: FormatOptions
+) -> pa.Table:
+    """Return the rows of changes whose types in the source are the same."""
+    rows = [c.row for c in changes]
+    puts = [c.kind in _PUTS for c in changes]
+    fields = {f.name: f for f in schema.fields}
+    types = {} if source is None else source.fields
+    columns: dict[str, pa.Array] = {}
+    for name in _names(rows, puts, fields, options):
+        kind = fields[name].field_type if name in fields else None
+        values = [row.get(name) for row in rows]
+        if kind is None:
+            # Of a column that the table lacks, only rows that are written matter.
+            values = [v if put else None for v, put in zip(values, puts, strict=True)]
+            kind = _own_type(values, types.get(name), name)
+        column = column_of(values, types.get(name), name, kind, options)
+        if name in fields and fields[name].write_default is not None:
+            column = _with_default(column, rows, puts, fields[name])
+        columns[name] = column
+    columns[CHANGE_TYPE] = pa.array([c.kind for c in changes], pa.string())
+    if options.sequence is not None:
+        columns[SEQUENCE] = _sequence([c.sequence for c in changes])
+    return pa.table(columns)
+
+
+def _names(
+    rows: Sequence[Row], puts: Sequence[bool], fields: Mapping[str, it.NestedField], options: FormatOptions
+) -> list[str]:
+    """Return the columns of rows: those of the table, and others of rows that are written."""
+    known: dict[str, None] = {}
+    others: dict[str, None] = {}
+    seen: set[tuple[str, ...]] = set()
+    for row, put in zip(rows, puts, strict=True):
+        names = tuple(row)
+        if names in seen:
+            continue
+        if put:
+            seen.add(names)
+        for name in names:
+            if name in fields:
+                known[name] = None
+            elif put:
+                others[name] = None
+    reserved = [n for n in (CHANGE_TYPE, SEQUENCE) if n in known or n in others]
+    if reserved:
+        raise InvalidInputError("a column of the source has a reserved name", kind="message-column", field=reserved[0])
+    return [name for name in (*known, *others) if name not in options.ignore]
+
+
+def _own_type(values: Sequence[Any], source: SourceType | None, name: str) -> it.IcebergType:
+    """Return the type of a column that the table lacks."""
+    if source is not None:
+        kind = iceberg_type(source)
+        if kind is not None:
+            return kind
+    found = set(map(type, values)) - {type(None)}
+    plain: dict[type, it.IcebergType] = {bool: it.BooleanType(), int: it.LongType(), str: it.StringType()}
+    if source is None and not found:
+        return it.UnknownType()
+    if source is None and found <= {int, float} and float in found:
+        return it.DoubleType()
+    if source is None and len(found) == 1 and (only := found.pop()) in plain:
+        return plain[only]
+    said = ", ".join(t.__name__ for t in found) if source is None else source.shown
+    message, expected = "rows have a column the table does not", "the column in the table, or in option ignore"
+    raise InvalidInputError(message, kind="column-not-found", field=name, found=said, expected=expected)
+
+
+def _with_default(column: pa.Array, rows: Sequence[Row], puts: Sequence[bool], field_: it.NestedField) -> pa.Array:
+    """Put the column's default into rows that are written and lack the column, as `deletes.input_rows` does."""
+    lacking = [put and field_.name not in row for row, put in zip(rows, puts, strict=True)]
+    if not any(lacking) or all(lacking):
+        return column
+    default = repeated(field_.write_default, arrow_type(field_.field_type), 1)
+    places = np.where(lacking, len(column), np.arange(len(column)))
+    return pa.concat_arrays([column, default]).take(pa.array(places))
+
+
+def _sequence(values: Sequence[int | str | None]) -> pa.Array:
+    kinds = set(map(type, values))
+    if len(kinds) > 1 or not kinds <= {int, str}:
+        message, expected = "messages have no sequence", "another field of their origin as option sequence"
+        raise InvalidInputError(message, kind="message-sequence", field="sequence", expected=expected)
+    try:
+        return pa.array(values, pa.int64() if kinds == {int} else pa.string())
+    except OverflowError as e:
+        raise InvalidInputError("a sequence is too large", kind="message-sequence", field="sequence") from e
+
+
+def _together(tables: Sequence[pa.Table], schema: Schema) -> pa.Table:
+    if len(tables) == 1:
+        return tables[0]
+    if not tables:
+        columns = {f.name: pa.nulls(0, arrow_type(f.field_type)) for f in schema.fields}
+        return pa.table({**columns, CHANGE_TYPE: pa.array([], pa.string())})
+    try:
+        made = pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as e:
+        message, expected = "a column has two types in one batch", "one type, or the column in the table"
+        raise InvalidInputError(message, kind="message-column", found=str(e)[:200], expected=expected) from e
+    return _defaults_of_missing(made, tables, schema)
+
+
+def _defaults_of_missing(made: pa.Table, tables: Sequence[pa.Table], schema: Schema) -> pa.Table:
+    """Put defaults where one of several tables lacks a column that another has."""
+    for number, field_ in enumerate(made.schema):
+        known = next((f for f in schema.fields if f.name == field_.name), None)
+        if known is None or known.write_default is None or all(field_.name in t.column_names for t in tables):
+            continue
+        parts = []
+        for table in tables:
+            if field_.name in table.column_names:
+                parts += table.column(field_.name).chunks
+            else:
+                puts = pc.is_in(table.column(CHANGE_TYPE), pa.array(_PUTS)).combine_chunks()
+                default = repeated(known.write_default, field_.type, len(table))
+                places = pc.if_else(puts, pa.array(np.arange(len(table))), None)
+                parts.append(default.take(places.combine_chunks() if isinstance(places, pa.ChunkedArray) else places))
+        made = made.set_column(number, field_, pa.chunked_array(parts, field_.type))
+    return made
+
+
+def _unknown(said: _Said, schema: Schema) -> set[str]:
+    """Return the table's columns that some deleted row lacks."""
+    names = {f.name for f in schema.fields}
+    shapes = {tuple(c.row) for changes in said.changes for c in changes if c.kind not in _PUTS}
+    return {name for shape in shapes for name in names.difference(shape)}
