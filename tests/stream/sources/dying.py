@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import deletekit as dk
-from deletekit.stream.sources.source import Source
+from deletekit.stream.sources import Source, decoder, kafka, postgres
 from tests.commit.faults import Faults, faulty
-from tests.stream.sources.plain import PlainJson
 from tests.tables import new_catalog
 
 __all__ = ["NAME", "Dying", "dying"]
@@ -60,11 +59,7 @@ def dying() -> Iterator[Dying]:
 
 def source_of(kind: str, arguments: dict[str, Any]) -> Source:
     if kind == "kafka":
-        from deletekit.stream.sources.kafka import kafka  # noqa: PLC0415
-
-        return kafka(decoder=PlainJson(), **arguments)
-    from deletekit.stream.sources.postgres import postgres  # noqa: PLC0415
-
+        return kafka(decoder=decoder("debezium-json"), **arguments)
     return postgres(**arguments)
 
 

@@ -62,3 +62,20 @@ def send(producer: Any, topic: str, rows: Sequence[Row] | Iterator[Row], partiti
     """Send change rows, each key to its partition."""
     for row in rows:
         producer.produce(topic, json.dumps(row), str(row["id"]), row["id"] % partitions)
+
+
+def send_events(producer: Any, topic: str, rows: Iterator[Row], partitions: int = 1) -> int:
+    """Send change rows as Debezium does: an envelope, and a tombstone behind each delete. Return how many messages."""
+    sent = 0
+    for row in rows:
+        values = {name: value for name, value in row.items() if name != CHANGE_TYPE}
+        key, partition = json.dumps({"id": row["id"]}), row["id"] % partitions
+        events: list[Row | None]
+        if row[CHANGE_TYPE] == "DELETE":
+            events = [{"before": values, "after": None, "op": "d"}, None]
+        else:
+            events = [{"before": None, "after": values, "op": "u" if row[CHANGE_TYPE] == "UPDATE_AFTER" else "c"}]
+        for event in events:
+            producer.produce(topic, None if event is None else json.dumps(event), key, partition)
+        sent += len(events)
+    return sent

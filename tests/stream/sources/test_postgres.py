@@ -152,7 +152,7 @@ def test_all_types(server: Server, catalog: dk.Catalog) -> None:
             "timestamp",
             pa.timestamp("us"),
             "'1999-12-31 23:59:59.123456'",
-            datetime(1999, 12, 31, 23, 59, 59, 123456),
+            datetime(1999, 12, 31, 23, 59, 59, 123456),  # noqa: DTZ001
         ),
         "zoned": ("timestamptz", pa.timestamp("us", "UTC"), "'2024-01-01 02:00+02'", datetime(2024, 1, 1, tzinfo=UTC)),
         "code": ("uuid", pa.uuid(), f"'{UUID(int=5)}'", UUID(int=5)),
@@ -332,7 +332,7 @@ def random_statements(random_: random.Random) -> list[str]:
                 [
                     f"INSERT INTO t VALUES ({number}, 'n{other}', {random_.random()}) ON CONFLICT (id) DO NOTHING",
                     f"UPDATE t SET score = {random_.random()} WHERE id = {number}",
-                    f"UPDATE t SET id = {other} WHERE id = {number} AND NOT EXISTS (SELECT 1 FROM t WHERE id = {other})",
+                    f"UPDATE t SET id = {other} WHERE id = {number} AND {other} NOT IN (SELECT id FROM t)",
                     f"DELETE FROM t WHERE id = {number}",
                 ]
             )
