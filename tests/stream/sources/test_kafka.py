@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -318,7 +319,7 @@ def test_settings_that_exactly_once_depends_on(setting: str) -> None:
 
 def test_a_broker_that_is_not_there(table: dk.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed: pip install 'deletekit[kafka]'")
-    monkeypatch.setattr("deletekit.stream.sources.kafka._TIMEOUT", 1.0)
+    monkeypatch.setattr(sys.modules["deletekit.stream.sources.kafka"], "_TIMEOUT", 1.0)
     with dk.stream.sink(table, "s", equality_fields="id") as sink, pytest.raises(dk.StorageError, match="Kafka"):
         list(sink.run_source(kafka("127.0.0.1:9", "t", PlainJson())))
 

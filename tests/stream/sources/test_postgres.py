@@ -250,8 +250,8 @@ def test_other_tables_and_the_log_that_they_fill(people: Server, table: dk.Table
 def test_a_slot_that_lags_behind_the_table(people: Server, table: dk.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     people.run("INSERT INTO t VALUES (1, 'a', 1)")
     with monkeypatch.context() as patched:
-        patched.setattr("deletekit.stream.sources.postgres.Postgres.committed", lambda *_: None)
-        patched.setattr("deletekit.stream.sources.postgres.Postgres._advance", lambda *_: None)
+        patched.setattr(dk.stream.sources.Postgres, "committed", lambda *_: None)
+        patched.setattr(dk.stream.sources.Postgres, "_advance", lambda *_: None)
         assert len(run(people, table)) == 1
         with unchanged(table):
             assert run(people, table) == []
