@@ -74,8 +74,7 @@ def stream(
       deletekit stream --warehouse wh demo.rate --rate 1000 --batches 20
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     if rate is not None and format is not None:
-        message = "--format says how FILES are read, and --rate makes up changes without files"
-        raise dk.InvalidInputError(message, kind="usage", field="--format", found=format, expected="one of them")
+        raise click.UsageError("--format is about FILES; --rate has none.")
     table = argument.open() if rate is None else _open_or_create(argument)
     if rate is not None:
         options = {"equality_fields": ("value",), **options, "change_type": "_change_type", "order": None}

@@ -20,7 +20,7 @@ from deletekit.stream.sources.row_changes import TRUNCATE, Change, Kind, Row, Tr
 from deletekit.stream.sources.source_types import SourceType
 from deletekit.stream.sources.strict_json import StrictJson
 
-OPTIONS = (*COMMON, "truncate", "unavailable", "binary")
+OPTIONS = (*COMMON, "truncate", "unavailable", "binary", "decimal_texts")
 _KINDS: dict[str, Kind] = {"c": "INSERT", "r": "INSERT", "u": "UPDATE_AFTER"}
 _DELETED = {"true": True, "false": False, True: True, False: False, None: False}
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from deletekit.errors import InvalidInputError
 
+_TYPES = {
+    "assume_utc": "True or False",
+    "decimal_texts": "True or False",
+    "ignore": "names of columns",
+    "sequence": "the name of a field",
+    "unavailable": "text",
+}
 _CHOICES: Mapping[str, tuple[str | None, ...]] = {
     "truncate": ("refuse", "apply"),
     "replica_identity": ("default", "full"),
     "time_unit": (None, "ms", "us", "ns"),
-    "binary": ("base64", "base64-url-safe", "hex", "latin-1"),
+    "binary": (None, "base64", "base64-url-safe", "hex"),
 }
 
 
@@ -29,7 +36,8 @@ class FormatOptions:
         count, since others may be placeholders.
     time_unit: of whole numbers in columns of times, if messages have no schema; or the units of columns by name.
     assume_utc: take times without a zone as UTC, for columns with a zone.
-    binary: how bytes are written as text.
+    binary: how bytes are written as text, if messages have no schema or say that it is text.
+    decimal_texts: decimals are written as text, if messages have no schema.
     ignore: columns of the source to leave out.
     unavailable: what stands for a value that the source did not send (`unavailable.value.placeholder`).
     texts: whether numbers are written as texts.
@@ -41,7 +49,8 @@ class FormatOptions:
     replica_identity: str = "default"
     time_unit: str | Mapping[str, str] | None = None
     assume_utc: bool = False
-    binary: str = "base64"
+    binary: str | None = None
+    decimal_texts: bool = False
     ignore: tuple[str, ...] = ()
     unavailable: str = "__debezium_unavailable_value"
     texts: bool = False
@@ -50,26 +59,27 @@ class FormatOptions:
 
 def format_options(format_name: str, given: Mapping[str, Any], allowed: tuple[str, ...], **own: Any) -> FormatOptions:
     """Return options as they are given to a format that allows some. Raises InvalidInputError, naming a bad one."""
-    kinds = {f.name: f.default for f in fields(FormatOptions)}
     for name, value in given.items():
         if name not in allowed:
-            expected = ", ".join(allowed)
-            raise _bad(f"{format_name} has no such option", name, value, expected)
-        choices = _CHOICES.get(name)
-        values = list(value.values()) if name == "time_unit" and isinstance(value, Mapping) else [value]
-        if choices is not None and any(each not in choices for each in values):
-            raise _bad("an option has no such value", name, value, ", ".join(map(str, choices)))
-        if name == "assume_utc" and not isinstance(value, bool):
-            raise _bad("an option is not of its type", name, value, "True or False")
-        if name in ("sequence", "unavailable") and not isinstance(value, type(kinds[name]) | str):
-            raise _bad("an option is not of its type", name, value, "text")
-        is_names = not isinstance(value, str) and all(isinstance(each, str) for each in value or ())
-        if name == "ignore" and not is_names:
-            raise _bad("an option is not of its type", name, value, "names of columns")
+            raise _bad(f"{format_name} has no such option", name, value, ", ".join(allowed))
+        if name in _CHOICES:
+            values = list(value.values()) if name == "time_unit" and isinstance(value, Mapping) else [value]
+            if any(each not in _CHOICES[name] for each in values):
+                raise _bad("an option has no such value", name, value, ", ".join(map(str, _CHOICES[name])))
+        elif not _is_of_type(name, value):
+            raise _bad("an option is not of its type", name, value, _TYPES[name])
     made = dict(given)
     if "ignore" in made:
         made["ignore"] = tuple(made["ignore"])
     return FormatOptions(**{**own, **made})
+
+
+def _is_of_type(name: str, value: Any) -> bool:
+    if name in ("assume_utc", "decimal_texts"):
+        return isinstance(value, bool)
+    if name == "ignore":
+        return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(v, str) for v in value)
+    return isinstance(value, str) or (value is None and name == "sequence")
 
 
 def _bad(message: str, name: str, found: Any, expected: str) -> InvalidInputError:

@@ -27,7 +27,7 @@ class MaxwellJson:
     """Decodes Maxwell's JSON."""
 
     def __init__(self, **options: Any) -> None:
-        self.options = format_options("maxwell", options, OPTIONS)
+        self.options = format_options("maxwell", options, OPTIONS, binary="base64", decimal_texts=True)
 
     def decode(self, messages: Sequence[Message], schema: Schema, *, reject: Reject | None = None) -> pa.Table:
         """Return the change rows of messages, as `Decoder.decode`."""

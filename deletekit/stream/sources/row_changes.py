@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
@@ -78,7 +79,7 @@ def decode_messages(
         elif changes:
             said.messages.append(message)
             said.changes.append(changes)  # type: ignore[arg-type]  # no Truncate is left
-    tables = list(_tables(said, 0, len(said.messages), schema, options, reject))
+    tables = list(_tables(said, 0, len(said.messages), schema, options, reject)) if said.messages else []
     return with_marks(_together(tables, schema), truncate=said.truncate, unknown=_unknown(said, schema))
 
 
@@ -218,10 +219,10 @@ def _own_type(values: Sequence[Any], source: SourceType | None, name: str) -> it
     plain: dict[type, it.IcebergType] = {bool: it.BooleanType(), int: it.LongType(), str: it.StringType()}
     if source is None and not found:
         return it.UnknownType()
-    if source is None and found <= {int, float} and float in found:
+    if source is None and found <= {int, float, Decimal} and found != {int}:
         return it.DoubleType()
-    if source is None and len(found) == 1 and (only := found.pop()) in plain:
-        return plain[only]
+    if source is None and len(found) == 1 and found <= plain.keys():
+        return plain[min(found)]
     said = ", ".join(t.__name__ for t in found) if source is None else source.shown
     message, expected = "rows have a column the table does not", "the column in the table, or in option ignore"
     raise InvalidInputError(message, kind="column-not-found", field=name, found=said, expected=expected)

@@ -20,6 +20,7 @@ from uuid import UUID
 import pyarrow as pa
 from pyiceberg import types as it
 
+from deletekit.deletes.projection import repeated
 from deletekit.errors import InvalidInputError
 from deletekit.stream.sources.format_options import FormatOptions
 from deletekit.stream.sources.source_types import DECIMAL, DURATIONS, VARIABLE_DECIMAL, SourceType
@@ -49,6 +50,8 @@ def column_of(
     """
     if isinstance(options.time_unit, Mapping):
         options = replace(options, time_unit=options.time_unit.get(name))
+    if not any(v is not None for v in values):
+        return repeated(None, arrow_type(kind), len(values))
     try:
         _check_available(values, options)
         return _array(values, source, kind, options)
@@ -67,7 +70,7 @@ def _array(values: Values, source: SourceType | None, kind: it.IcebergType, opti
         expected = "interval.handling.mode=string in the source"
         raise UnfitError("a duration has no type in a table", found=source.name, expected=expected)
     if isinstance(kind, it.DecimalType):
-        return _decimals(values, source, kind)
+        return _decimals(values, source, kind, options)
     if isinstance(kind, it.StructType | it.ListType | it.MapType):
         return _nested(values, source, kind, options)
     if isinstance(kind, it.DateType):
@@ -242,17 +245,14 @@ def _uuid(value: str | bytes) -> bytes:
 
 def _bytes(column: _Column) -> pa.Array:
     values, source, kind, options = column.values, column.source, column.kind, column.options
-    form = options.binary
-    if source is not None and source.kind == "string" and form == "base64":
-        # A text column may be hex or base64, by binary.handling.mode, and many texts are both.
-        expected = "option binary: base64-url-safe or hex; or binary.handling.mode=bytes in the source"
-        raise UnfitError("it is not known how a text writes bytes", expected=expected)
-    if source is not None and source.kind == "bytes":
-        form = "base64"
-    elif source is not None and source.kind != "string":
+    form = "base64" if source is not None and source.kind == "bytes" else options.binary
+    if form is None and str in set(map(type, values)):
+        # Many texts are both hex and base64, and binary.handling.mode says which.
+        raise UnfitError("it is not known how a text writes bytes", expected="option binary, or bytes in the schema")
+    if source is not None and source.kind not in ("string", "bytes"):
         _check_types(values)
     _check_types(values, str, bytes)
-    return pa.array(_each(values, lambda v: v if isinstance(v, bytes) else _bytes_of(v, form)), arrow_type(kind))
+    return pa.array(_each(values, lambda v: v if isinstance(v, bytes) else _bytes_of(v, str(form))), arrow_type(kind))
 
 
 def _bytes_of(text: str, form: str) -> bytes:
@@ -283,7 +283,14 @@ _PLAIN: dict[type, Callable[[_Column], pa.Array]] = {
 # --- decimals ---------------------------------------------------------------------------------------------------------
 
 
-def _decimals(values: Values, source: SourceType | None, kind: it.DecimalType) -> pa.Array:
+def _decimals(
+    values: Values, source: SourceType | None, kind: it.DecimalType, options: FormatOptions
+) -> pa.Array:
+    if source is None and not (options.texts or options.decimal_texts) and str in set(map(type, values)):
+        raise UnfitError(
+            "a text in a column of decimals may be a number or base64, and the message does not say which",
+            expected="option decimal_texts (decimal.handling.mode=string), or messages with a schema",
+        )
     numbers = _decimal_values(values, source)
     for number in numbers:
         # Arrow's own conversion dies of very small exponents.
