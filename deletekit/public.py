@@ -121,7 +121,7 @@ def _extra_of(module: str) -> str:
     name = module.partition(".")[0].replace("_", "-").lower()
     with suppress(PackageNotFoundError):
         for need in requires("deletekit") or ():
-            if found := re.match(rf"{re.escape(name)}\b.*extra == [\"'](spark|course)\b", need.lower()):
+            if found := re.match(rf"{re.escape(name)}\b.*extra == [\"'](spark|course|kafka|postgres)\b", need.lower()):
                 return f"pip install 'deletekit[{found[1]}]'"
     return f"pip install {name}"
 

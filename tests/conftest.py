@@ -16,6 +16,7 @@ import pytest
 import deletekit as dk
 from dev import java_problem, java_program
 from tests import postgres as postgres_server
+from tests.kafka_broker import KAFKA_JARS, KafkaBroker
 from tests.rest_server import JARS, S3_JARS, Jar, RestServer, class_path
 from tests.s3 import S3
 from tests.spark_cluster import SparkCluster
@@ -35,7 +36,7 @@ SPARK_MARKS = (
 )
 # Whoever asks for one of these is run by one worker, so that one server of the kind is enough. pytest-xdist 3.8 cannot
 # do that under pytest 9.2 (pytest-dev/pytest-xdist#1386): there each worker has its own.
-SERVER_GROUPS = {"rest_jars": "rest", "postgres": "postgres"}
+SERVER_GROUPS = {"rest_jars": "rest", "postgres": "postgres", "kafka_broker": "kafka"}
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
@@ -139,12 +140,12 @@ def fetching_jars(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def found_jars(java: str, tmp_path_factory: pytest.TempPathFactory, jars: Sequence[Jar]) -> str:
-    pytest.importorskip("pyspark", reason="pyspark, whose Ivy finds the REST server's jars, is not installed")
+    pytest.importorskip("pyspark", reason="pyspark, whose Ivy finds the jars of servers, is not installed")
     try:
         with fetching_jars(tmp_path_factory):
             return class_path(java, tmp_path_factory.mktemp("ivy"), jars)
     except subprocess.CalledProcessError as e:
-        pytest.skip(f"the jars of Iceberg's REST server cannot be fetched: {(e.stdout + e.stderr)[-500:]}")
+        pytest.skip(f"the jars of a server cannot be fetched: {(e.stdout + e.stderr)[-500:]}")
 
 
 @pytest.fixture(scope="session")
@@ -178,6 +179,16 @@ def postgres() -> Iterator[postgres_server.Postgres]:
 def postgres_uri(postgres: postgres_server.Postgres) -> str:
     """Give the URI of a PostgreSQL database, as SQLAlchemy spells it."""
     return postgres.uri
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """Give the one Kafka broker of this run."""
+    pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed: pip install 'deletekit[kafka]'")
+    broker = KafkaBroker(java, found_jars(java, tmp_path_factory, KAFKA_JARS), tmp_path_factory.mktemp("kafka"))
+    broker.start()
+    yield broker
+    broker.stop()
 
 
 @pytest.fixture(scope="session")

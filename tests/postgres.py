@@ -21,6 +21,7 @@ QUICK = {  # what is in this folder need not outlive the machine
     "synchronous_commit": "off",
     "max_connections": "60",
     "listen_addresses": "",
+    "wal_level": "logical",  # for the source of changes
 }
 
 

@@ -24,6 +24,7 @@ from deletekit.table.sink_batches import (
     HIGHEST_FILE,
     KEPT_FOR_EVER,
     KEY,
+    POSITION,
     QUERY_ID,
     SINK_ID,
     TABLE_UUID,
@@ -33,6 +34,19 @@ from deletekit.table.sink_batches import (
     sink_tag,
     tagged_marker,
 )
+
+
+class PositionMovedError(Exception):
+    """Another process wrote batches of the same source, so this batch does not follow the newest one any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The step that a batch makes in its source: from the position before it to the position after it."""
+
+    source: str
+    before: str | None
+    after: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +61,7 @@ class BatchId:
     file: the path of the file that the batch comes from, or None.
     before: the stream's files before it, used if the markers do not name them.
     old_digest: returns the digest as older releases wrote it, which not every batch needs.
+    step: the step in the batch's source, or None if it has none.
     """
 
     sink_id: str
@@ -57,10 +72,12 @@ class BatchId:
     file: str | None = None
     before: tuple[str, ...] = ()
     old_digest: Callable[[], str] | None = field(default=None, repr=False, compare=False)
+    step: Step | None = None
 
     def is_in(self, marker: Marker) -> bool:
         """Return whether a marker with this batch's number is the marker of this batch."""
-        return marker.file in (None, self.file) and self.has_digest(marker.digest)
+        after = None if self.step is None else self.step.after
+        return marker.file in (None, self.file) and marker.position == after and self.has_digest(marker.digest)
 
     def has_digest(self, digest: str) -> bool:
         """Return whether a digest, of this release or an older one, is that of this batch."""
@@ -112,6 +129,8 @@ def summary_of(batch: BatchId, metadata: TableMetadata, head: Snapshot | None) -
         entries[TABLE_UUID] = metadata.table_uuid
     if batch.file is not None:
         entries[FILE] = batch.file
+    if batch.step is not None:
+        entries[POSITION] = batch.step.after
     last = newest_marker(metadata, head, batch.sink_id)
     own = [] if batch.file is None else [batch.file]
     if last is not None and last.files_total is not None:
@@ -147,10 +166,13 @@ def is_committed(
     batches before it are missing; `batch-rewound`, it comes before the last batch and is not in the table;
     `query-changed`, another query wrote the last batch (its checkpoint was lost); `branch-rewound`, the branch no
     longer has the sink's last batch; `progress-lost`, the sink's batches may have expired; and as `check_owner`.
+    Raises PositionMovedError if the newest batch does not end where a batch of a source begins.
     """
     last, tagged = last_marker(metadata, head, batch.sink_id), tagged_marker(metadata, batch.sink_id)
     for marker in filter(None, (last, tagged)):
         check_owner(metadata, marker, batch.key)
+    if _is_overtaken(metadata, head, batch, last if allow_rewind else last or tagged):
+        return True
     if allow_rewind:
         return last is not None and _has_number(last, batch) and batch.is_in(last)
     if tagged is None and sink_tag(batch.sink_id) in metadata.refs:
@@ -174,6 +196,18 @@ def is_committed(
             raise _refused(message, "batch-gap", "batch", batch.batch_id, f"batch {following}")
         return False
     return _is_among(metadata, head, last, batch)
+
+
+def _is_overtaken(metadata: TableMetadata, head: Snapshot | None, batch: BatchId, newest: Marker | None) -> bool:
+    """Return whether a batch of a source is in the table, though the newest batch does not end where it begins.
+
+    Raises PositionMovedError if it is not: then it must not be applied.
+    """
+    if batch.step is None or newest is None or newest.position == batch.step.before:
+        return False
+    if any(_has_number(m, batch) and batch.is_in(m) for m in markers(metadata, head, batch.sink_id)):
+        return True
+    raise PositionMovedError
 
 
 def _is_among(metadata: TableMetadata, head: Snapshot | None, last: Marker, batch: BatchId) -> bool:

@@ -45,6 +45,7 @@ class BatchProgress:
     duration_ms: how long the batch took.
     commit: None unless it was committed by this call.
     file: the path of the file that the batch comes from, or None.
+    behind: how much the batch's source had after it: messages of Kafka, bytes of PostgreSQL; None if that is not known.
     """
 
     sink_id: str
@@ -63,6 +64,7 @@ class BatchProgress:
     duration_ms: int = 0
     commit: Commit | None = None
     file: str | None = None
+    behind: int | None = None
 
 
 class _AlreadyCommittedError(Exception):

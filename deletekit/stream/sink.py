@@ -16,14 +16,16 @@ from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.public import public, public_methods
-from deletekit.stream.applied_batches import BatchId, check_sink_id, last_marker, newest_marker
+from deletekit.stream.applied_batches import BatchId, Step, check_sink_id, last_marker, newest_marker
 from deletekit.stream.batch_rows import batch_rows
 from deletekit.stream.batch_run import BatchProgress, BatchRun
 from deletekit.stream.change_files import FileBatch, change_files, plan_files, read_changes_file
 from deletekit.stream.change_rows import ChangeFormat
+from deletekit.stream.run_source import query_of, run_source
 from deletekit.stream.sink_state import SinkMode, SinkState
 from deletekit.stream.sources import Decoder
 from deletekit.stream.sources.json_lines import check_messages_file, file_decoder, read_messages
+from deletekit.stream.sources.source import Source, SourceBatch, Until
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import MAIN
 from deletekit.table.sink_batches import markers
@@ -151,7 +153,14 @@ class Sink:
             return self._write(changes, batch_id, query_id, ordered=ordered)
 
     def _write(
-        self, changes: Any, batch_id: int, query_id: str, *, ordered: bool = True, source: FileBatch | None = None
+        self,
+        changes: Any,
+        batch_id: int,
+        query_id: str,
+        *,
+        ordered: bool = True,
+        source: FileBatch | None = None,
+        step: Step | None = None,
     ) -> BatchProgress:
         started = time.monotonic()
         state = self.state
@@ -170,6 +179,7 @@ class Sink:
             key=tuple(f.field_id for f in fields),
             file=source.file if source else None,
             before=source.before if source else (),
+            step=step,
         )
         moved = [path for digest, path in source.moved.items() if batch.has_digest(digest)] if source else []
         if source is not None and moved:
@@ -240,6 +250,33 @@ class Sink:
         else:
             rows = messages.decode(read_messages(source.file), schema)
         return self._write(rows, source.batch_id, "", source=source)
+
+    def run_source(
+        self, source: Source, *, max_batches: int | None = None, until: Until = "end"
+    ) -> Iterator[BatchProgress]:
+        """Apply the batches of a source, from the position of the newest batch of this sink on.
+
+        The position is written in the commit of its batch. So a restart goes on without a gap and applies nothing
+        twice, and so do several processes at once, which then share the work.
+
+        Parameters
+        ----------
+        source: one that `stream.sources` makes.
+        max_batches: end after so many batches.
+        until: `end`: end with what the source holds now; None: wait for more and never end.
+
+        Raises InvalidInputError of kind `source-lost` if the source no longer has the changes after the position, and
+        `source-changed` if the position is not of this source; and as `write`.
+        """
+        has_order = self._columns[1] is not None
+        yield from run_source(
+            self.state, source, self._write_step, has_order=has_order, max_batches=max_batches, until=until
+        )
+
+    def _write_step(self, batch: SourceBatch, batch_id: int, step: Step) -> BatchProgress:
+        with self.state.lock:
+            rows = batch.decode(self.state.table.refresh().schema, None)
+            return self._write(rows, batch_id, query_of(step.source), step=step)
 
     def foreach_batch(self, frame: Any, batch_id: int) -> None:
         """Apply one micro-batch of Spark: `stream.writeStream.foreachBatch(sink.foreach_batch)`.

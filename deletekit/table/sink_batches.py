@@ -18,6 +18,7 @@ DIGEST = "deletekit.batch-digest"
 FILE = "deletekit.batch-file"
 HIGHEST_FILE = "deletekit.batch-file-highest"
 FILES_TOTAL = "deletekit.batch-files-total"
+POSITION = "deletekit.source-position"
 KEY = "deletekit.sink-key"
 TABLE_UUID = "deletekit.table-uuid"
 PROMOTED_BRANCH = "deletekit.promoted-branch"
@@ -36,6 +37,7 @@ class Marker:
     table_uuid: the table that the batch was written to; None for a table without one.
     file: the path of the batch's file; `highest` is the last one, by its name, of all files up to it, and `files_total`
         their `name_total`; None where no batch came from a file.
+    position: the position of the batch's source after it; None if the batch is not of a source.
     """
 
     snapshot: Snapshot
@@ -48,6 +50,7 @@ class Marker:
     file: str | None
     highest: str | None
     files_total: int | None
+    position: str | None
 
 
 def rewound_sinks(metadata: TableMetadata) -> Mapping[str, int]:
@@ -112,6 +115,7 @@ def marker_of(snapshot: Snapshot) -> Marker | None:
         file=summary.get(FILE),
         highest=summary.get(HIGHEST_FILE, summary.get(FILE)),
         files_total=int(total, 16) if re.fullmatch(r"[0-9a-f]{32}", total) else None,
+        position=summary.get(POSITION),
     )
 
 

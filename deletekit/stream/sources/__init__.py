@@ -1,4 +1,7 @@
-"""Sources of change rows: formats decode messages, transports bring them."""
+"""Sources of change rows: formats decode messages, transports bring them.
+
+`kafka` and `postgres` make sources for `Sink.run_source`; `decoder` makes what understands the messages.
+"""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -7,7 +10,10 @@ from typing import Any
 
 from deletekit.errors import InvalidInputError
 from deletekit.public import public
+from deletekit.stream.sources.kafka import Kafka, kafka
 from deletekit.stream.sources.messages import CHANGE_TYPE, SEQUENCE, Decoder, Message, Reject
+from deletekit.stream.sources.postgres import Postgres, postgres
+from deletekit.stream.sources.source import Source, SourceBatch
 
 FORMATS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -20,7 +26,21 @@ FORMATS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """The formats of messages, each with the module and the class that decodes it."""
 
-__all__ = ["CHANGE_TYPE", "FORMATS", "SEQUENCE", "Decoder", "Message", "Reject", "decoder"]
+__all__ = [
+    "CHANGE_TYPE",
+    "FORMATS",
+    "SEQUENCE",
+    "Decoder",
+    "Kafka",
+    "Message",
+    "Postgres",
+    "Reject",
+    "Source",
+    "SourceBatch",
+    "decoder",
+    "kafka",
+    "postgres",
+]
 
 
 @public

@@ -1,0 +1,96 @@
+"""A process that only forks: each child runs a sink on a source, and ends at the call that it is told.
+
+It reads lines of JSON, `[folder, source, arguments, number of the call, when]`, and prints the child's exit code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import deletekit as dk
+from deletekit.stream.sources import Source, decoder, kafka, postgres
+from tests.commit.faults import Faults, faulty
+from tests.tables import new_catalog
+
+__all__ = ["NAME", "Dying", "dying"]
+
+NAME = "test.t"
+ROOT = Path(__file__).parents[3]
+
+
+class Dying:
+    """The parent of processes that end at a call."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def run(self, folder: Path, source: str, arguments: Mapping[str, Any], at: int, when: str) -> int:
+        """Run a sink until the source's end, or until call number `at`. Return the exit code."""
+        self.start(folder, source, arguments, at, when)
+        return self.wait()
+
+    def start(self, folder: Path, source: str, arguments: Mapping[str, Any], at: int, when: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps([str(folder), source, dict(arguments), at, when]) + "\n")
+        self._process.stdin.flush()
+
+    def wait(self) -> int:
+        assert self._process.stdout is not None
+        return int(self._process.stdout.readline())
+
+
+@contextmanager
+def dying() -> Iterator[Dying]:
+    command = [sys.executable, "-m", "tests.stream.sources.dying"]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield Dying(process)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+def source_of(kind: str, arguments: dict[str, Any]) -> Source:
+    if kind == "kafka":
+        return kafka(decoder=decoder("debezium-json"), **arguments)
+    return postgres(**arguments)
+
+
+def run(folder: Path, source: Source, faults: Faults) -> None:
+    with (
+        new_catalog(folder) as catalog,
+        dk.engine.local(1),
+        faulty(faults, catalog),
+        dk.stream.sink(dk.load_table(catalog, NAME), "s", equality_fields="id") as sink,
+    ):
+        for _ in sink.run_source(source):
+            pass
+
+
+def main() -> None:
+    for name in dk.__all__:
+        getattr(dk, name)
+    for name in ("polars", "pyarrow.parquet", "sqlalchemy.dialects.sqlite", "confluent_kafka.admin", "psycopg2"):
+        import_module(name)
+    for line in sys.stdin:
+        folder, kind, arguments, at, when = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                run(Path(folder), source_of(kind, arguments), Faults(at, when, kill=True))
+                code = 0
+            finally:
+                os._exit(code)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    main()
