@@ -8,18 +8,22 @@ commit, so a batch that lost several races uses them.
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal
 
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
-from deletekit.commit.planned_change import plan_change
+from deletekit.commit.planned_change import PlannedChange, plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.errors import CommitStateUnknownError
 from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, tag_update
 from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta
 from deletekit.stream.change_rows import Changes, read_changes
+from deletekit.stream.evolve import evolve_table
+from deletekit.stream.sequence_guard import Guarded
 from deletekit.stream.sink_state import SinkState
+from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import Snapshot
 from deletekit.table.sink_batches import sink_tag
 from deletekit.verbs.shared.equality_keys import ensure_unpartitioned_spec, partitionable
@@ -36,6 +40,7 @@ class BatchProgress:
     status: `committed`; `skipped`, because it was in the table already; or `empty`, because it had no rows: then only
         its number is committed.
     rows, keys: change rows, and different keys among them.
+    late: keys whose change was dropped, because `sequence_by` says that the table has a newer one.
     hits, misses: keys with an old row in the index (in mode `flink`: in the batch), and the other keys.
     fell_back: old rows were deleted by value in the end, because others kept committing.
     read_files: data files that were read to bring the index up to date.
@@ -62,9 +67,10 @@ class BatchProgress:
     duration_ms: int = 0
     commit: Commit | None = None
     file: str | None = None
+    late: int = 0
 
 
-class _AlreadyCommittedError(Exception):
+class AlreadyCommittedError(Exception):
     """The batch is in the table already."""
 
 
@@ -74,41 +80,67 @@ class BatchRun:
     def __init__(self, state: SinkState, rows: Any, changes: Changes, batch: BatchId) -> None:
         self._state, self._rows, self._changes, self._batch = state, rows, changes, batch
         self._written: BatchDelta | None = None
+        self._guarded: Guarded | None = None
         self._plans = self._read_files = 0
 
     def run(self, started: float) -> BatchProgress:
         """Commit the batch, or find that it is in the table already."""
-        state, table = self._state, self._state.table
         try:
-            if self._is_committed(self._head()):
-                return self._progress("skipped", started)
-            if state.mode != "index-only" and not partitionable(table.metadata, self._changes.form.fields):
-                ensure_unpartitioned_spec(table)
-            done = commit(plan_change(table, self._build, ref=state.ref, validate=self._validate, reader=state.reader))
-        except _AlreadyCommittedError:
-            return self._progress("skipped", started)
+            done = commit(self.planned())
+        except AlreadyCommittedError:
+            return self.skipped(started)
         except CommitStateUnknownError:
-            table.refresh()
-            if not self._is_committed(self._head()):
+            if not self.has_landed():
                 raise
-            return self._progress("skipped", started)
+            return self.skipped(started)
+        return self.done(started, done)
+
+    def planned(self) -> PlannedChange:
+        """Return the change of the batch, with its files written. Raise AlreadyCommittedError."""
+        state, table = self._state, self._state.table
+        if self._is_committed(self._head()):
+            raise AlreadyCommittedError
+        if self._changes.schema != table.metadata.schema and state.evolve != "refuse":
+            form = self._changes.form
+            evolve_table(table, self._rows, state.evolve, (form.change_type, form.order))
+        if state.mode != "index-only" and not partitionable(table.metadata, self._changes.form.fields):
+            ensure_unpartitioned_spec(table)
+        return plan_change(table, self._build, ref=state.ref, validate=self._validate, reader=state.reader)
+
+    def has_landed(self) -> bool:
+        """Return whether the batch is in the table as it is now."""
+        self._state.table.refresh()
+        return self._is_committed(self._head())
+
+    def skipped(self, started: float) -> BatchProgress:
+        """Return the result of a batch that was in the table already."""
+        return self._progress("skipped", started)
+
+    def done(self, started: float, done: Commit) -> BatchProgress:
+        """Return the result of a batch that was committed."""
         return self._progress("committed" if len(self._changes) else "empty", started, done)
 
     def _validate(self, base: Base) -> None:
         if self._is_committed(base.snapshot):
-            raise _AlreadyCommittedError
+            raise AlreadyCommittedError
 
     def _is_committed(self, head: Snapshot | None) -> bool:
         state = self._state
         return is_committed(
-            state.table.metadata, head, self._batch, allow_rewind=state.allow_rewind, allow_gaps=state.allow_gaps
+            state.table.metadata,
+            head,
+            self._batch,
+            allow_rewind=state.allow_rewind,
+            allow_gaps=state.allow_gaps,
+            starts_anywhere=state.starts_anywhere,
         )
 
     def _build(self, base: Base) -> RowDelta:
         self._plans += 1
         metadata = base.metadata
         if metadata.schema != self._changes.schema:
-            form = replace(self._changes.form, fields=self._state.key_fields(metadata.schema))
+            fields, column = self._state.key_fields(metadata.schema), self._state.sequence(metadata.schema)
+            form = replace(self._changes.form, fields=fields, sequence=column)
             self._changes = read_changes(self._rows, metadata.schema, form)
         changes = self._changes
         if not len(changes):
@@ -118,17 +150,29 @@ class BatchRun:
         elif self._state.mode == "eq-only" or self._falls_back:
             written = equality_delta(base, changes)
         else:
-            written, self._read_files = self._state.with_index(base, lambda index: indexed_delta(base, changes, index))
+            written, self._read_files = self._state.with_index(base, partial(self._indexed, base, changes))
         self._written = written
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
-        delta = replace(written.delta, summary=summary_of(self._batch, metadata, base.snapshot), refs=(tag,))
+        summary = summary_of(self._batch, metadata, base.snapshot)
+        guard = self._state.guard(metadata.schema)
+        if guard is not None:  # without a read set it is planned again after any lost race
+            summary = {**summary, **guard.entries(base, self._guarded)}
+            return replace(written.delta, summary=summary, refs=(tag,))
+        delta = replace(written.delta, summary=summary, refs=(tag,))
         # Others may add a row with a key that was not found here. A delete by value is right in any case.
         reads: BooleanExpression = AlwaysTrue() if self._is_by_position and len(changes) else AlwaysFalse()
         return replace(delta, read_set=ReadSet(data_files=written.targets, where=reads))
 
+    def _indexed(self, base: Base, changes: Changes, index: TableIndex) -> BatchDelta:
+        guard = self._state.guard(base.metadata.schema)
+        if guard is not None:
+            self._guarded = guard.newest_of(base, changes, index)
+            changes = self._guarded.changes
+        return indexed_delta(base, changes, index)
+
     @property
     def _falls_back(self) -> bool:
-        return self._state.mode == "auto" and self._plans > _PLANS_BY_POSITION
+        return self._state.mode == "auto" and self._state.sequence_by is None and self._plans > _PLANS_BY_POSITION
 
     @property
     def _is_by_position(self) -> bool:
@@ -150,6 +194,7 @@ class BatchRun:
             keys=len(self._changes.last),
             hits=written.hits if written else 0,
             misses=written.misses if written else 0,
+            late=self._guarded.late if self._guarded else 0,
             fell_back=self._falls_back,
             read_files=self._read_files,
             index_rows=len(index) if index else 0,

@@ -22,7 +22,9 @@ from deletekit.stream.batch_digest import batch_digest
 from deletekit.stream.batch_run import BatchProgress, BatchRun
 from deletekit.stream.change_files import FileBatch, change_files, plan_files, read_changes_file
 from deletekit.stream.change_rows import ChangeFormat, read_changes
-from deletekit.stream.sink_state import SinkMode, SinkState
+from deletekit.stream.evolve import evolving_rows, schema_for
+from deletekit.stream.sequence_guard import check_options
+from deletekit.stream.sink_state import Evolve, SinkMode, SinkState
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import MAIN
 from deletekit.table.sink_batches import markers
@@ -44,6 +46,9 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     allow_rewind: bool = False,
     allow_gaps: bool = False,
     max_index_keys: int | None = None,
+    sequence_by: str | None = None,
+    forget_deletes_after: int | None = None,
+    evolve: Evolve = "refuse",
     engine: Engine | None = None,
 ) -> Sink:
     """Open a sink for change rows.
@@ -64,6 +69,13 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     allow_gaps: apply a batch even if batches before it are missing; otherwise a gap is refused.
     max_index_keys: how many rows the index may hold: those of the newest data files. If there are more rows, old rows
         are deleted by value, because one may be outside of the index.
+    sequence_by: a column of the table with the number or time of each change at its source. A change with a lower value
+        than the stored row, or than a delete of the key by this sink, is dropped, in whatever batch it comes. Of equal
+        values the later arrival wins. Every change needs a value, deletes too. In a batch it orders rows before `order`
+        does. Modes `auto` and `index-only`, without `max_index_keys`.
+    forget_deletes_after: for how many batches the deletes of `sequence_by` are remembered; None for ever.
+    evolve: `add` gives the table the columns and struct fields that a batch has more, as optional ones; `widen` also
+        promotes a type if a value does not fit; `refuse` refuses such a batch.
     engine: where data files are read.
 
     Raises InvalidInputError for a bad key, mode, id or branch, and if batches of this id have another key. Close the
@@ -71,6 +83,7 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     """
     check_sink_id(sink_id)
     _check_mode(mode, max_index_keys)
+    check_options(mode, max_index_keys, sequence_by, forget_deletes_after, evolve)
     state = SinkState(
         table=table.refresh(),
         table_uuid=table.metadata.table_uuid,
@@ -81,6 +94,9 @@ def sink(  # noqa: PLR0913  # options, each given by its name
         allow_rewind=allow_rewind,
         allow_gaps=allow_gaps,
         max_index_keys=max_index_keys,
+        sequence_by=sequence_by,
+        forget_deletes_after=forget_deletes_after,
+        evolve=evolve,
         engine=engine_or_default(engine),
     )
     state.check()
@@ -151,13 +167,23 @@ class Sink:
         self, changes: Any, batch_id: int, query_id: str, *, ordered: bool = True, source: FileBatch | None = None
     ) -> BatchProgress:
         started = time.monotonic()
+        progress = self.prepared(changes, batch_id, query_id, ordered=ordered, source=source).run(started)
+        self.recent_progress.append(progress)
+        return progress
+
+    def prepared(
+        self, changes: Any, batch_id: int, query_id: str, *, ordered: bool = True, source: FileBatch | None = None
+    ) -> BatchRun:
+        """Parse a batch, and return it ready to be written. Nothing is written. The caller holds the lock."""
         state = self.state
         metadata = state.table.refresh().metadata
         state.check()
         change_type, order = self._columns
-        fields = state.key_fields(metadata.schema)
-        form = ChangeFormat(fields=fields, change_type=change_type, order=order, ordered=ordered)
-        parsed = read_changes(changes, metadata.schema, form)
+        changes = evolving_rows(changes, metadata.schema, state.evolve, self._columns)
+        schema = schema_for(metadata, changes, state.evolve, self._columns)
+        fields, sequence = state.key_fields(schema), state.sequence(schema)
+        form = ChangeFormat(fields=fields, change_type=change_type, order=order, ordered=ordered, sequence=sequence)
+        parsed = read_changes(changes, schema, form)
         batch = BatchId(
             sink_id=state.sink_id,
             query_id=query_id,
@@ -172,9 +198,7 @@ class Sink:
             expected = "other data, or another name to apply the same changes again"
             found = source.moved[batch.digest]
             raise InvalidInputError(message, kind="file-moved", file=source.file, found=found, expected=expected)
-        progress = BatchRun(state, changes, parsed, batch).run(started)
-        self.recent_progress.append(progress)
-        return progress
+        return BatchRun(state, changes, parsed, batch)
 
     def run(self, batches: Iterable[Any], *, query_id: str = "", first_batch_id: int = 0) -> Iterator[BatchProgress]:
         """Apply batches one after another, numbered from `first_batch_id`. Skip those that are in the table.
