@@ -33,9 +33,9 @@ _MOST_DIGITS = 38
 
 
 def evolving_rows(changes: Any, schema: Schema, evolve: Evolve, aside: Container[str | None]) -> Any:
-    """Return the changes as they are, or for a sink that evolves as a table without the columns that have no type.
+    """Return the changes as they are, or for a sink that evolves as a table without what has no type.
 
-    An unknown column whose values are all NULL adds nothing to the table.
+    An unknown column or struct field whose values are all NULL has none, and adds nothing to the table.
 
     Parameters
     ----------
@@ -44,9 +44,16 @@ def evolving_rows(changes: Any, schema: Schema, evolve: Evolve, aside: Container
     if evolve == "refuse":
         return changes
     table = as_table(changes, schema, "changes")
-    known = {f.name for f in schema.fields}
-    no_type = [f.name for f in table.schema if pa.types.is_null(f.type) and f.name not in known and f.name not in aside]
-    return table.drop_columns(no_type)
+    known = {f.name: f.field_type for f in schema.fields}
+    for number, name in reversed(list(enumerate(table.column_names))):
+        column = table.column(number)
+        kind = column.type if name in aside else _typed(column.type, known.get(name))
+        if kind is None:
+            table = table.remove_column(number)
+        elif kind != column.type:
+            chunks = [_as_typed(chunk, kind) for chunk in column.chunks]
+            table = table.set_column(number, name, pa.chunked_array(chunks, kind))
+    return table
 
 
 def schema_for(metadata: TableMetadata, rows: Any, evolve: Evolve, aside: Container[str | None]) -> Schema:
@@ -116,7 +123,7 @@ class _Evolution:
 
     def _new(self, name: str, kind: pa.DataType, path: str) -> NestedField:
         check_name(name, "changes")
-        if pa.types.is_null(kind):
+        if _lacks_type(kind):
             raise _refused("a new field has no value, so its type is not known", path, str(kind), "a type")
         try:
             made = schema_from_arrow(pa.schema([pa.field(name, _optional(kind))]))
@@ -142,6 +149,31 @@ def _wider(kind: it.IcebergType, column: Any) -> it.IcebergType | None:
             digits = min(found.precision - found.scale + kind.scale, _MOST_DIGITS)
             return it.DecimalType(digits, kind.scale) if digits > kind.precision else None
     return None
+
+
+def _typed(kind: pa.DataType, known: it.IcebergType | None) -> pa.DataType | None:
+    """Return a type without the unknown struct fields that have no type; None if nothing is left."""
+    if pa.types.is_null(kind) and known is None:
+        return None
+    if not pa.types.is_struct(kind) or not (known is None or isinstance(known, StructType)):
+        return kind
+    inside = {} if known is None else {f.name: f.field_type for f in known.fields}
+    fields = [(f, _typed(f.type, inside.get(f.name))) for f in kind]
+    if known is None and not any(found is not None for _, found in fields):
+        return None
+    return pa.struct([f.with_type(found) for f, found in fields if found is not None])
+
+
+def _as_typed(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if array.type == kind:
+        return array
+    children = [_as_typed(array.field(f.name), f.type) for f in kind]
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
+
+
+def _lacks_type(kind: pa.DataType) -> bool:
+    inside = [kind.field(i).type for i in range(kind.num_fields)] if pa.types.is_nested(kind) else []
+    return pa.types.is_null(kind) or any(map(_lacks_type, inside))
 
 
 def _optional(kind: pa.DataType) -> pa.DataType:

@@ -17,12 +17,10 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.public import public, public_methods
 from deletekit.spark.releases import to_arrow
-from deletekit.stream.applied_batches import BatchId, check_sink_id, last_marker, newest_marker
-from deletekit.stream.batch_digest import batch_digest
-from deletekit.stream.batch_run import BatchProgress, BatchRun
+from deletekit.stream.applied_batches import check_sink_id, last_marker, newest_marker
+from deletekit.stream.batch_run import BatchProgress
+from deletekit.stream.given_batch import GivenBatch, prepared
 from deletekit.stream.change_files import FileBatch, change_files, plan_files, read_changes_file
-from deletekit.stream.change_rows import ChangeFormat, read_changes
-from deletekit.stream.evolve import evolving_rows, schema_for
 from deletekit.stream.sequence_guard import check_options
 from deletekit.stream.sink_state import Evolve, SinkMode, SinkState
 from deletekit.stream.table_index import TableIndex
@@ -167,38 +165,10 @@ class Sink:
         self, changes: Any, batch_id: int, query_id: str, *, ordered: bool = True, source: FileBatch | None = None
     ) -> BatchProgress:
         started = time.monotonic()
-        progress = self.prepared(changes, batch_id, query_id, ordered=ordered, source=source).run(started)
+        given = GivenBatch(batch_id=batch_id, query_id=query_id, ordered=ordered, source=source)
+        progress = prepared(self.state, self._columns, changes, given).run(started)
         self.recent_progress.append(progress)
         return progress
-
-    def prepared(
-        self, changes: Any, batch_id: int, query_id: str, *, ordered: bool = True, source: FileBatch | None = None
-    ) -> BatchRun:
-        """Parse a batch, and return it ready to be written. Nothing is written. The caller holds the lock."""
-        state = self.state
-        metadata = state.table.refresh().metadata
-        state.check()
-        change_type, order = self._columns
-        changes = evolving_rows(changes, metadata.schema, state.evolve, self._columns)
-        schema = schema_for(metadata, changes, state.evolve, self._columns)
-        fields, sequence = state.key_fields(schema), state.sequence(schema)
-        form = ChangeFormat(fields=fields, change_type=change_type, order=order, ordered=ordered, sequence=sequence)
-        parsed = read_changes(changes, schema, form)
-        batch = BatchId(
-            sink_id=state.sink_id,
-            query_id=query_id,
-            batch_id=batch_id,
-            digest=batch_digest(parsed),
-            key=tuple(f.field_id for f in fields),
-            file=source.file if source else None,
-            before=source.before if source else (),
-        )
-        if source is not None and batch.digest in source.moved:
-            message = "the data of this file is in the table, from a file of the same name in another folder"
-            expected = "other data, or another name to apply the same changes again"
-            found = source.moved[batch.digest]
-            raise InvalidInputError(message, kind="file-moved", file=source.file, found=found, expected=expected)
-        return BatchRun(state, changes, parsed, batch)
 
     def run(self, batches: Iterable[Any], *, query_id: str = "", first_batch_id: int = 0) -> Iterator[BatchProgress]:
         """Apply batches one after another, numbered from `first_batch_id`. Skip those that are in the table.

@@ -1,0 +1,65 @@
+"""Parse a batch as callers give it, and make it ready to be written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from deletekit.errors import InvalidInputError
+from deletekit.stream.applied_batches import BatchId
+from deletekit.stream.batch_digest import batch_digest
+from deletekit.stream.batch_run import BatchRun
+from deletekit.stream.change_files import FileBatch
+from deletekit.stream.change_rows import ChangeFormat, read_changes
+from deletekit.stream.evolve import evolving_rows, schema_for
+from deletekit.stream.sink_state import SinkState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenBatch:
+    """What is known of a batch besides its rows.
+
+    Attributes
+    ----------
+    ordered: whether its rows come in order.
+    source: the file that it comes from, or None.
+    """
+
+    batch_id: int
+    query_id: str
+    ordered: bool = True
+    source: FileBatch | None = None
+
+
+def prepared(state: SinkState, columns: tuple[str | None, str | None], changes: Any, given: GivenBatch) -> BatchRun:
+    """Return a batch ready to be written. Nothing is written yet. The caller holds the lock of the sink.
+
+    Parameters
+    ----------
+    columns: the names of the columns with the change's type and with the order.
+
+    Raises InvalidInputError for changes that do not fit the table.
+    """
+    metadata, source = state.table.refresh().metadata, given.source
+    state.check()
+    change_type, order = columns
+    changes = evolving_rows(changes, metadata.schema, state.evolve, columns)
+    schema = schema_for(metadata, changes, state.evolve, columns)
+    fields, sequence = state.key_fields(schema), state.sequence(schema)
+    form = ChangeFormat(fields=fields, change_type=change_type, order=order, ordered=given.ordered, sequence=sequence)
+    parsed = read_changes(changes, schema, form)
+    batch = BatchId(
+        sink_id=state.sink_id,
+        query_id=given.query_id,
+        batch_id=given.batch_id,
+        digest=batch_digest(parsed),
+        key=tuple(f.field_id for f in fields),
+        file=source.file if source else None,
+        before=source.before if source else (),
+    )
+    if source is not None and batch.digest in source.moved:
+        message = "the data of this file is in the table, from a file of the same name in another folder"
+        expected = "other data, or another name to apply the same changes again"
+        found = source.moved[batch.digest]
+        raise InvalidInputError(message, kind="file-moved", file=source.file, found=found, expected=expected)
+    return BatchRun(state, changes, parsed, batch)
