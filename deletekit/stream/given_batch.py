@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from deletekit.errors import InvalidInputError
+from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.spark.releases import to_arrow
 from deletekit.stream.applied_batches import BatchId
 from deletekit.stream.batch_digest import batch_digest
 from deletekit.stream.batch_run import BatchRun
@@ -63,3 +64,17 @@ def prepared(state: SinkState, columns: tuple[str | None, str | None], changes: 
         found = source.moved[batch.digest]
         raise InvalidInputError(message, kind="file-moved", file=source.file, found=found, expected=expected)
     return BatchRun(state, changes, parsed, batch)
+
+
+def collected(frame: Any) -> tuple[Any, str]:
+    """Return the rows of a micro-batch of Spark, and its query's id.
+
+    Raises UnsupportedError under Spark Connect, where a batch does not know its query.
+    """
+    try:
+        query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    except Exception as e:
+        raise UnsupportedError(
+            "the query of a batch is not known here", kind="spark-connect", found=type(e).__name__
+        ) from e
+    return to_arrow(frame), query_id or ""

@@ -14,12 +14,11 @@ from typing import Any, Self
 
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
-from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.errors import InvalidInputError
 from deletekit.public import public, public_methods
-from deletekit.spark.releases import to_arrow
 from deletekit.stream.applied_batches import check_sink_id, last_marker, newest_marker
 from deletekit.stream.batch_run import BatchProgress
-from deletekit.stream.given_batch import GivenBatch, prepared
+from deletekit.stream.given_batch import GivenBatch, collected, prepared
 from deletekit.stream.change_files import FileBatch, change_files, plan_files, read_changes_file
 from deletekit.stream.sequence_guard import check_options
 from deletekit.stream.sink_state import Evolve, SinkMode, SinkState
@@ -224,13 +223,8 @@ class Sink:
 
         Raises UnsupportedError under Spark Connect, where a batch does not know its query; otherwise as `write`.
         """
-        try:
-            query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-        except Exception as e:
-            raise UnsupportedError(
-                "the query of a batch is not known here", kind="spark-connect", found=type(e).__name__
-            ) from e
-        self.write(to_arrow(frame), batch_id, query_id=query_id or "", ordered=False)
+        rows, query_id = collected(frame)
+        self.write(rows, batch_id, query_id=query_id, ordered=False)
 
 
 def _check_mode(mode: str, max_index_keys: int | None) -> None:
