@@ -46,7 +46,7 @@ class TableArgument:
         """Open the catalog as `open_catalog` does, but raise NotFoundError for an embedded one that is not there."""
         if self.warehouse is None:
             return self.open_catalog()
-        from deletekit.table.catalog import existing_catalog  # noqa: PLC0415  # not for help
+        from deletekit.table.embedded_catalog import existing_catalog  # noqa: PLC0415  # not for help
 
         catalog = existing_catalog(Path(self.warehouse), self._embedded_name)
         click.get_current_context().call_on_close(catalog.pyiceberg.close)
@@ -94,7 +94,7 @@ class TableArgument:
         except NotFoundError as e:
             if e.kind != "table-not-found":
                 raise
-            from deletekit.table.catalog import catalog_names  # noqa: PLC0415  # not for help
+            from deletekit.table.embedded_catalog import catalog_names  # noqa: PLC0415  # not for help
 
             expected = _tables_there(catalog, sorted((catalog_names(directory) or set()) - {self._embedded_name}))
             raise NotFoundError(e.message, kind=e.kind, field="TABLE", found=e.found, expected=expected) from e

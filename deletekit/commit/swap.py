@@ -69,15 +69,20 @@ def commit(change: PlannedChange) -> Commit:
     CommitStateUnknownError if the catalog's answer was lost; and whatever planning it again raises. The files of a
     failed commit are deleted, but in the unknown case they are kept.
     """
-    table, ref = change.request.table, change.request.ref
-    with telling_failure(table.name, ref):
+    with telling_failure(change.request.table.name, change.request.ref):
         done = _commit(change)
+    tell_commit(change, done)
+    return done
+
+
+def tell_commit(change: PlannedChange, done: Commit) -> None:
+    """Log a commit, if something had to change."""
+    table, ref = change.request.table, change.request.ref
     if done.snapshot_id is not None:
         names = ("operation", "snapshot_id", "sequence_number", "attempts", "plans")
         facts: dict[str, Any] = {name: getattr(done, name) for name in names}
         facts |= {name: done.summary[name] for name in COUNTERS if name in done.summary}
         tell("commit", table=table.name, ref=ref, **facts, seconds=change.back_off.seconds)
-    return done
 
 
 def _commit(change: PlannedChange) -> Commit:
@@ -88,7 +93,7 @@ def _commit(change: PlannedChange) -> Commit:
         again = (change.rebased if lost else change.replanned) if started else None
         started, lost = True, False
         change = again() if again else change
-        snapshot = _write_snapshot(change)
+        snapshot = write_snapshot(change)
         if snapshot is not None:
             unknown = True
             try:
@@ -99,7 +104,7 @@ def _commit(change: PlannedChange) -> Commit:
                 unknown, lost = False, isinstance(error, CommitConflictError)
                 raise
             change.request.table.adopt(state)
-        return replace(_result(snapshot), attempts=change.back_off.attempts, plans=change.plans)
+        return replace(result_of(snapshot), attempts=change.back_off.attempts, plans=change.plans)
 
     try:
         return retry(attempt, change.back_off)
@@ -182,15 +187,16 @@ def create_with(
     except BaseException:
         base.write.discard()
         raise
-    return Table(identifier, state, catalog), _result(made)
+    return Table(identifier, state, catalog), result_of(made)
 
 
 def would_commit(change: PlannedChange) -> Commit:
     """Return the commit that the change of a dry run would make."""
-    return _result(_write_snapshot(change))
+    return result_of(write_snapshot(change))
 
 
-def _result(made: NewSnapshot | None) -> Commit:
+def result_of(made: NewSnapshot | None) -> Commit:
+    """Return what a verb returns for a snapshot that was committed; None: nothing had to change."""
     if made is None:
         return Commit()
     delta, snapshot = made.delta, made.snapshot
@@ -208,7 +214,7 @@ def _result(made: NewSnapshot | None) -> Commit:
     )
 
 
-def _write_snapshot(change: PlannedChange) -> NewSnapshot | None:
+def write_snapshot(change: PlannedChange) -> NewSnapshot | None:
     """Write the manifests of a change; None, and no file left, for an empty one."""
     if change.delta.is_empty:
         change.discard()

@@ -6,6 +6,7 @@ were lost.
 
 from deletekit.stream.batch_run import BatchProgress
 from deletekit.stream.convert import convert
+from deletekit.stream.fan_out import FanOut, fan_out
 from deletekit.stream.promote import Promotion, promote
 from deletekit.stream.sink import Sink, sink
 from deletekit.stream.sink_list import SinkInfo, drop_sink, sinks
@@ -14,6 +15,7 @@ from deletekit.stream.sources import Decoder, Message, decoder
 __all__ = [
     "BatchProgress",
     "Decoder",
+    "FanOut",
     "Message",
     "Promotion",
     "Sink",
@@ -21,6 +23,7 @@ __all__ = [
     "convert",
     "decoder",
     "drop_sink",
+    "fan_out",
     "promote",
     "sink",
     "sinks",

@@ -151,6 +151,7 @@ def is_committed(
     *,
     allow_rewind: bool = False,
     allow_gaps: bool = False,
+    starts_anywhere: bool = False,
 ) -> bool:
     """Return whether a batch is in the history of a head. If not, it must be applied.
 
@@ -161,6 +162,8 @@ def is_committed(
     allow_rewind: apply a batch even if the stream or the branch seems to have gone back. It then upserts rows that may
         be in the table already.
     allow_gaps: apply a batch even if batches between the last one and it are missing.
+    starts_anywhere: the stream gives a table a batch only if it has rows for it. So a table without a batch of the
+        sink, and without its tag, which no expiry removes, has never had one, whatever its number is.
 
     Raises InvalidInputError of these kinds: `batch-changed`, the batch was committed with other data; `batch-gap`,
     batches before it are missing; `batch-rewound`, it comes before the last batch and is not in the table;
@@ -185,7 +188,7 @@ def is_committed(
             raise _unclear(message, "branch-rewound", last.batch_id if last else None, expected)
         last = tagged
     if last is None:
-        if batch.batch_id > 0 and not _is_complete(metadata, head):
+        if batch.batch_id > 0 and not starts_anywhere and not _is_complete(metadata, head):
             raise _unclear("the batches of this sink may have expired", "progress-lost", batch.batch_id, "batch 0")
     elif last.query_id != batch.query_id:
         raise _unclear("another query wrote with this sink id", "query-changed", batch.query_id, last.query_id)

@@ -1,5 +1,7 @@
 """Hold the change rows of a batch: in this process as Arrow, or on Spark's executors, with the same interface."""
 
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -10,8 +12,12 @@ from deletekit.commit.change import Base
 from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta, truncate_delta
 from deletekit.stream.batch_digest import batch_digest
 from deletekit.stream.change_rows import ChangeFormat, read_changes
+from deletekit.stream.evolve import evolve_table
 from deletekit.stream.old_digest import old_digest
+from deletekit.stream.sequence_guard import Guarded
 from deletekit.stream.sink_state import SinkState
+from deletekit.stream.table_index import TableIndex
+from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import specs_in_use
 
 
@@ -25,6 +31,7 @@ class BatchRows(Protocol):
     newest: the highest value of the order column.
     digest: of everything that the batch writes.
     truncates: whether the batch deletes all rows before its own.
+    guarded: what `sequence_by` left of the batch when it was last written; None before, and without that column.
     """
 
     schema: Schema
@@ -33,11 +40,15 @@ class BatchRows(Protocol):
     newest: Any
     digest: str
     truncates: bool
+    guarded: Guarded | None
 
     def __len__(self) -> int: ...
 
     def old_digest(self) -> str:
         """Return the digest as releases until 1.0 wrote it."""
+
+    def evolve(self, table: Table) -> None:
+        """Give the table the schema that the rows need."""
 
     def parse(self, schema: Schema, fields: tuple[NestedField, ...]) -> None:
         """Parse the rows again, by another schema. Raises InvalidInputError if they do not fit."""
@@ -63,6 +74,7 @@ class HeldRows:
 
     def __init__(self, state: SinkState, rows: Any, schema: Schema, form: ChangeFormat) -> None:
         self._state, self._rows, self._form = state, rows, form
+        self.guarded: Guarded | None = None
         self.parse(schema, form.fields)
         self.digest = batch_digest(self._changes)
 
@@ -72,17 +84,25 @@ class HeldRows:
     def old_digest(self) -> str:
         return old_digest(self._changes)
 
+    def evolve(self, table: Table) -> None:
+        evolve_table(table, self._rows, self._state.evolve, (self._form.change_type, self._form.order))
+
     def parse(self, schema: Schema, fields: tuple[NestedField, ...]) -> None:
-        form = ChangeFormat(
-            fields=fields, change_type=self._form.change_type, order=self._form.order, ordered=self._form.ordered
-        )
+        form = replace(self._form, fields=fields, sequence=self._state.sequence(schema))
         self._changes = read_changes(self._rows, schema, form)
         self.schema, self.fields = schema, fields
         self.keys, self.newest = len(self._changes.last), self._changes.newest
         self.truncates = self._changes.truncate
 
     def by_position(self, base: Base) -> tuple[BatchDelta, int]:
-        return self._state.with_index(base, lambda index: indexed_delta(base, self._changes, index))
+        return self._state.with_index(base, partial(self._indexed, base))
+
+    def _indexed(self, base: Base, index: TableIndex) -> BatchDelta:
+        guard, changes = self._state.guard(base.metadata.schema), self._changes
+        if guard is not None:
+            self.guarded = guard.newest_of(base, changes, index)
+            changes = self.guarded.changes
+        return indexed_delta(base, changes, index)
 
     def by_value(self, base: Base) -> BatchDelta:
         return equality_delta(base.write, specs_in_use(base), self._changes)
@@ -99,8 +119,13 @@ class HeldRows:
 
 def batch_rows(state: SinkState, rows: Any, schema: Schema, form: ChangeFormat) -> BatchRows:
     """Return the rows of a batch, those of a Spark DataFrame on its executors. Raises InvalidInputError."""
-    if type(rows).__name__ != "DataFrame" or not type(rows).__module__.startswith("pyspark.sql."):
+    if not is_data_frame(rows):
         return HeldRows(state, rows, schema, form)
     # By name: a sink works without pyspark, which is an extra.
     made: BatchRows = import_module("deletekit.stream.split_rows").SplitRows(state, rows, schema, form)
     return made
+
+
+def is_data_frame(rows: Any) -> bool:
+    """Return whether rows are a DataFrame of Spark."""
+    return type(rows).__name__ == "DataFrame" and type(rows).__module__.startswith("pyspark.sql.")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
-from deletekit.commit.planned_change import plan_change
+from deletekit.commit.planned_change import PlannedChange, plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.errors import CommitStateUnknownError
 from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, tag_update
@@ -37,6 +37,7 @@ class BatchProgress:
     status: `committed`; `skipped`, because it was in the table already; or `empty`, because it had no rows: then only
         its number is committed.
     rows, keys: change rows, and different keys among them.
+    late: keys whose change was dropped, because `sequence_by` says that the table has a newer one.
     hits, misses: keys with an old row in the index (in mode `flink`: in the batch), and the other keys.
     fell_back: old rows were deleted by value in the end, because others kept committing.
     read_files: data files that were read to bring the index up to date.
@@ -65,9 +66,10 @@ class BatchProgress:
     commit: Commit | None = None
     file: str | None = None
     behind: int | None = None
+    late: int = 0
 
 
-class _AlreadyCommittedError(Exception):
+class AlreadyCommittedError(Exception):
     """The batch is in the table already."""
 
 
@@ -81,30 +83,57 @@ class BatchRun:
 
     def run(self, started: float) -> BatchProgress:
         """Commit the batch, or find that it is in the table already."""
-        state, table = self._state, self._state.table
         try:
-            if self._is_committed(self._head()):
-                return self._progress("skipped", started)
-            if state.mode != "index-only" and not partitionable(table.metadata, self._rows.fields):
-                ensure_unpartitioned_spec(table)
-            done = commit(plan_change(table, self._build, ref=state.ref, validate=self._validate, reader=state.reader))
-        except _AlreadyCommittedError:
-            return self._progress("skipped", started)
+            done = commit(self.planned())
+        except AlreadyCommittedError:
+            return self.skipped(started)
         except CommitStateUnknownError:
-            table.refresh()
-            if not self._is_committed(self._head()):
+            if not self.has_landed():
                 raise
-            return self._progress("skipped", started)
+            return self.skipped(started)
+        return self.done(started, done)
+
+    def planned(self) -> PlannedChange:
+        """Return the change of the batch, with its files written. Raise AlreadyCommittedError."""
+        state, table = self._state, self._state.table
+        if self._is_committed(self._head()):
+            raise AlreadyCommittedError
+        if self._rows.schema != table.metadata.schema and state.evolve != "refuse":
+            self._rows.evolve(table)
+        if state.mode != "index-only" and not partitionable(table.metadata, self._rows.fields):
+            ensure_unpartitioned_spec(table)
+        return plan_change(table, self._build, ref=state.ref, validate=self._validate, reader=state.reader)
+
+    def discard(self) -> None:
+        """Remove what was kept for the batch."""
+        self._rows.discard()
+
+    def has_landed(self) -> bool:
+        """Return whether the batch is in the table as it is now."""
+        self._state.table.refresh()
+        return self._is_committed(self._head())
+
+    def skipped(self, started: float) -> BatchProgress:
+        """Return the result of a batch that was in the table already."""
+        return self._progress("skipped", started)
+
+    def done(self, started: float, done: Commit) -> BatchProgress:
+        """Return the result of a batch that was committed."""
         return self._progress("committed" if len(self._rows) or self._rows.truncates else "empty", started, done)
 
     def _validate(self, base: Base) -> None:
         if self._is_committed(base.snapshot):
-            raise _AlreadyCommittedError
+            raise AlreadyCommittedError
 
     def _is_committed(self, head: Snapshot | None) -> bool:
         state = self._state
         return is_committed(
-            state.table.metadata, head, self._batch, allow_rewind=state.allow_rewind, allow_gaps=state.allow_gaps
+            state.table.metadata,
+            head,
+            self._batch,
+            allow_rewind=state.allow_rewind,
+            allow_gaps=state.allow_gaps,
+            starts_anywhere=state.starts_anywhere,
         )
 
     def _build(self, base: Base) -> RowDelta:
@@ -127,6 +156,10 @@ class BatchRun:
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
         summary, files = index_entry(base, rows.fields, written.index, keeps=self._is_indexed)
         summary = {**summary_of(self._batch, metadata, base.snapshot), **summary}
+        guard = self._state.guard(metadata.schema)
+        if guard is not None:  # without a read set it is planned again after any lost race
+            summary = {**summary, **guard.entries(base, rows.guarded)}
+            return replace(written.delta, summary=summary, refs=(tag,), other_files=files)
         delta = replace(written.delta, summary=summary, refs=(tag,), other_files=files)
         # Others may add a row with a key that was not found here. A delete by value is right in any case.
         counts_on_rows = rows.truncates or (self._is_by_position and len(rows))
@@ -139,7 +172,7 @@ class BatchRun:
 
     @property
     def _falls_back(self) -> bool:
-        return self._state.mode == "auto" and self._plans > _PLANS_BY_POSITION
+        return self._state.mode == "auto" and self._state.sequence_by is None and self._plans > _PLANS_BY_POSITION
 
     @property
     def _is_by_position(self) -> bool:
@@ -161,6 +194,7 @@ class BatchRun:
             keys=self._rows.keys,
             hits=written.hits if written else 0,
             misses=written.misses if written else 0,
+            late=self._rows.guarded.late if self._rows.guarded else 0,
             fell_back=self._falls_back,
             read_files=self._read_files,
             index_rows=len(index) if index else 0,

@@ -22,6 +22,7 @@ from pyiceberg.types import NestedField
 from deletekit.deletes.input_rows import align, as_table
 from deletekit.deletes.keys import KeyNumbers
 from deletekit.errors import InvalidInputError
+from deletekit.stream.sequence_column import newest_value, ranks, sequence_values
 from deletekit.stream.sources.marks import check_deletes, truncates
 from deletekit.table.types import arrow_type
 from deletekit.verbs.shared.equality_keys import key_column
@@ -57,12 +58,14 @@ class ChangeFormat:
     change_type: the column with the change's type. None: every row is an upsert.
     order: the column that rows are sorted by; None: they are in order.
     ordered: whether the order of rows is reliable. If not, `order` must tell the changes of a key apart.
+    sequence: the column of `sequence_by`, which orders rows before `order` does.
     """
 
     fields: tuple[NestedField, ...]
     change_type: str | None
     order: str | None
     ordered: bool = True
+    sequence: NestedField | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +77,13 @@ class LastChanges:
     keys: each key once.
     put: for each key the number of its last row in `Changes.puts`, or -1 if it was deleted.
     was_deleted: whether the batch deleted the key at some point, so that its last row is not the old one.
+    rows: for each key the number of its last change.
     """
 
     keys: tuple[Any, ...]
     put: Numbers
     was_deleted: npt.NDArray[np.bool_]
+    rows: Numbers
 
     def __len__(self) -> int:
         return len(self.put)
@@ -96,9 +101,10 @@ class Changes:
     order: the rows in order.
     puts: the inserted and updated rows, aligned to the table; `put_of` is a row's number among them, or -1.
     batch_columns: the table's columns that the batch has; the others get their defaults in `puts`.
-    newest: the highest value of the order column.
+    newest: the highest value of the order column, else of `sequence`.
     last: the last change of each key.
     truncate: whether the batch deletes all rows before its own.
+    sequence: the value of `sequence_by` of each row; None without such a column.
     """
 
     schema: Schema
@@ -113,6 +119,7 @@ class Changes:
     newest: Any
     last: LastChanges
     truncate: bool = False
+    sequence: Any = None
 
     def __len__(self) -> int:
         return len(self.types)
@@ -128,6 +135,10 @@ def read_changes(rows: Any, schema: Schema, form: ChangeFormat) -> Changes:
     check_deletes(table, [str(schema.find_column_name(f.field_id)).partition(".")[0] for f in form.fields])
     types = _types(table, form)
     order, newest = _order(table, form)
+    sequence = None if form.sequence is None or not len(table) else sequence_values(table, form.sequence)
+    if sequence is not None:
+        order = ranks(sequence) * (int(order.max()) + 1) + order  # by sequence_by, then by order
+        newest = newest_value(sequence) if form.order is None else newest
     keys = tuple(_key(table, schema, f) for f in form.fields)
     is_put = (types == ChangeType.INSERT) | (types == ChangeType.UPDATE_AFTER)
     dropped = [n for n in (form.change_type, form.order) if n in table.column_names and n not in schema.column_names]
@@ -149,6 +160,7 @@ def read_changes(rows: Any, schema: Schema, form: ChangeFormat) -> Changes:
         newest=newest,
         last=_last_changes(keys, types, codes, rank, put_of),
         truncate=truncates(table),
+        sequence=sequence,
     )
     if not form.ordered:
         _check_order(changes, order, form)
@@ -180,7 +192,8 @@ def _last_changes(
     last[codes[order]] = order  # of equal indices the last one stays
     was_deleted = np.zeros(count, np.bool_)
     was_deleted[codes[types == ChangeType.DELETE]] = True
-    return LastChanges(keys=tuple(c.take(pa.array(last)) for c in keys), put=put_of[last], was_deleted=was_deleted)
+    own = tuple(c.take(pa.array(last)) for c in keys)
+    return LastChanges(keys=own, put=put_of[last], was_deleted=was_deleted, rows=last)
 
 
 def _puts(rows: pa.Table, schema: Schema) -> pa.Table:

@@ -14,15 +14,15 @@ from typing import Any, Self
 
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
-from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.errors import InvalidInputError
 from deletekit.public import public, public_methods
-from deletekit.stream.applied_batches import BatchId, Step, check_sink_id, last_marker, newest_marker
-from deletekit.stream.batch_rows import batch_rows
-from deletekit.stream.batch_run import BatchProgress, BatchRun
+from deletekit.stream.applied_batches import Step, check_sink_id, last_marker, newest_marker
+from deletekit.stream.batch_run import BatchProgress
 from deletekit.stream.change_files import FileBatch, change_files, plan_files, read_changes_file
-from deletekit.stream.change_rows import ChangeFormat
+from deletekit.stream.given_batch import GivenBatch, prepared, query_of_frame
 from deletekit.stream.run_source import query_of, run_source
-from deletekit.stream.sink_state import SinkMode, SinkState
+from deletekit.stream.sequence_guard import check_options
+from deletekit.stream.sink_state import Evolve, SinkMode, SinkState
 from deletekit.stream.sources import Decoder
 from deletekit.stream.sources.json_lines import check_messages_file, file_decoder, read_messages
 from deletekit.stream.sources.source import Source, SourceBatch, Until
@@ -48,6 +48,9 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     allow_rewind: bool = False,
     allow_gaps: bool = False,
     max_index_keys: int | None = None,
+    sequence_by: str | None = None,
+    forget_deletes_after: int | None = None,
+    evolve: Evolve = "refuse",
     engine: Engine | None = None,
 ) -> Sink:
     """Open a sink for change rows.
@@ -68,6 +71,13 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     allow_gaps: apply a batch even if batches before it are missing; otherwise a gap is refused.
     max_index_keys: how many rows the index may hold: those of the newest data files. If there are more rows, old rows
         are deleted by value, because one may be outside of the index.
+    sequence_by: a column of the table with the number or time of each change at its source. A change with a lower value
+        than the stored row, or than a delete of the key by this sink, is dropped, in whatever batch it comes. Of equal
+        values the later arrival wins. Every change needs a value, deletes too. In a batch it orders rows before `order`
+        does. Modes `auto` and `index-only`, without `max_index_keys`.
+    forget_deletes_after: for how many batches the deletes of `sequence_by` are remembered; None for ever.
+    evolve: `add` gives the table the columns and struct fields that a batch has more, as optional ones; `widen` also
+        promotes a type if a value does not fit; `refuse` refuses such a batch.
     engine: where data files are read.
 
     Raises InvalidInputError for a bad key, mode, id or branch, and if batches of this id have another key. Close the
@@ -75,6 +85,7 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     """
     check_sink_id(sink_id)
     _check_mode(mode, max_index_keys)
+    check_options(mode, max_index_keys, sequence_by, forget_deletes_after, evolve)
     state = SinkState(
         table=table.refresh(),
         table_uuid=table.metadata.table_uuid,
@@ -85,6 +96,9 @@ def sink(  # noqa: PLR0913  # options, each given by its name
         allow_rewind=allow_rewind,
         allow_gaps=allow_gaps,
         max_index_keys=max_index_keys,
+        sequence_by=sequence_by,
+        forget_deletes_after=forget_deletes_after,
+        evolve=evolve,
         engine=engine_or_default(engine),
     )
     state.check()
@@ -163,33 +177,12 @@ class Sink:
         step: Step | None = None,
     ) -> BatchProgress:
         started = time.monotonic()
-        state = self.state
-        metadata = state.table.refresh().metadata
-        state.check()
-        change_type, order = self._columns
-        fields = state.key_fields(metadata.schema)
-        form = ChangeFormat(fields=fields, change_type=change_type, order=order, ordered=ordered)
-        rows = batch_rows(state, changes, metadata.schema, form)
-        batch = BatchId(
-            sink_id=state.sink_id,
-            query_id=query_id,
-            batch_id=batch_id,
-            digest=rows.digest,
-            old_digest=rows.old_digest,
-            key=tuple(f.field_id for f in fields),
-            file=source.file if source else None,
-            before=source.before if source else (),
-            step=step,
-        )
-        moved = [path for digest, path in source.moved.items() if batch.has_digest(digest)] if source else []
-        if source is not None and moved:
-            message = "the data of this file is in the table, from a file of the same name in another folder"
-            expected = "other data, or another name to apply the same changes again"
-            raise InvalidInputError(message, kind="file-moved", file=source.file, found=moved[0], expected=expected)
+        given = GivenBatch(batch_id=batch_id, query_id=query_id, ordered=ordered, source=source, step=step)
+        run = prepared(self.state, self._columns, changes, given)
         try:
-            progress = BatchRun(state, rows, batch).run(started)
+            progress = run.run(started)
         finally:
-            rows.discard()
+            run.discard()
         self.recent_progress.append(progress)
         return progress
 
@@ -286,13 +279,7 @@ class Sink:
 
         Raises UnsupportedError under Spark Connect, where a batch does not know its query; otherwise as `write`.
         """
-        try:
-            query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-        except Exception as e:
-            raise UnsupportedError(
-                "the query of a batch is not known here", kind="spark-connect", found=type(e).__name__
-            ) from e
-        self.write(frame, batch_id, query_id=query_id or "", ordered=False)
+        self.write(frame, batch_id, query_id=query_of_frame(frame), ordered=False)
 
 
 def _check_mode(mode: str, max_index_keys: int | None) -> None:

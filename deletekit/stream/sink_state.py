@@ -17,7 +17,10 @@ from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.stream.applied_batches import check_owner, newest_marker
+from deletekit.stream.remembered_deletes import RememberedDeletes
 from deletekit.stream.saved_index import tell_damage
+from deletekit.stream.sequence_column import sequence_field
+from deletekit.stream.sequence_guard import SequenceGuard, check_guard
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.index_files import DamagedIndexError
 from deletekit.table.metadata import TableMetadata
@@ -28,6 +31,7 @@ from deletekit.verbs.shared.equality_keys import equality_fields_of
 
 T = TypeVar("T")
 SinkMode = Literal["auto", "flink", "eq-only", "index-only"]
+Evolve = Literal["refuse", "add", "widen"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,7 +55,12 @@ class SinkState:
     allow_gaps: bool
     max_index_keys: int | None
     engine: Engine
+    sequence_by: str | None = None
+    forget_deletes_after: int | None = None
+    evolve: Evolve = "refuse"
+    starts_anywhere: bool = False
     index: TableIndex | None = None
+    kept_guard: SequenceGuard | None = None
     kept_reader: SnapshotReader | None = None
     spark_engine: Any = None
     lock: RLock = field(default_factory=RLock)
@@ -68,6 +77,21 @@ class SinkState:
             message = "a sink needs key columns, but the schema has no identifier fields"
             raise InvalidInputError(message, kind="equality-key", field="equality_fields")
         return equality_fields_of(schema, names)
+
+    def sequence(self, schema: Schema) -> NestedField | None:
+        """Return the column of `sequence_by`. Raise InvalidInputError."""
+        return sequence_field(schema, self.sequence_by)
+
+    def guard(self, schema: Schema) -> SequenceGuard | None:
+        """Return the guard of `sequence_by`, which keeps the deletes that it has read."""
+        column, key = self.sequence(schema), self.key_fields(schema)
+        if column is None:
+            return None
+        if self.kept_guard is None:
+            deletes = RememberedDeletes(key, column, self.forget_deletes_after)
+            self.kept_guard = SequenceGuard(self.sink_id, column, deletes, self.engine)
+        self.kept_guard.renew(key, column)
+        return self.kept_guard
 
     def with_index(self, base: Base, use: Callable[[TableIndex], T]) -> tuple[T, int]:
         """Call `use` with the index of the attempt's base. Return its result, and how many data files were read.
@@ -108,8 +132,10 @@ class SinkState:
         check_parquet_only(metadata, "write.format.default", "write.delete.format.default")
         marker = newest_marker(metadata, metadata.snapshot_of_ref(self.ref), self.sink_id)
         key = tuple(f.field_id for f in self.key_fields(metadata.schema))
+        self.sequence(metadata.schema)
         if marker is not None:
             check_owner(metadata, marker, key)
+            check_guard(metadata, marker, self.sequence(metadata.schema))
         tag = metadata.refs.get(sink_tag(self.sink_id))
         if tag is not None and tag.get("type") != "tag":
             raise InvalidInputError(

@@ -45,6 +45,7 @@ from deletekit.stream.old_digest import old_digest
 from deletekit.stream.sink_state import SinkState
 from deletekit.stream.split_lookup import FILE, KEY, POSITION, ROW_ID, found_rows
 from deletekit.stream.split_parts import Part, folded, read_parts, write_part
+from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import key_column, specs_in_use
 
 _BUCKET, _GROUP = "__deletekit_bucket", "__deletekit_group"
@@ -62,7 +63,7 @@ class SplitRows:
     Raises InvalidInputError as `read_changes`; UnsupportedError for a DataFrame of Spark Connect.
     """
 
-    truncates = False
+    truncates, guarded = False, None
 
     def __init__(self, state: SinkState, frame: DataFrame, schema: Schema, form: ChangeFormat) -> None:
         self._frame = frame
@@ -90,10 +91,13 @@ class SplitRows:
         whole = self._engine.map_partitions(self._frame.coalesce(1), pa.Table.from_batches)
         return old_digest(read_changes(from_spark(whole[0], self.schema), self.schema, self._form))
 
+    def evolve(self, table: Table) -> None:
+        """Do nothing: `given_batch.py` holds the rows of a sink that evolves."""
+
     def parse(self, schema: Schema, fields: tuple[NestedField, ...]) -> None:
         self.schema, self.fields = schema, fields
 
-    def as_truncation(self, base: Base) -> BatchDelta:
+    def as_truncation(self, base: Base) -> BatchDelta:  # noqa: ARG002  # as the protocol has it
         raise UnsupportedError("a DataFrame cannot say that a table was truncated", kind="truncate")
 
     def discard(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 
-from deletekit.errors import InvalidInputError
+from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.public import public_methods
 from deletekit.table.catalog_errors import asking
 from deletekit.table.file_io import FileIO
@@ -21,6 +21,8 @@ from deletekit.table.locations import normalised
 from deletekit.table.metadata import TableMetadata
 
 Json = Mapping[str, Any]
+TableChange = tuple[Identifier, Sequence[Json], Sequence[Json]]
+"""A table, the requirements that must hold for it, and the updates that are applied to it: what `commit` takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,21 @@ class Catalog(ABC):
         Raises CommitConflictError if they do not hold or another writer wins, CommitStateUnknownError if the catalog's
         answer was lost. After any other DeletekitError the table certainly did not change.
         """
+
+    def check_transactions(self) -> None:
+        """Raise UnsupportedError if this catalog cannot commit several tables in one transaction."""
+        found = type(self.pyiceberg).__name__
+        message, expected = "this catalog cannot commit several tables in one transaction", "a REST or SQL catalog"
+        raise UnsupportedError(message, kind="catalog-transaction", field=self.name, found=found, expected=expected)
+
+    def commit_together(self, changes: Sequence[TableChange]) -> list[TableState]:
+        """Apply changes of several tables, all in one transaction of the catalog or none. Raises as `commit` does.
+
+        Raises UnsupportedError if the catalog has no such transactions.
+        """
+        del changes
+        self.check_transactions()
+        return []
 
     def check_writable(self, format_version: int) -> None:  # noqa: B027  # most catalogs take every version
         """Raise UnsupportedError, before anything is written, if this catalog does not support the format version."""

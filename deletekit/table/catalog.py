@@ -5,14 +5,12 @@ embedded SQLite one, PostgreSQL), because pyiceberg cannot serialise v3 metadata
 updates through pyiceberg. No other module imports pyiceberg.catalog.
 """
 
-import sqlite3
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import sqlalchemy as sa
 from pydantic import TypeAdapter
@@ -34,10 +32,10 @@ from deletekit.errors import (
 )
 from deletekit.public import public_methods
 from deletekit.table.any_catalog import Catalog as Catalog  # noqa: PLC0414  # others take both from here
-from deletekit.table.any_catalog import Json
+from deletekit.table.any_catalog import Json, TableChange
 from deletekit.table.any_catalog import TableState as TableState  # noqa: PLC0414
 from deletekit.table.catalog_errors import asking, committing, committing_row, opening, row_errors, state_after
-from deletekit.table.file_io import PyIcebergIO, try_delete
+from deletekit.table.file_io import FileIO, PyIcebergIO, try_delete
 from deletekit.table.format_version import FormatVersion
 from deletekit.table.identifier import Identifier, dotted, to_identifier
 from deletekit.table.locations import normalised
@@ -52,6 +50,7 @@ from deletekit.table.metadata_update import (
     without_known,
 )
 from deletekit.table.own_places import unlogged_files
+from deletekit.table.rest_transaction import check_rest_transactions, send_rest_transaction
 
 _OPENING_RACES = 3
 
@@ -77,7 +76,7 @@ class SqlStore(Catalog):
         self._ensure_namespace(identifier)
         location = metadata_file_path(metadata)
         state = TableState(metadata, location, PyIcebergIO(self.pyiceberg.properties, location))
-        self._register(identifier, state, self._new_row(identifier, location))
+        self._register([(identifier, state, self._new_row(identifier, location))])
         return state
 
     def table_exists(self, identifier: str | Sequence[str]) -> bool:
@@ -93,7 +92,7 @@ class SqlStore(Catalog):
         with asking(dotted(key)):
             parse_metadata(io.read(location), location)
         self._ensure_namespace(key)
-        self._execute(key, self._new_row(key, location))
+        self._execute(dotted(key), self._new_row(key, location))
 
     def rename_table(self, identifier: str | Sequence[str], to: str | Sequence[str]) -> None:
         """Rename as every catalog does; pyiceberg would read the table, and fail for newer ones."""
@@ -103,7 +102,7 @@ class SqlStore(Catalog):
         with asking(dotted(new[:-1])):
             self.pyiceberg.load_namespace_properties(new[:-1])
         row = self._row(new)
-        if not self._execute(new, sa.update(IcebergTables).filter_by(**self._row(old)).values(**row)):
+        if not self._execute(dotted(new), sa.update(IcebergTables).filter_by(**self._row(old)).values(**row)):
             raise NotFoundError("no such table", kind="table-not-found", found=dotted(old))
 
     def _new_row(self, identifier: Identifier, location: str) -> Any:
@@ -115,54 +114,75 @@ class SqlStore(Catalog):
         return sa.insert(IcebergTables).values(**row)
 
     def commit(self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json]) -> TableState:
-        current = self.load(identifier)
-        old = current.metadata_location
-        check_requirements(current.metadata, requirements)
-        changed = apply_updates(current.metadata, updates)
-        changed = with_metadata_log(changed, old, current.metadata.raw["last-updated-ms"])
-        location = metadata_file_path(changed, old)
-        state = TableState(changed, location, current.io)
-        swap = sa.update(IcebergTables).filter_by(**self._row(identifier), metadata_location=old)
-        swap = swap.values(metadata_location=location, previous_metadata_location=old)
-        if not self._register(identifier, state, swap):
-            raise CommitConflictError("another writer committed first", field="metadata_location", expected=old)
-        for path in unlogged_files(current.metadata, changed, location):
-            try_delete(state.io, path)
-        return state
+        return self._commit_rows([(identifier, requirements, updates)])[0]
 
-    def _register(self, identifier: Identifier, state: TableState, statement: Any) -> bool:
-        """Write the metadata file, and run the statement that makes it the table's in one transaction.
+    def check_transactions(self) -> None:
+        pass
 
-        Return False if no row was changed. The file stays unless the statement certainly had no effect.
+    def commit_together(self, changes: Sequence[TableChange]) -> list[TableState]:
+        return self._commit_rows(changes)
+
+    def _commit_rows(self, changes: Sequence[TableChange]) -> list[TableState]:
+        """Swap the rows of tables in one SQL transaction, if every one is still as it was read."""
+        swaps, places = [], []
+        for identifier, requirements, updates in sorted(changes, key=lambda c: c[0]):  # one order: no deadlock
+            current = self.load(identifier)
+            old = current.metadata_location
+            check_requirements(current.metadata, requirements)
+            changed = apply_updates(current.metadata, updates)
+            changed = with_metadata_log(changed, old, current.metadata.raw["last-updated-ms"])
+            location = metadata_file_path(changed, old)
+            swap = sa.update(IcebergTables).filter_by(**self._row(identifier), metadata_location=old)
+            swap = swap.values(metadata_location=location, previous_metadata_location=old)
+            swaps.append((identifier, TableState(changed, location, current.io), swap))
+            places.append((current, swaps[-1][1]))
+        if not self._register(swaps):
+            expected = ", ".join(current.metadata_location for current, _ in places)
+            raise CommitConflictError("another writer committed first", field="metadata_location", expected=expected)
+        for current, state in places:
+            for path in unlogged_files(current.metadata, state.metadata, state.metadata_location):
+                try_delete(state.io, path)
+        states = {identifier: state for identifier, state, _ in swaps}
+        return [states[identifier] for identifier, _, _ in changes]
+
+    def _register(self, swaps: Sequence[tuple[Identifier, TableState, Any]]) -> bool:
+        """Write metadata files, and run the statements that make them the tables' in one transaction.
+
+        Return False if a row was not changed. The files stay unless the transaction certainly had no effect.
         """
-        location = state.metadata_location
-        changed = False
+        name = ", ".join(dotted(identifier) for identifier, _, _ in swaps)
+        changed, written = False, []
         try:
-            with asking(dotted(identifier)):
-                state.io.write(location, metadata_file_bytes(state.metadata, location))
-            changed = self._execute(identifier, statement)
+            with asking(name):
+                for _, state, _ in swaps:
+                    written.append((state.io, state.metadata_location))
+                    state.io.write(
+                        state.metadata_location, metadata_file_bytes(state.metadata, state.metadata_location)
+                    )
+            changed = self._execute(name, *(statement for _, _, statement in swaps))
         except CommitStateUnknownError as e:
-            return state_after(e, lambda: self._landed(identifier, location), state.metadata.properties)
+            landed = partial(self._landed, [(i, state.metadata_location) for i, state, _ in swaps])
+            return state_after(e, landed, swaps[0][1].metadata.properties)
         except Exception:
-            try_delete(state.io, location)
+            _delete(written)
             raise
         if not changed:
-            try_delete(state.io, location)
+            _delete(written)
         return changed
 
-    def _execute(self, identifier: Identifier, statement: Any) -> bool:
-        """Run a statement in one transaction. Return False, and leave all as it is, unless it changed one row."""
-        with row_errors(dotted(identifier)), self.pyiceberg.engine.connect() as connection:
-            changed: bool = connection.execute(statement).rowcount == 1
+    def _execute(self, name: str, *statements: Any) -> bool:
+        """Run statements in one transaction. Return False, and leave all as it is, unless each changed one row."""
+        with row_errors(name), self.pyiceberg.engine.connect() as connection:
+            changed = all(connection.execute(statement).rowcount == 1 for statement in statements)
             if changed:
                 with committing_row(connection):
                     connection.commit()
         return changed
 
-    def _landed(self, identifier: Identifier, location: str) -> bool | None:
-        """Return True if a metadata file is in the table's history, else None: that proves nothing."""
-        state = self.load(identifier)
-        return location == state.metadata_location or location in logged_files(state.metadata) or None
+    def _landed(self, made: Sequence[tuple[Identifier, str]]) -> bool | None:
+        """Return True if metadata files are in the tables' history, else None: that proves nothing."""
+        states = [(location, self.load(identifier)) for identifier, location in made]
+        return all(at in (s.metadata_location, *logged_files(s.metadata)) for at, s in states) or None
 
     def _find(self, identifier: Identifier) -> str | None:
         # All columns: Spark's JdbcCatalog may have made the SQL table in its V0 form, without `iceberg_type`.
@@ -239,6 +259,29 @@ class PyIcebergStore(Catalog):
         unreadable = CommitStateUnknownError("the commit landed, and what it made cannot be read", file=answer)
         return state_after(unreadable, lambda: self._state(table, answer), properties)
 
+    def check_transactions(self) -> None:
+        if not self._is_rest:
+            super().check_transactions()
+        check_rest_transactions(self.pyiceberg)
+
+    def commit_together(self, changes: Sequence[TableChange]) -> list[TableState]:
+        self.check_transactions()
+        name = ", ".join(dotted(identifier) for identifier, _, _ in changes)
+        before = [self.load(identifier) for identifier, _, _ in changes]
+        known = [(i, r, without_known(s.metadata, u)) for (i, r, u), s in zip(changes, before, strict=True)]
+        try:
+            with committing(name):
+                send_rest_transaction(self.pyiceberg, known)
+        except DeletekitError as e:
+            return state_after(e, partial(self._all_landed, known, e), before[0].metadata.properties)
+        unreadable = CommitStateUnknownError("the commit landed, and what it made cannot be read", file=name)
+        return state_after(unreadable, lambda: [self.load(i) for i, _, _ in changes], before[0].metadata.properties)
+
+    def _all_landed(self, changes: Sequence[TableChange], error: DeletekitError) -> list[TableState] | None:
+        found = [self._landed(*change, error) for change in changes]
+        states = [state for state in found if state is not None]
+        return states if len(states) == len(found) else None
+
     def check_writable(self, format_version: int) -> None:
         if not FormatVersion(format_version).pyiceberg_writes_it and not self._is_rest:
             message = "this catalog cannot hold format version 3 through pyiceberg"
@@ -298,6 +341,11 @@ class PyIcebergStore(Catalog):
             return TableState(parse_metadata(io.read(location), location), location, io)
 
 
+def _delete(files: Sequence[tuple[FileIO, str]]) -> None:
+    for io, path in files:
+        try_delete(io, path)
+
+
 def local_catalog(path: str | Path, name: str = "local") -> Catalog:
     """Open an embedded catalog: a SQLite file `catalog.db` and the tables' files, all in one directory.
 
@@ -318,30 +366,6 @@ def local_catalog(path: str | Path, name: str = "local") -> Catalog:
         root.mkdir(parents=True, exist_ok=True)
     uri = sa.URL.create("sqlite", database=str(root / "catalog.db"), query={"timeout": "60"}).render_as_string()
     return _open(name, lambda: SqlCatalog(name, uri=uri, warehouse=str(root), init_catalog_tables="true"))
-
-
-def existing_catalog(directory: Path, name: str) -> Catalog:
-    """Open the embedded catalog of a directory. Raises NotFoundError if there is none: opening it would create one."""
-    if catalog_names(directory) is None:
-        message, file = "no embedded catalog here", str(directory)
-        raise NotFoundError(message, kind="catalog-not-found", file=file, expected="its file, catalog.db")
-    return local_catalog(directory, name)
-
-
-def catalog_names(directory: Path) -> set[str] | None:
-    """Return the catalog names under which `catalog.db` of a directory lists tables, or None if it is no catalog."""
-    if not (directory / "catalog.db").is_file():
-        return None
-    file = quote(str((directory / "catalog.db").absolute()))
-    with closing(sqlite3.connect(f"file:{file}?mode=rw", uri=True, timeout=60)) as connection:
-        try:
-            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'iceberg_tables'").fetchall():
-                return None
-            return {str(row[0]) for row in connection.execute("SELECT DISTINCT catalog_name FROM iceberg_tables")}
-        except sqlite3.OperationalError:
-            raise  # locked, or not readable: it may well be a catalog
-        except sqlite3.DatabaseError:
-            return None
 
 
 def load_catalog(name: str, **properties: Any) -> Catalog:

@@ -71,7 +71,7 @@ def add_column(
         arrow_schema(Schema(field))  # refuses, by name, a type that could never be read
         return _edited(metadata.schema, parent, lambda fields: [*fields, field])
 
-    _commit_schema(table, change)
+    commit_schema(table, change)
 
 
 def drop_column(table: Table, name: str) -> None:
@@ -89,7 +89,7 @@ def drop_column(table: Table, name: str) -> None:
         parent = name.rpartition(".")[0]
         return _edited(metadata.schema, parent, lambda fields: [f for f in fields if f.field_id != field.field_id])
 
-    _commit_schema(table, change)
+    commit_schema(table, change)
 
 
 def rename_column(table: Table, name: str, new_name: str) -> None:
@@ -105,7 +105,7 @@ def rename_column(table: Table, name: str, new_name: str) -> None:
             raise _refused("column exists already", new_name)
         return _with_field(metadata.schema, _find(metadata.schema, name).model_copy(update={"name": new_name}))
 
-    _commit_schema(table, change)
+    commit_schema(table, change)
 
 
 def update_column(
@@ -138,7 +138,7 @@ def update_column(
             edits["doc"] = doc
         return _with_field(metadata.schema, field.model_copy(update=edits))
 
-    _commit_schema(table, change)
+    commit_schema(table, change)
 
 
 def add_partition_field(table: Table, field: str) -> None:
@@ -258,9 +258,13 @@ def _last_column_id(metadata: TableMetadata) -> int:
     return int(metadata.raw["last-column-id"])
 
 
-def _commit_schema(table: Table, change: Callable[[TableMetadata], Schema]) -> None:
+def commit_schema(table: Table, change: Callable[[TableMetadata], Schema]) -> None:
+    """Commit the schema that `change` makes of the current metadata; nothing if it returns the schema that is there."""
+
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
         schema = change(metadata)
+        if schema is metadata.schema:
+            return []
         check_schema_version(schema, metadata.format_version)
         check_reserved_names(schema, metadata.format_version)
         last_id = max(_last_column_id(metadata), schema.highest_field_id)

@@ -1,0 +1,86 @@
+"""Parse a batch as callers give it, and make it ready to be written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.spark.releases import to_arrow
+from deletekit.stream.applied_batches import BatchId, Step
+from deletekit.stream.batch_rows import batch_rows, is_data_frame
+from deletekit.stream.batch_run import BatchRun
+from deletekit.stream.change_files import FileBatch
+from deletekit.stream.change_rows import ChangeFormat
+from deletekit.stream.evolve import evolving_rows, schema_for
+from deletekit.stream.sink_state import SinkState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenBatch:
+    """What is known of a batch besides its rows.
+
+    Attributes
+    ----------
+    ordered: whether its rows come in order.
+    source: the file that it comes from, or None.
+    step: the step in the source that it comes from, or None.
+    """
+
+    batch_id: int
+    query_id: str
+    ordered: bool = True
+    source: FileBatch | None = None
+    step: Step | None = None
+
+
+def prepared(state: SinkState, columns: tuple[str | None, str | None], changes: Any, given: GivenBatch) -> BatchRun:
+    """Return a batch ready to be written. Nothing is written yet. The caller holds the lock of the sink.
+
+    Parameters
+    ----------
+    columns: the names of the columns with the change's type and with the order.
+
+    Raises InvalidInputError for changes that do not fit the table.
+    """
+    metadata, source = state.table.refresh().metadata, given.source
+    state.check()
+    change_type, order = columns
+    if is_data_frame(changes) and (state.sequence_by is not None or state.evolve != "refuse"):
+        changes = to_arrow(changes)
+    changes = evolving_rows(changes, metadata.schema, state.evolve, columns)
+    schema = schema_for(metadata, changes, state.evolve, columns)
+    fields, sequence = state.key_fields(schema), state.sequence(schema)
+    form = ChangeFormat(fields=fields, change_type=change_type, order=order, ordered=given.ordered, sequence=sequence)
+    rows = batch_rows(state, changes, schema, form)
+    batch = BatchId(
+        sink_id=state.sink_id,
+        query_id=given.query_id,
+        batch_id=given.batch_id,
+        digest=rows.digest,
+        old_digest=rows.old_digest,
+        key=tuple(f.field_id for f in fields),
+        file=source.file if source else None,
+        before=source.before if source else (),
+        step=given.step,
+    )
+    moved = [path for digest, path in source.moved.items() if batch.has_digest(digest)] if source else []
+    if source is not None and moved:
+        message = "the data of this file is in the table, from a file of the same name in another folder"
+        expected = "other data, or another name to apply the same changes again"
+        raise InvalidInputError(message, kind="file-moved", file=source.file, found=moved[0], expected=expected)
+    return BatchRun(state, rows, batch)
+
+
+def query_of_frame(frame: Any) -> str:
+    """Return the id of the query that a micro-batch of Spark belongs to.
+
+    Raises UnsupportedError under Spark Connect, where a batch does not know its query.
+    """
+    try:
+        query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    except Exception as e:
+        raise UnsupportedError(
+            "the query of a batch is not known here", kind="spark-connect", found=type(e).__name__
+        ) from e
+    return query_id or ""

@@ -1,0 +1,87 @@
+"""Read the column that a sink is guarded by: the number or time of each change at its source (`sequence_by`).
+
+It is a column of the table, so that a change can be compared with the row that is stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg import types as it
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField
+
+from deletekit.deletes.input_rows import cast_column
+from deletekit.errors import InvalidInputError
+from deletekit.table.column_names import columns_like
+
+_ORDERED = (
+    it.IntegerType,
+    it.LongType,
+    it.FloatType,
+    it.DoubleType,
+    it.DecimalType,
+    it.DateType,
+    it.TimeType,
+    it.TimestampType,
+    it.TimestamptzType,
+    it.TimestampNanoType,
+    it.TimestamptzNanoType,
+    it.StringType,
+)
+
+
+def sequence_field(schema: Schema, name: str | None) -> NestedField | None:
+    """Return the field of `sequence_by`. Raise InvalidInputError if the table has no such column that can be ordered."""
+    if name is None:
+        return None
+    field = next((f for f in schema.fields if f.name == name), None)
+    if field is None:
+        message = "sequence_by is no column of the table, so the stored rows have no value to compare"
+        raise _refused(message, name, None, columns_like(name, [f.name for f in schema.fields]))
+    if not isinstance(field.field_type, _ORDERED):
+        expected = "a number, a date, a time or a text"
+        raise _refused("values of sequence_by cannot be put in order", name, str(field.field_type), expected)
+    return field
+
+
+def sequence_values(table: pa.Table, field: NestedField) -> pa.Array:
+    """Return the value of each change, also of each delete, in the table's type.
+
+    Raises InvalidInputError if the column is missing, or has NULL or NaN: such a change is neither old nor new.
+    """
+    if field.name not in table.column_names:
+        raise _refused("changes lack the column of sequence_by", field.name, None, ", ".join(table.column_names))
+    column = table.column(field.name)
+    if column.null_count:
+        raise _refused("null in the column of sequence_by", field.name, f"{column.null_count} nulls", "a value")
+    values = cast_column(column, field)
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
+    check_not_nan(array, field, "changes")
+    return array
+
+
+def check_not_nan(values: pa.Array, field: NestedField, where: str) -> None:
+    """Raise InvalidInputError for NaN, which is neither before nor after any number."""
+    if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
+        raise _refused("NaN in the column of sequence_by", field.name, f"NaN in {where}", "a number")
+
+
+def ranks(values: pa.Array) -> npt.NDArray[np.int64]:
+    """Return a number for each value: in the same order, equal where the values are."""
+    return pl.Series("value", values).rank("dense").to_numpy().astype(np.int64)
+
+
+def newest_value(values: pa.Array) -> Any:
+    """Return the highest value; None if there are none."""
+    return pl.Series("value", values).max()
+
+
+def _refused(message: str, field: str, found: object, expected: object) -> InvalidInputError:
+    return InvalidInputError(message, kind="sequence-by", field=field, found=found, expected=expected)

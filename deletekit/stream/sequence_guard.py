@@ -1,0 +1,179 @@
+"""Drop the changes of a batch that are older than what the table holds, by the column of `sequence_by`.
+
+A change is older if its value is below that of the stored row of its key, or below that of the newest delete of the key
+that is remembered (`remembered_deletes.py`). Of equal values the later arrival wins. A stored NULL is older than all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+from pyiceberg.types import NestedField
+
+from deletekit.commit.change import Base
+from deletekit.deletes.keys import flat
+from deletekit.deletes.read import ReadContext, ReadRequest, rows_at
+from deletekit.deletes.scan_task import ScanTask
+from deletekit.engines.local import Engine
+from deletekit.errors import InvalidInputError
+from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.stream.applied_batches import last_marker, newest_marker
+from deletekit.stream.change_rows import Changes, LastChanges
+from deletekit.stream.key_index import by_file
+from deletekit.stream.remembered_deletes import (
+    SEQUENCE_BY,
+    SEQUENCE_DELETES,
+    Keys,
+    Memory,
+    RememberedDeletes,
+    memory_of,
+    newer,
+)
+from deletekit.stream.sequence_column import check_not_nan
+from deletekit.stream.table_index import Hits, TableIndex
+from deletekit.table.metadata import TableMetadata
+from deletekit.table.sink_batches import Marker, history
+from deletekit.table.types import arrow_type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarded:
+    """The changes of a batch that are not older than what is there.
+
+    Attributes
+    ----------
+    late: keys whose change was dropped.
+    deleted, values: hashes of the keys that the batch deletes, and the value of each delete.
+    """
+
+    changes: Changes
+    late: int
+    deleted: Keys
+    values: pl.Series
+
+
+@dataclass(slots=True)
+class SequenceGuard:
+    """The guard of one sink by one column."""
+
+    sink_id: str
+    column: NestedField
+    deletes: RememberedDeletes
+    engine: Engine
+
+    def renew(self, key: Sequence[NestedField], column: NestedField) -> None:
+        """Take the columns as they are in the current schema: their types may have been promoted."""
+        self.column = self.deletes.column = column
+        self.deletes.key = key
+
+    def newest_of(self, base: Base, changes: Changes, index: TableIndex) -> Guarded:
+        """Drop the changes that are older than what an attempt's base has. It writes nothing."""
+        last, column = changes.last, self.column
+        own = pl.Series("value", changes.sequence.take(pa.array(last.rows)))
+        hashes = self.deletes.hashes(last.keys)
+        known = self.deletes.newest(base.table.io, base.metadata, self._memory(base), hashes)
+        known = newer(known, self._stored(base, index, index.find(last.keys), len(last)))
+        check_not_nan(known.drop_nulls().to_arrow(), column, "the table")
+        kept = ~(own < known).fill_null(value=False).to_numpy()
+        deleted = kept & (last.put < 0)
+        return Guarded(
+            changes=replace(changes, last=_where(last, kept)),
+            late=int((~kept).sum()),
+            deleted=hashes[deleted],
+            values=own.filter(pl.Series(deleted)),
+        )
+
+    def entries(self, base: Base, found: Guarded | None) -> Mapping[str, str]:
+        """Write the batch's deletes, and return the entries of its summary that name all that are remembered."""
+        memory, write = self._memory(base), base.write
+        if found is None:
+            memory = Memory(batches=memory.batches + 1, names=memory.names)
+        else:
+            memory = self.deletes.written(write, base.table.io, memory, found.deleted, found.values)
+        return {SEQUENCE_BY: str(self.column.field_id), SEQUENCE_DELETES: memory.text}
+
+    def _memory(self, base: Base) -> Memory:
+        """Return the memory that a base's head has.
+
+        If the branch was rolled back to before the sink's first batch, there is none. The tag still names one then, and
+        counts only if the history that would show a batch has expired.
+        """
+        marker = last_marker(base.metadata, base.snapshot, self.sink_id)
+        parents = [s.parent_snapshot_id for s in history(base.metadata, base.snapshot)]
+        if marker is None and any(p is not None and p not in base.metadata.snapshots for p in parents):
+            marker = newest_marker(base.metadata, base.snapshot, self.sink_id)
+        return Memory() if marker is None else memory_of(marker.snapshot.summary)
+
+    def _stored(self, base: Base, index: TableIndex, hits: Hits, count: int) -> pl.Series:
+        """Return the value of the stored row of each key, or null."""
+        context, kind = ReadContext(base.table.io, base.metadata), arrow_type(self.column.field_type)
+        found = pl.Series("value", pa.nulls(count, kind))
+        asked = [(index.file(number).task, rows) for number, rows in by_file(hits.files)]
+        read = partial(self._read, context, hits)
+        for rows, values in self.engine.map(lambda task_and_rows: read(*task_and_rows), asked):
+            # Others may have written a key twice, and of one key only one row can be set at once.
+            keys, order = hits.keys[rows], values.rank("dense").fill_null(0).to_numpy()
+            by_key = np.lexsort((order, keys))
+            newest = by_key[np.append(keys[by_key][1:] != keys[by_key][:-1], True)]
+            here = pl.Series("value", pa.nulls(count, kind)).scatter(keys[newest], values.gather(newest))
+            found = newer(found, here)
+        return found
+
+    def _read(self, context: ReadContext, hits: Hits, task: ScanTask, rows: np.ndarray) -> tuple[np.ndarray, pl.Series]:
+        positions = hits.positions[rows]
+        wanted = np.unique(positions)
+        table = rows_at(context, task, ReadRequest((self.column,)), PositionBitmap(wanted))
+        values = flat(table.column(0)).take(pa.array(np.searchsorted(wanted, positions)))
+        return rows, pl.Series("value", values)
+
+
+def check_options(
+    mode: str, max_index_keys: int | None, sequence_by: str | None, forget_deletes_after: int | None, evolve: str
+) -> None:
+    """Raise InvalidInputError for options of `sequence_by` and `evolve` that do not go together."""
+    kind = "sink-option"
+    if sequence_by is not None and (mode not in ("auto", "index-only") or max_index_keys is not None):
+        message = "sequence_by needs an index that has all keys, to find the stored row of each change"
+        found = f"mode {mode}, max_index_keys {max_index_keys}"
+        expected = "mode auto or index-only, without max_index_keys"
+        raise InvalidInputError(message, kind=kind, field="sequence_by", found=found, expected=expected)
+    if forget_deletes_after is not None and (sequence_by is None or forget_deletes_after < 1):
+        message, expected = "only deletes of sequence_by are remembered, for some batches", "sequence_by, and 1 or more"
+        field, found = "forget_deletes_after", f"{forget_deletes_after}, sequence_by {sequence_by}"
+        raise InvalidInputError(message, kind=kind, field=field, found=found, expected=expected)
+    if evolve not in ("refuse", "add", "widen"):
+        message, expected = "unknown way to evolve a schema", "refuse, add, widen"
+        raise InvalidInputError(message, kind=kind, field="evolve", found=evolve, expected=expected)
+
+
+def check_guard(metadata: TableMetadata, marker: Marker, column: NestedField | None) -> None:
+    """Raise InvalidInputError if a sink's batches were guarded by another column, or this one is not guarded.
+
+    A batch without the guard would not remember its deletes.
+    """
+    guarded = marker.snapshot.summary.get(SEQUENCE_BY)
+    if guarded is None or (column is not None and guarded == str(column.field_id)):
+        return
+    known = metadata.schema.find_column_name(int(guarded)) if guarded.isdecimal() else None
+    raise InvalidInputError(
+        "the batches of this sink id are guarded by another column",
+        kind="sequence-changed",
+        field="sequence_by",
+        found=column.name if column is not None else None,
+        expected=f"{known or f'field {guarded}'}, or another sink id",
+    )
+
+
+def _where(last: LastChanges, kept: np.ndarray) -> LastChanges:
+    mask = pa.array(kept)
+    return LastChanges(
+        keys=tuple(c.filter(mask) for c in last.keys),
+        put=last.put[kept],
+        was_deleted=last.was_deleted[kept],
+        rows=last.rows[kept],
+    )
