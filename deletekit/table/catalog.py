@@ -43,6 +43,7 @@ from deletekit.table.identifier import Identifier, dotted, to_identifier
 from deletekit.table.locations import normalised
 from deletekit.table.metadata import TableMetadata, parse_metadata
 from deletekit.table.metadata_file import logged_files, metadata_file_bytes, metadata_file_path, with_metadata_log
+from deletekit.table.metadata_parts import KnownFiles
 from deletekit.table.metadata_update import (
     apply_updates,
     check_requirements,
@@ -62,6 +63,7 @@ class SqlStore(Catalog):
 
     def __init__(self, catalog: SqlCatalog) -> None:
         self.pyiceberg: SqlCatalog = catalog
+        self._files: KnownFiles[TableMetadata] = KnownFiles()
 
     def load(self, identifier: Identifier) -> TableState:
         location = self._find(identifier)
@@ -69,7 +71,7 @@ class SqlStore(Catalog):
             raise NotFoundError("no such table", kind="table-not-found", found=dotted(identifier))
         with asking(dotted(identifier)):
             io = PyIcebergIO(self.pyiceberg.properties, location)
-            return TableState(parse_metadata(io.read(location), location), location, io)
+            return TableState(self._files.get(location, io.read(location), parse_metadata), location, io)
 
     def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:
         if self._find(identifier) is not None:
@@ -139,8 +141,11 @@ class SqlStore(Catalog):
         changed = False
         try:
             with asking(dotted(identifier)):
-                state.io.write(location, metadata_file_bytes(state.metadata, location))
+                data = metadata_file_bytes(state.metadata, location)
+                state.io.write(location, data)
             changed = self._execute(identifier, statement)
+            if changed:
+                self._files.put(location, data, state.metadata)
         except CommitStateUnknownError as e:
             return state_after(e, lambda: self._landed(identifier, location), state.metadata.properties)
         except Exception:
@@ -206,6 +211,7 @@ class PyIcebergStore(Catalog):
 
     def __init__(self, catalog: PyIcebergCatalog) -> None:
         self.pyiceberg = catalog
+        self._files: KnownFiles[TableMetadata] = KnownFiles()
 
     def load(self, identifier: Identifier) -> TableState:
         table = self._table(identifier)
@@ -295,7 +301,7 @@ class PyIcebergStore(Catalog):
         # pyiceberg's parsed model cannot be serialised for v3 and drops what it does not know: read the file itself.
         with asking(dotted(tuple(table.name()))):
             io = PyIcebergIO(table.io.properties, location, table.io)
-            return TableState(parse_metadata(io.read(location), location), location, io)
+            return TableState(self._files.get(location, io.read(location), parse_metadata), location, io)
 
 
 def local_catalog(path: str | Path, name: str = "local") -> Catalog:
