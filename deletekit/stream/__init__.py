@@ -6,8 +6,21 @@ were lost.
 
 from deletekit.stream.batch_run import BatchProgress
 from deletekit.stream.convert import convert
+from deletekit.stream.maintain import Maintain, Maintenance
 from deletekit.stream.promote import Promotion, promote
 from deletekit.stream.sink import Sink, sink
 from deletekit.stream.sink_list import SinkInfo, drop_sink, sinks
 
-__all__ = ["BatchProgress", "Promotion", "Sink", "SinkInfo", "convert", "drop_sink", "promote", "sink", "sinks"]
+__all__ = [
+    "BatchProgress",
+    "Maintain",
+    "Maintenance",
+    "Promotion",
+    "Sink",
+    "SinkInfo",
+    "convert",
+    "drop_sink",
+    "promote",
+    "sink",
+    "sinks",
+]

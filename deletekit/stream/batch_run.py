@@ -19,6 +19,7 @@ from deletekit.errors import CommitStateUnknownError
 from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, tag_update
 from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta
 from deletekit.stream.change_rows import Changes, read_changes
+from deletekit.stream.maintain import Maintenance, after_batch
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot
 from deletekit.table.sink_batches import sink_tag
@@ -44,6 +45,7 @@ class BatchProgress:
     duration_ms: how long the batch took.
     commit: None unless it was committed by this call.
     file: the path of the file that the batch comes from, or None.
+    maintained: what was done to the table after the batch, or None. `duration_ms` does not include it.
     """
 
     sink_id: str
@@ -62,6 +64,7 @@ class BatchProgress:
     duration_ms: int = 0
     commit: Commit | None = None
     file: str | None = None
+    maintained: Maintenance | None = None
 
 
 class _AlreadyCommittedError(Exception):
@@ -92,7 +95,8 @@ class BatchRun:
             if not self._is_committed(self._head()):
                 raise
             return self._progress("skipped", started)
-        return self._progress("committed" if len(self._changes) else "empty", started, done)
+        progress = self._progress("committed" if len(self._changes) else "empty", started, done)
+        return replace(progress, maintained=after_batch(state))
 
     def _validate(self, base: Base) -> None:
         if self._is_committed(base.snapshot):

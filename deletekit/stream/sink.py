@@ -22,6 +22,7 @@ from deletekit.stream.batch_digest import batch_digest
 from deletekit.stream.batch_run import BatchProgress, BatchRun
 from deletekit.stream.change_files import FileBatch, change_files, plan_files, read_changes_file
 from deletekit.stream.change_rows import ChangeFormat, read_changes
+from deletekit.stream.maintain import Maintain, as_policy
 from deletekit.stream.sink_state import SinkMode, SinkState
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import MAIN
@@ -44,6 +45,7 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     allow_rewind: bool = False,
     allow_gaps: bool = False,
     max_index_keys: int | None = None,
+    maintain: int | Maintain | None = None,
     engine: Engine | None = None,
 ) -> Sink:
     """Open a sink for change rows.
@@ -64,6 +66,8 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     allow_gaps: apply a batch even if batches before it are missing; otherwise a gap is refused.
     max_index_keys: how many rows the index may hold: those of the newest data files. If there are more rows, old rows
         are deleted by value, because one may be outside of the index.
+    maintain: compact data files and convert equality deletes after batches, in commits of their own: a `Maintain`, or
+        after how many batches. None: never.
     engine: where data files are read.
 
     Raises InvalidInputError for a bad key, mode, id or branch, and if batches of this id have another key. Close the
@@ -81,6 +85,7 @@ def sink(  # noqa: PLR0913  # options, each given by its name
         allow_rewind=allow_rewind,
         allow_gaps=allow_gaps,
         max_index_keys=max_index_keys,
+        maintain=as_policy(maintain),
         engine=engine_or_default(engine),
     )
     state.check()

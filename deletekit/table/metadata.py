@@ -80,7 +80,7 @@ class TableMetadata:
 
     def __init__(self, raw: Mapping[str, Any], earlier: TableMetadata | None = None) -> None:
         self.raw = raw
-        self.parts = Parts(Snapshot.from_json, "snapshot-id") if earlier is None else earlier.parts.successor()
+        self.parts: Parts[Snapshot] = earlier.parts.successor() if earlier else Parts(Snapshot.from_json, "snapshot-id")
 
     @property
     def format_version(self) -> int:
