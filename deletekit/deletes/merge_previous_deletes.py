@@ -42,6 +42,7 @@ from deletekit.formats.metrics import single_value_bytes
 from deletekit.formats.parquet import split_offsets
 from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
 from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_COLUMN_ID, POS_ID
+from deletekit.table.properties import value_of
 
 _ROW_GROUP_ROWS = 1 << 20
 Positions = npt.NDArray[np.int64]
@@ -238,11 +239,24 @@ def write_positions(
 def write_deletion_vectors(
     context: WriteContext, deletes: Iterable[FilePositions], granularity: str | None = None
 ) -> list[DeleteFile]:
-    """Write a vector for each data file that has positions: with `partition`, all into one Puffin file."""
+    """Write a vector for each data file that has positions.
+
+    With `partition`, all go into one Puffin file, up to `write.delete.target-file-size-bytes`.
+    """
     chosen = sorted((d for d in deletes if d.positions), key=lambda d: d.data_file.file_path)
-    if granularity_of(context.metadata, granularity) == "file":
-        return [file for delete in chosen for file in _puffin_file(context, [delete])]
-    return _puffin_file(context, chosen) if chosen else []
+    by_file = granularity_of(context.metadata, granularity) == "file"
+    most = 0 if by_file else value_of(context.metadata.properties, "write.delete.target-file-size-bytes")
+    written: list[DeleteFile] = []
+    group: list[tuple[FilePositions, bytes]] = []
+    size = 0
+    for delete in chosen:
+        blob = encode_blob(delete.positions)
+        if group and size + len(blob) > most:
+            written += _puffin_file(context, group)
+            group, size = [], 0
+        group.append((delete, blob))
+        size += len(blob)
+    return [*written, *_puffin_file(context, group)] if group else written
 
 
 def write_position_deletes(
@@ -337,8 +351,8 @@ def stream_position_deletes(
     )
 
 
-def _puffin_file(context: WriteContext, group: Sequence[FilePositions]) -> list[DeleteFile]:
-    files = [d.data_file for d in group]
+def _puffin_file(context: WriteContext, group: Sequence[tuple[FilePositions, bytes]]) -> list[DeleteFile]:
+    files = [d.data_file for d, _ in group]
     is_one_partition = len({scope_of(f) for f in files}) == 1
     spec = context.metadata.specs[files[0].spec_id] if is_one_partition else PartitionSpec()
     path = context.data_path(spec, files[0].partition if is_one_partition else (), "-deletes.puffin")
@@ -347,10 +361,10 @@ def _puffin_file(context: WriteContext, group: Sequence[FilePositions]) -> list[
             data_file=d.data_file.file_path,
             spec_id=d.data_file.spec_id,
             partition=d.data_file.partition,
-            blob=encode_blob(d.positions),
+            blob=blob,
             cardinality=len(d.positions),
         )
-        for d in group
+        for d, blob in group
     ]
     return write_encoded_vectors(context, path, vectors)
 

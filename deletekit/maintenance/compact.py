@@ -126,6 +126,22 @@ def compact(
     return _run(parts, ref, commit_properties, goes_on=partial_progress)
 
 
+def compact_groups(
+    table: Table,
+    groups: Sequence[Sequence[str]],
+    *,
+    ref: str,
+    engine: Engine,
+    commit_properties: Mapping[str, str] | None = None,
+) -> CompactedFiles:
+    """Rewrite groups of data files, given by their paths, in one commit. Raises as `compact`."""
+    check_request(table.refresh(), ref, commit_properties)
+    check_parquet_only(table.metadata, "write.format.default")
+    options = rewrite_options(table.metadata, "write.target-file-size-bytes", {})
+    part = _Part(table, [tuple(g) for g in groups], options, engine, use_starting_sequence_number=True, order=None)
+    return _run([part], ref, commit_properties, goes_on=False)
+
+
 def _planned(groups: Sequence[Group]) -> CompactedFiles:
     files = [task.data_file for group in groups for task in group]
     return CompactedFiles(

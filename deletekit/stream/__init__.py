@@ -7,6 +7,7 @@ were lost.
 from deletekit.stream.batch_run import BatchProgress
 from deletekit.stream.convert import convert
 from deletekit.stream.fan_out import FanOut, fan_out
+from deletekit.stream.maintain import Maintain, Maintenance
 from deletekit.stream.promote import Promotion, promote
 from deletekit.stream.sink import Sink, sink
 from deletekit.stream.sink_list import SinkInfo, drop_sink, sinks
@@ -16,6 +17,8 @@ __all__ = [
     "BatchProgress",
     "Decoder",
     "FanOut",
+    "Maintain",
+    "Maintenance",
     "Message",
     "Promotion",
     "Sink",

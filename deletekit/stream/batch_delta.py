@@ -35,9 +35,11 @@ from deletekit.stream.file_keys import FileKeys
 from deletekit.stream.key_index import by_file
 from deletekit.stream.saved_index import SavedIndex
 from deletekit.stream.table_index import Hits, TableIndex
+from deletekit.table.metadata import TableMetadata
 from deletekit.verbs.shared.equality_keys import specs_in_use, write_key_deletes
 
 Numbers = npt.NDArray[np.int64]
+_GRANULARITY = "write.delete.granularity"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +121,7 @@ def flink_delta(write: WriteContext, specs: Sequence[PartitionSpec], changes: Ch
         files.append(file)
         hidden.append(FilePositions(file, PositionBitmap(np.flatnonzero(~np.isin(numbers[rows], last.put)))))
     deletes = _by_value(write, specs, changes, np.arange(len(last)))
-    deletes += write_positions(write, hidden)
+    deletes += write_positions(write, hidden, delete_granularity(write.metadata))
     hits = sum(len(h.positions) for h in hidden)
     delta = RowDelta(added_data_files=tuple(files), added_delete_files=tuple(deletes))
     return BatchDelta(delta=delta, hits=hits, misses=len(last))
@@ -143,12 +145,27 @@ def truncate_delta(base: Base, changes: Changes) -> BatchDelta:
 
 def by_position(base: Base, hidden: Sequence[HiddenRows]) -> RowDelta:
     """Hide rows by deletion vectors (v3) or position deletes (v2). Remove a data file without a live row."""
-    done = replace_deletes(base.write, ReadContext(base.table.io, base.metadata).loader, hidden)
+    granularity = delete_granularity(base.metadata)
+    loader = ReadContext(base.table.io, base.metadata).loader
+    done = replace_deletes(base.write, loader, hidden, granularity=granularity)
     return RowDelta(
+        granularity=granularity,
         removed_data_files=done.removed_data_files,
         added_delete_files=done.added_delete_files,
         removed_delete_files=done.removed_delete_files,
     )
+
+
+def delete_granularity(metadata: TableMetadata) -> str | None:
+    """Return the granularity of a stream's deletes by position; None: `write.delete.granularity`, or its default.
+
+    A position delete file (v2) is about one data file, unless the property says otherwise. So the next one replaces it,
+    and neither grows in number with the batches nor is in the way of compaction. The deletion vectors (v3) of a batch
+    are in one Puffin file.
+    """
+    if metadata.version.has_deletion_vectors or _GRANULARITY in metadata.properties:
+        return None
+    return "file"
 
 
 def write_rows(

@@ -19,6 +19,7 @@ from deletekit.errors import CommitStateUnknownError
 from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, tag_update
 from deletekit.stream.batch_delta import BatchDelta
 from deletekit.stream.batch_rows import BatchRows
+from deletekit.stream.maintain import Maintenance, after_batch
 from deletekit.stream.saved_index import index_entry
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot
@@ -47,6 +48,7 @@ class BatchProgress:
     commit: None unless it was committed by this call.
     file: the path of the file that the batch comes from, or None.
     behind: how much the batch's source had after it: messages of Kafka, bytes of PostgreSQL; None if that is not known.
+    maintained: what was done to the table after the batch, or None. `duration_ms` does not include it.
     """
 
     sink_id: str
@@ -67,6 +69,7 @@ class BatchProgress:
     file: str | None = None
     behind: int | None = None
     late: int = 0
+    maintained: Maintenance | None = None
 
 
 class AlreadyCommittedError(Exception):
@@ -119,7 +122,8 @@ class BatchRun:
 
     def done(self, started: float, done: Commit) -> BatchProgress:
         """Return the result of a batch that was committed."""
-        return self._progress("committed" if len(self._rows) or self._rows.truncates else "empty", started, done)
+        progress = self._progress("committed" if len(self._rows) or self._rows.truncates else "empty", started, done)
+        return replace(progress, maintained=after_batch(self._state))
 
     def _validate(self, base: Base) -> None:
         if self._is_committed(base.snapshot):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from deletekit.commit.change import Base, RowDelta
@@ -13,6 +14,7 @@ from deletekit.maintenance.head_files import Head
 from deletekit.public import public
 from deletekit.stream.batch_delta import by_position
 from deletekit.stream.sink import Sink
+from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 
@@ -34,7 +36,11 @@ def convert(table: Table | Sink, *, ref: str = MAIN) -> Commit:
     """
     if isinstance(table, Table):
         return convert_equality_deletes(table, ref=ref).commit or Commit()
-    state = table.state
+    return convert_by_index(table.state)
+
+
+def convert_by_index(state: SinkState, properties: Mapping[str, str] | None = None) -> Commit:
+    """Convert with the index of a sink, as `convert`. `properties` are extra entries of the snapshot summary."""
 
     def build(base: Base) -> RowDelta:
         head = Head(base)
@@ -48,5 +54,8 @@ def convert(table: Table | Sink, *, ref: str = MAIN) -> Commit:
     with state.lock:
         check_same_table(state.table.refresh(), state.table_uuid)
         if state.max_index_keys is not None:
-            return convert_equality_deletes(state.table, ref=state.ref, engine=state.engine).commit or Commit()
-        return commit(plan_change(state.table, build, ref=state.ref, reader=state.reader))
+            done = convert_equality_deletes(
+                state.table, ref=state.ref, engine=state.engine, commit_properties=properties
+            )
+            return done.commit or Commit()
+        return commit(plan_change(state.table, build, ref=state.ref, properties=properties, reader=state.reader))

@@ -39,7 +39,7 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.public import public
 from deletekit.stream.applied_batches import tag_update
-from deletekit.stream.batch_delta import by_position
+from deletekit.stream.batch_delta import by_position, delete_granularity
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.sink_batches import PROMOTED_BRANCH, PROMOTED_SNAPSHOT, promoted_snapshot
 from deletekit.table.snapshot import without_first_row_id
@@ -165,14 +165,18 @@ class _Promote:
     def _by_position(self, base: Base, found: _Difference) -> RowDelta:
         delta = by_position(base, self._rows_to_hide(found))
         files, hidden = _staged(found)
-        deletes = (*delta.added_delete_files, *write_positions(base.write, hidden))
+        deletes = (*delta.added_delete_files, *write_positions(base.write, hidden, delete_granularity(base.metadata)))
         return replace(delta, added_data_files=files, added_delete_files=deletes)
 
     def _by_value(self, base: Base, found: _Difference) -> RowDelta:
         files, hidden = _staged(found)
         keys = self._touched(found)
         deletes = write_key_deletes(base.write, specs_in_use(base), keys, self.fields, None) if len(keys) else []
-        return RowDelta(added_data_files=files, added_delete_files=(*deletes, *write_positions(base.write, hidden)))
+        by_position = write_positions(base.write, hidden, delete_granularity(base.metadata))
+        return RowDelta(
+            added_data_files=files,
+            added_delete_files=(*deletes, *by_position),
+        )
 
     def _copied(self, base: Base, found: _Difference) -> RowDelta:
         hidden_rows = {k.task.data_file.file_path: k for k in self._rows_to_hide(found)}

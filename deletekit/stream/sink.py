@@ -20,6 +20,7 @@ from deletekit.stream.applied_batches import Step, check_sink_id, last_marker, n
 from deletekit.stream.batch_run import BatchProgress
 from deletekit.stream.change_files import FileBatch, change_files, plan_files, read_changes_file
 from deletekit.stream.given_batch import GivenBatch, prepared, query_of_frame
+from deletekit.stream.maintain import Maintain, as_policy
 from deletekit.stream.run_source import query_of, run_source
 from deletekit.stream.sequence_guard import check_options
 from deletekit.stream.sink_state import Evolve, SinkMode, SinkState
@@ -51,6 +52,7 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     sequence_by: str | None = None,
     forget_deletes_after: int | None = None,
     evolve: Evolve = "refuse",
+    maintain: int | Maintain | None = None,
     engine: Engine | None = None,
 ) -> Sink:
     """Open a sink for change rows.
@@ -78,6 +80,8 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     forget_deletes_after: for how many batches the deletes of `sequence_by` are remembered; None for ever.
     evolve: `add` gives the table the columns and struct fields that a batch has more, as optional ones; `widen` also
         promotes a type if a value does not fit; `refuse` refuses such a batch.
+    maintain: compact data files and convert equality deletes after batches, in commits of their own: a `Maintain`, or
+        after how many batches. None: never.
     engine: where data files are read.
 
     Raises InvalidInputError for a bad key, mode, id or branch, and if batches of this id have another key. Close the
@@ -99,6 +103,7 @@ def sink(  # noqa: PLR0913  # options, each given by its name
         sequence_by=sequence_by,
         forget_deletes_after=forget_deletes_after,
         evolve=evolve,
+        maintain=as_policy(maintain),
         engine=engine_or_default(engine),
     )
     state.check()

@@ -3,10 +3,12 @@
 Index and reader only make the sink faster. They may be thrown away at any time and are then made again.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
@@ -29,6 +31,9 @@ from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import equality_fields_of
 
+if TYPE_CHECKING:
+    from deletekit.stream.maintain import Maintain
+
 T = TypeVar("T")
 SinkMode = Literal["auto", "flink", "eq-only", "index-only"]
 Evolve = Literal["refuse", "add", "widen"]
@@ -42,6 +47,8 @@ class SinkState:
     ----------
     table_uuid: the table that the sink was opened for.
     spark_engine: what runs batches of Spark, if `engine` is not Spark's.
+    maintain: when and how the table is maintained after a batch.
+    batches: those of this sink since the last maintenance; None if not counted yet.
     lock: held while the table, the index or the reader is used.
     """
 
@@ -59,6 +66,8 @@ class SinkState:
     forget_deletes_after: int | None = None
     evolve: Evolve = "refuse"
     starts_anywhere: bool = False
+    maintain: Maintain | None = None
+    batches: int | None = None
     index: TableIndex | None = None
     kept_guard: SequenceGuard | None = None
     kept_reader: SnapshotReader | None = None

@@ -37,7 +37,7 @@ from deletekit.spark.columns import with_arrow_column
 from deletekit.spark.data_frames import SparkRows
 from deletekit.spark.engine import SparkEngine
 from deletekit.spark.types import from_spark
-from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, write_rows
+from deletekit.stream.batch_delta import BatchDelta, delete_granularity, equality_delta, flink_delta, write_rows
 from deletekit.stream.batch_digest import digest_of, key_sum
 from deletekit.stream.change_rows import ChangeFormat, Changes, check_columns, read_changes
 from deletekit.stream.key_hashes import KeyHasher, bucket_of
@@ -123,6 +123,7 @@ class SplitRows:
             hits.unpersist()
         removed = {e.data_file.identity: e for done, _ in hidden for e in done.removed_delete_files}
         delta = RowDelta(
+            granularity=delete_granularity(base.metadata),
             added_data_files=tuple(f for w in written for f in w.files),
             removed_data_files=tuple(e for done, _ in hidden for e in done.removed_data_files),
             added_delete_files=tuple(d for done, _ in hidden for d in done.added_delete_files),
@@ -185,7 +186,8 @@ class SplitRows:
                 HiddenRows(tasks[number], PositionBitmap(positions[files == number]))
                 for number in np.unique(files).tolist()
             ]
-            done = replace_deletes(context, ReadContext(context.io, metadata).loader, hidden)
+            loader = ReadContext(context.io, metadata).loader
+            done = replace_deletes(context, loader, hidden, granularity=delete_granularity(metadata))
             return done, [h.task.data_file.file_path for h in hidden]
 
         workers = max(1, min(self._engine.threads, len(tasks), -(-count // _GROUP_HITS)))

@@ -41,6 +41,7 @@ from deletekit.table.identifier import Identifier, dotted, to_identifier
 from deletekit.table.locations import normalised
 from deletekit.table.metadata import TableMetadata, parse_metadata
 from deletekit.table.metadata_file import logged_files, metadata_file_bytes, metadata_file_path, with_metadata_log
+from deletekit.table.metadata_parts import KnownFiles
 from deletekit.table.metadata_update import (
     apply_updates,
     check_requirements,
@@ -61,6 +62,7 @@ class SqlStore(Catalog):
 
     def __init__(self, catalog: SqlCatalog) -> None:
         self.pyiceberg: SqlCatalog = catalog
+        self._files: KnownFiles[TableMetadata] = KnownFiles()
 
     def load(self, identifier: Identifier) -> TableState:
         location = self._find(identifier)
@@ -68,7 +70,7 @@ class SqlStore(Catalog):
             raise NotFoundError("no such table", kind="table-not-found", found=dotted(identifier))
         with asking(dotted(identifier)):
             io = PyIcebergIO(self.pyiceberg.properties, location)
-            return TableState(parse_metadata(io.read(location), location), location, io)
+            return TableState(self._files.get(location, io.read(location), parse_metadata), location, io)
 
     def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:
         if self._find(identifier) is not None:
@@ -151,15 +153,18 @@ class SqlStore(Catalog):
         Return False if a row was not changed. The files stay unless the transaction certainly had no effect.
         """
         name = ", ".join(dotted(identifier) for identifier, _, _ in swaps)
-        changed, written = False, []
+        changed, written, known = False, [], []
         try:
             with asking(name):
                 for _, state, _ in swaps:
                     written.append((state.io, state.metadata_location))
-                    state.io.write(
-                        state.metadata_location, metadata_file_bytes(state.metadata, state.metadata_location)
-                    )
+                    data = metadata_file_bytes(state.metadata, state.metadata_location)
+                    state.io.write(state.metadata_location, data)
+                    known.append((state.metadata_location, data, state.metadata))
             changed = self._execute(name, *(statement for _, _, statement in swaps))
+            if changed:
+                for location, data, metadata in known:
+                    self._files.put(location, data, metadata)
         except CommitStateUnknownError as e:
             landed = partial(self._landed, [(i, state.metadata_location) for i, state, _ in swaps])
             return state_after(e, landed, swaps[0][1].metadata.properties)
@@ -226,6 +231,7 @@ class PyIcebergStore(Catalog):
 
     def __init__(self, catalog: PyIcebergCatalog) -> None:
         self.pyiceberg = catalog
+        self._files: KnownFiles[TableMetadata] = KnownFiles()
 
     def load(self, identifier: Identifier) -> TableState:
         table = self._table(identifier)
@@ -338,7 +344,7 @@ class PyIcebergStore(Catalog):
         # pyiceberg's parsed model cannot be serialised for v3 and drops what it does not know: read the file itself.
         with asking(dotted(tuple(table.name()))):
             io = PyIcebergIO(table.io.properties, location, table.io)
-            return TableState(parse_metadata(io.read(location), location), location, io)
+            return TableState(self._files.get(location, io.read(location), parse_metadata), location, io)
 
 
 def _delete(files: Sequence[tuple[FileIO, str]]) -> None:

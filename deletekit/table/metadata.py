@@ -24,6 +24,7 @@ from deletekit.formats.compression import decompress, json_limit
 from deletekit.formats.reserved_fields import LINEAGE_NAMES
 from deletekit.table.format_version import FORMAT_VERSIONS, NEWEST, FormatVersion, later_version
 from deletekit.table.locations import normalised, normalised_properties
+from deletekit.table.metadata_parts import Parts, encoded
 from deletekit.table.properties import check_properties
 from deletekit.table.types import schema_from_json, schema_to_json
 
@@ -75,10 +76,11 @@ class Snapshot:
 
 
 class TableMetadata:
-    """A read-only view of a metadata document. `raw` is the document itself, with v2's field names."""
+    """A read-only view of a metadata document, `raw`, with v2's field names. What `earlier` also has is parsed once."""
 
-    def __init__(self, raw: Mapping[str, Any]) -> None:
+    def __init__(self, raw: Mapping[str, Any], earlier: TableMetadata | None = None) -> None:
         self.raw = raw
+        self.parts: Parts[Snapshot] = earlier.parts.successor() if earlier else Parts(Snapshot.from_json, "snapshot-id")
 
     @property
     def format_version(self) -> int:
@@ -132,7 +134,7 @@ class TableMetadata:
 
     @cached_property
     def snapshots(self) -> dict[int, Snapshot]:
-        return {s["snapshot-id"]: Snapshot.from_json(s) for s in self.raw.get("snapshots") or ()}
+        return self.parts.values(self.raw.get("snapshots") or ())
 
     @property
     def refs(self) -> dict[str, Mapping[str, Any]]:
@@ -276,7 +278,8 @@ def serialise_metadata(metadata: TableMetadata) -> bytes:
         raw.pop("last-sequence-number", None)
     if metadata.version.has_snapshot_id_for_none and raw.get("current-snapshot-id") is None:
         raw["current-snapshot-id"] = -1
-    return json.dumps(raw, separators=(",", ":")).encode()
+    lists = {"snapshots": metadata.parts.encoded}
+    return f"{{{','.join(f'{encoded(k)}:{lists.get(k, encoded)(v)}' for k, v in raw.items())}}}".encode()
 
 
 def new_metadata(

@@ -53,7 +53,7 @@ def with_metadata_log(metadata: TableMetadata, previous: str, timestamp_ms: int)
     """
     most = value_of(metadata.properties, "write.metadata.previous-versions-max")
     log = [*(metadata.raw.get("metadata-log") or ()), {"timestamp-ms": timestamp_ms, "metadata-file": previous}]
-    return TableMetadata({**metadata.raw, "metadata-log": log[-max(most, 1) :]})
+    return TableMetadata({**metadata.raw, "metadata-log": log[-max(most, 1) :]}, metadata)
 
 
 def logged_files(metadata: TableMetadata) -> set[str]:

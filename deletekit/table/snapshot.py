@@ -5,6 +5,7 @@ Deletes come only from the chosen snapshot's manifest list (spec "Scan Planning"
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -229,12 +230,12 @@ class LiveFiles:
     def vectors_of(self, data_paths: Iterable[str]) -> Iterator[ManifestEntry]:
         """Yield the deletion vectors of these data files, in manifest order."""
         wanted = text_array(data_paths)
-        for columns, rows in self._vectors():
+        for columns, rows in self._vectors if len(wanted) else ():
             yield from columns.entries(rows[_is_in(columns.referenced(rows), wanted)])
 
     def vectors_twice(self) -> Iterator[ManifestEntry]:
         """Yield the deletion vectors whose data file has another one, in manifest order."""
-        parts = list(self._vectors())
+        parts = self._vectors
         paths = pa.chunked_array([columns.referenced(rows) for columns, rows in parts], pa.large_string()).drop_null()
         if pc.count_distinct(paths).as_py() == len(paths):
             return
@@ -243,9 +244,10 @@ class LiveFiles:
         for columns, rows in parts:
             yield from columns.entries(rows[_is_in(columns.referenced(rows), twice)])
 
-    def _vectors(self) -> Iterator[tuple[ManifestColumns, Rows]]:
-        for columns in self._manifests:
-            yield columns, np.flatnonzero(columns.is_live & columns.is_vector)
+    @cached_property
+    def _vectors(self) -> list[tuple[ManifestColumns, Rows]]:
+        vectors = ((columns, np.flatnonzero(columns.is_live & columns.is_vector)) for columns in self._manifests)
+        return [(columns, rows) for columns, rows in vectors if len(rows)]
 
 
 def rows_with_paths(columns: ManifestColumns, paths: pa.Array) -> Rows:

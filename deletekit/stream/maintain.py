@@ -1,0 +1,283 @@
+"""Keep a table in shape while a sink writes to it: after a batch, in the same process, in commits of their own.
+
+No commit of maintenance has the marker of a batch. So it may fail, be killed or be lost at any point, and every batch is
+still applied exactly once. A failure never fails the batch: it is logged, and the next round tries again.
+
+Data files of about one size are written as one as soon as there are enough of them. So a row is written again only a few
+times, however large the table gets, and a table has few files of each size.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from deletekit.commit.swap import Commit
+from deletekit.deletes.plan import plan_scan
+from deletekit.deletes.read import ReadContext
+from deletekit.deletes.rewrite import live_share
+from deletekit.deletes.scan_task import ScanTask
+from deletekit.deletes.which_apply import Scope, referenced_path, scope_of
+from deletekit.errors import CommitConflictError, InvalidInputError
+from deletekit.formats.content_file import FileContent
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.log import tell
+from deletekit.maintenance.compact import compact_groups
+from deletekit.maintenance.expire_snapshots import expire_snapshots
+from deletekit.maintenance.rewrite_position_deletes import rewrite_position_deletes
+from deletekit.stream.sink_state import SinkState
+from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.properties import value_of
+from deletekit.table.sink_batches import SINK_ID, history
+from deletekit.table.snapshot import SnapshotReader
+
+_MAINTAINED = "deletekit.maintained-by"
+_GOOD_SIZE = 0.75
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintain:
+    """When a sink maintains its table, and how.
+
+    Parameters
+    ----------
+    every: after so many batches.
+    min_small_files: so many data files of about one size, in one partition, are written as one. The fewer, the faster a
+        scan, and the more often a row is written again. A file of three quarters of `write.target-file-size-bytes` is
+        not small.
+    max_deletes_ratio: a data file is written again if deletes hide this share of its rows.
+    convert: replace equality deletes by positions. The sink's index finds them, so it is also built in the modes
+        `eq-only` and `flink`. With `max_index_keys`, every data file is read.
+    expire: expire snapshots as soon as the branch has twice as many as this, and keep so many of every branch, unless
+        the branch has its own `min-snapshots-to-keep`. Tags keep theirs. None: never.
+
+    Raises InvalidInputError for numbers that make no sense.
+    """
+
+    every: int = 20
+    min_small_files: int = 4
+    max_deletes_ratio: float = 0.3
+    convert: bool = True
+    expire: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no sense."""
+        _check("every", self.every, self.every >= 1, "1 or more")
+        _check("min_small_files", self.min_small_files, self.min_small_files >= 2, "2 or more")
+        in_range = 0 < self.max_deletes_ratio <= 1
+        _check("max_deletes_ratio", self.max_deletes_ratio, in_range, "more than 0, at most 1")
+        _check("expire", self.expire, self.expire is None or self.expire >= 1, "1 or more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintenance:
+    """What a sink did to its table after a batch.
+
+    Attributes
+    ----------
+    rewritten_data_files, added_data_files: data files that were replaced, and those with their live rows.
+    converted_delete_files: equality delete files that were replaced by positions.
+    rewritten_delete_files: position delete files of whole partitions that were replaced.
+    expired_snapshots: snapshots that were removed.
+    commits: how many commits it took.
+    duration_ms: how long it took.
+    failed: why it ended early; None if it did not.
+    """
+
+    rewritten_data_files: int = 0
+    added_data_files: int = 0
+    converted_delete_files: int = 0
+    rewritten_delete_files: int = 0
+    expired_snapshots: int = 0
+    commits: int = 0
+    duration_ms: int = 0
+    failed: str | None = None
+
+
+def as_policy(maintain: int | Maintain | None) -> Maintain | None:
+    """Return what the argument `maintain` of a sink stands for. Raises InvalidInputError."""
+    return maintain if maintain is None or isinstance(maintain, Maintain) else Maintain(every=maintain)
+
+
+def after_batch(state: SinkState) -> Maintenance | None:
+    """Maintain the table if it is time. Return what was done; None if it was not time.
+
+    Call it once after each batch that this sink committed. It raises nothing that the table or the catalog is the
+    reason of.
+    """
+    policy = state.maintain
+    if policy is None:
+        return None
+    try:
+        state.batches = _batches_since(state, policy.every) if state.batches is None else state.batches + 1
+    except Exception as e:  # noqa: BLE001  # the batch is in the table, whatever happens now
+        _tell_failure(state, e)
+        return None
+    if state.batches < policy.every:
+        return None
+    state.batches = 0
+    return _Round(state, policy).run()
+
+
+class _Round:
+    """One call of maintenance. Each step is a commit, and the next step starts from what it left."""
+
+    def __init__(self, state: SinkState, policy: Maintain) -> None:
+        self._state, self._policy = state, policy
+        self._properties = {_MAINTAINED: state.sink_id}
+        self._done = Maintenance()
+
+    def run(self) -> Maintenance:
+        started, failed = time.monotonic(), None
+        try:
+            for step in (self._convert, self._compact, self._merge_deletes, self._expire):
+                step()
+        except Exception as e:  # noqa: BLE001  # the batch is in the table, whatever happens now
+            failed = str(e)
+            _tell_failure(self._state, e)
+        duration = int((time.monotonic() - started) * 1000)
+        done = replace(self._done, duration_ms=duration, failed=failed)
+        facts = {name: getattr(done, name) for name in Maintenance.__slots__ if getattr(done, name)}
+        tell("maintenance", table=self._state.table.name, ref=self._state.ref, sink=self._state.sink_id, **facts)
+        return done
+
+    def _convert(self) -> None:
+        if not self._policy.convert or not _count_deletes(*self._head(), FileContent.EQUALITY_DELETES):
+            return
+        from deletekit.stream.convert import convert_by_index  # noqa: PLC0415  # it imports the sink, which imports us
+
+        done = convert_by_index(self._state, self._properties)
+        removed = [f for f in done.removed_delete_files if f.kind == "equality-delete"]
+        self._note(done, converted_delete_files=len(removed))
+
+    def _compact(self) -> None:
+        state, (reader, metadata, head) = self._state, self._head()
+        context = ReadContext(state.table.io, metadata)
+        groups = groups_to_compact(plan_scan(metadata, head, reader), context, self._policy)
+        if not groups:
+            return
+        paths = [[task.data_file.file_path for task in group] for group in groups]
+        done = compact_groups(
+            state.table, paths, ref=state.ref, engine=state.engine, commit_properties=self._properties
+        )
+        self._note(
+            *done.commits,
+            rewritten_data_files=len(done.rewritten_data_files),
+            added_data_files=len(done.added_data_files),
+        )
+
+    def _merge_deletes(self) -> None:
+        state, few = self._state, self._policy.min_small_files
+        if _count_deletes(*self._head(), FileContent.POSITION_DELETES) < few:
+            return
+        done = rewrite_position_deletes(
+            state.table, ref=state.ref, engine=state.engine, commit_properties=self._properties, min_input_files=few
+        )
+        self._note(done.commit or Commit(), rewritten_delete_files=len(done.rewritten_delete_files))
+
+    def _expire(self) -> None:
+        state, keep = self._state, self._policy.expire
+        if keep is None:
+            return
+        _, metadata, head = self._head()
+        known = metadata.ancestors(head.snapshot_id if head else None)
+        if sum(1 for _ in known) < 2 * keep:
+            return
+        now = max(time.time_ns() // 1_000_000, *(s.timestamp_ms + 1 for s in metadata.snapshots.values()))
+        done = expire_snapshots(state.table, older_than=now, retain_last=keep, engine=state.engine)
+        self._done = replace(self._done, expired_snapshots=len(done.snapshot_ids))
+
+    def _head(self) -> tuple[SnapshotReader, TableMetadata, Snapshot | None]:
+        metadata = self._state.table.refresh().metadata
+        return self._state.reader(metadata), metadata, metadata.snapshot_of_ref(self._state.ref)
+
+    def _note(self, *commits: Commit, **counts: Any) -> None:
+        made = sum(c.snapshot_id is not None for c in commits)
+        self._done = replace(self._done, commits=self._done.commits + made, **counts)
+
+
+def groups_to_compact(tasks: Iterable[ScanTask], context: ReadContext, policy: Maintain) -> list[tuple[ScanTask, ...]]:
+    """Choose the data files of the table's partition spec to write again, those of one partition together.
+
+    A file's level is the logarithm of its live rows. All files up to a level are written as one if the level has enough
+    of them; what lower levels give counts as one. Files that have too many hidden rows go with them, or alone.
+    """
+    metadata = context.metadata
+    good = _GOOD_SIZE * value_of(metadata.properties, "write.target-file-size-bytes")
+    places: dict[Scope, list[tuple[ScanTask, float]]] = {}
+    for task in tasks:
+        if task.data_file.spec_id == metadata.spec.spec_id:
+            places.setdefault(scope_of(task.data_file), []).append((task, _live_share(context, task)))
+    groups = []
+    for files in places.values():
+        due = [task for task, share in files if 1 - share >= policy.max_deletes_ratio]
+        small = [(task, share) for task, share in files if task.data_file.file_size_in_bytes < good]
+        merged = _levelled(small, policy.min_small_files)
+        chosen = {task.data_file.file_path for task in (*due, *merged)}
+        if chosen:
+            groups.append(tuple(task for task, _ in files if task.data_file.file_path in chosen))
+    return groups
+
+
+def _levelled(files: Sequence[tuple[ScanTask, float]], few: int) -> list[ScanTask]:
+    """Return the files up to the highest level that is full; a level counts what the levels below it give."""
+    levels: dict[int, list[ScanTask]] = {}
+    for task, share in files:
+        rows = max(task.data_file.record_count * share, 1.0)
+        levels.setdefault(int(np.log(rows) / np.log(few)), []).append(task)
+    merged: list[ScanTask] = []
+    below: list[ScanTask] = []
+    for _, found in sorted(levels.items()):
+        below += found
+        if len(found) + bool(merged) >= few:
+            merged = list(below)
+    return merged
+
+
+def _live_share(context: ReadContext, task: ScanTask) -> float:
+    """Return the share of rows that no delete by position hides. Delete files of whole partitions are read."""
+    deletes = [d for d in task.delete_files if d.kind != "equality-delete"]
+    if any(referenced_path(d) is None for d in deletes):
+        return live_share(context, task)
+    rows = task.data_file.record_count
+    return max(0.0, 1 - sum(d.record_count for d in deletes) / rows) if rows else 0.0
+
+
+def _count_deletes(reader: SnapshotReader, metadata: TableMetadata, head: Snapshot | None, content: FileContent) -> int:
+    """Count the equality deletes, or the position deletes that are not about one data file."""
+    count = 0
+    for columns in reader.live_columns(head, ManifestContent.DELETES) if head is not None else ():
+        rows = np.flatnonzero(columns.is_live & ~columns.is_vector & (columns.content == content))
+        if content == FileContent.EQUALITY_DELETES:
+            count += len(rows)
+        else:
+            count += sum(referenced_path(entry.data_file) is None for entry in columns.entries(rows))
+    return count
+
+
+def _batches_since(state: SinkState, most: int) -> int:
+    """Count the sink's batches since the last maintenance, up to a number: another process may have written them."""
+    count = 0
+    metadata = state.table.metadata
+    for snapshot in history(metadata, metadata.snapshot_of_ref(state.ref)):
+        if snapshot.summary.get(_MAINTAINED) == state.sink_id or count >= most:
+            break
+        count += snapshot.summary.get(SINK_ID) == state.sink_id
+    return count
+
+
+def _tell_failure(state: SinkState, error: Exception) -> None:
+    level = logging.INFO if isinstance(error, CommitConflictError) else logging.WARNING
+    facts: Mapping[str, str | None] = {"table": state.table.name, "ref": state.ref, "sink": state.sink_id}
+    tell("maintenance-failed", level=level, kind=getattr(error, "kind", None), error=str(error), **facts)
+
+
+def _check(field: str, found: object, fits: bool, expected: str) -> None:
+    if not fits or isinstance(found, bool):
+        message = "bad number for the maintenance of a sink"
+        raise InvalidInputError(message, kind="maintain", field=field, found=found, expected=expected)

@@ -1,0 +1,102 @@
+"""Keep what was parsed and encoded of table metadata, so that a commit costs the same however many snapshots there are.
+
+A metadata file never changes, and a commit adds one snapshot to those of the file before. So the snapshots that two
+documents share are parsed and encoded once. A file is read again at every look at the table, because only its bytes
+prove that it is the known one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+_TABLES = 8
+
+
+@dataclass(slots=True)
+class _Part(Generic[T]):
+    """One entry of a list of a document, its value, and its JSON once it was asked for."""
+
+    raw: Mapping[str, Any]
+    value: T
+    text: str | None = None
+
+
+class Parts(Generic[T]):
+    """The entries of one list of a document by their ids, each parsed once.
+
+    Parameters
+    ----------
+    parse: makes the value of an entry.
+    key: the field with its id.
+    """
+
+    def __init__(self, parse: Callable[[Mapping[str, Any]], T], key: str) -> None:
+        self._parse, self._key = parse, key
+        self._parts: dict[Any, _Part[T]] = {}
+
+    def values(self, entries: Sequence[Mapping[str, Any]]) -> dict[Any, T]:
+        """Return the values by id. From now on only these entries are known."""
+        key, known = self._key, self._parts
+        parts = {}
+        for raw in entries:
+            part = known.get(raw[key])
+            # The same object, not an equal one: to compare would cost as much as to parse.
+            parts[raw[key]] = part if part is not None and part.raw is raw else _Part(raw, self._parse(raw))
+        self._parts = parts
+        return {number: part.value for number, part in parts.items()}
+
+    def encoded(self, entries: Sequence[Mapping[str, Any]]) -> str:
+        """Return the JSON of the list."""
+        return f"[{','.join(map(self._text, entries))}]"
+
+    def successor(self) -> Parts[T]:
+        """Return parts for the next document, which know those of this one."""
+        after = Parts(self._parse, self._key)
+        after._parts = self._parts  # neither changes it: a new one is made
+        return after
+
+    def _text(self, raw: Mapping[str, Any]) -> str:
+        part = self._parts.get(raw[self._key])
+        if part is None or part.raw is not raw:
+            return encoded(raw)
+        if part.text is None:
+            part.text = encoded(raw)
+        return part.text
+
+
+class KnownFiles(Generic[T]):
+    """The metadata files of a few tables that were read or written last, by location, with their bytes."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, tuple[bytes, T]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, location: str, data: bytes, parse: Callable[[bytes, str], T]) -> T:
+        """Return the document of a file, parsed only if other bytes are known of it or none."""
+        with self._lock:
+            known = self._known.get(location)
+        if known is not None and known[0] == data:
+            return known[1]
+        parsed = parse(data, location)
+        self.put(location, data, parsed)
+        return parsed
+
+    def put(self, location: str, data: bytes, document: T, replaces: str | None = None) -> None:
+        """Remember a file, and forget the one that it replaces."""
+        with self._lock:
+            self._known.pop(replaces or location, None)
+            self._known[location] = data, document
+            while len(self._known) > _TABLES:
+                self._known.popitem(last=False)
+
+
+def encoded(value: Any) -> str:
+    """Return a value as JSON without spaces."""
+    return json.dumps(value, separators=(",", ":"))

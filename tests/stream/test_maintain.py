@@ -1,0 +1,253 @@
+"""A sink that maintains its table: the rows stay those of the dict, each batch is applied once, and files stay few."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deletekit as dk
+from tests.commit.faults import KILLED, WHEN, Faults
+from tests.commit.crashing import Case, run
+from tests.commit.racing import QUICK, Interfering
+from tests.invariants import check_table
+from tests.stream.maintaining import BATCHES, NAME, POLICY, make_people, write_next
+from tests.stream.replay import PEOPLE, Row, check, random_batches, replay
+from tests.tables import live, live_files, make, new_catalog, refused, snapshots_json
+
+ROOT = Path(__file__).parents[2]
+Maintain = dk.stream.Maintain
+
+
+def people(table: dk.Table, mode: Any = "auto", maintain: Any = POLICY) -> dk.stream.Sink:
+    return dk.stream.sink(table, "people", equality_fields=["id"], mode=mode, maintain=maintain)
+
+
+def put(number: int, name: str = "x") -> Row:
+    return {"id": number, "name": name, "score": 0.0, "_change_type": "INSERT"}
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("mode", ["auto", "flink", "eq-only", "index-only"])
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("partition_by", [(), ("bucket(3, id)",), ("name",)], ids=["whole", "by key", "not by key"])
+@pytest.mark.parametrize("granularity", [None, "partition"])
+def test_rows_are_those_of_a_dict(
+    catalog: dk.Catalog, mode: str, version: int, partition_by: tuple[str, ...], granularity: str | None
+) -> None:
+    """Other processes go on, and others commit in between."""
+    properties = {} if granularity is None else {"write.delete.granularity": granularity}
+    table = make(catalog, schema=PEOPLE, format_version=version, partition_by=partition_by, properties=properties)
+    batches = list(random_batches(1, batches=12, rows=12, keys=12))
+    state = replay([])
+    rounds = []
+    for start in (0, 5, 10):
+        with people(table, mode) as sink:
+            for number in range(start):
+                if start - number <= 2:
+                    assert sink.write(batches[number], number).status == "skipped"
+            for number in range(start, min(start + 5, 12)):
+                progress = sink.write(batches[number], number)
+                assert progress.status == "committed"
+                state = replay([batches[number]], start=state)
+                rounds += [progress.maintained] if progress.maintained else []
+                check(table, state)
+                if progress.maintained:
+                    assert progress.maintained.failed is None
+                    assert not [f for f in live_files(table, 1) if f["content"] == 2]
+                if number % 4 == 1:
+                    dk.delete(table, "id = 3", mode="merge-on-read")
+                    state.pop((3,), None)
+            assert sink.last_batch() == ("", min(start + 4, 11))
+    assert len(rounds) == 4
+    assert sum(done.rewritten_data_files for done in rounds) > sum(done.added_data_files for done in rounds)
+    assert sum(done.expired_snapshots for done in rounds) > 0
+    assert [s.batch_id for s in dk.stream.sinks(table)] == [11]
+
+
+@pytest.mark.parametrize("mode", ["auto", "eq-only"])
+@pytest.mark.parametrize("version", [2, 3])
+def test_files_stay_few(catalog: dk.Catalog, mode: str, version: int) -> None:
+    table = make(catalog, schema=PEOPLE, format_version=version)
+    batches = list(random_batches(0, batches=50, rows=12, keys=400))
+    with people(table, mode, Maintain(every=5, min_small_files=3)) as sink:
+        list(sink.run(batches))
+        assert max(p.read_files for p in sink.recent_progress) <= 5
+    check(table, replay(batches))
+    data, deletes = live_files(table, 0), live_files(table, 1)
+    assert len(data) <= 12
+    assert len(deletes) <= len(data)
+    assert all(f["referenced_data_file"] for f in deletes)
+
+
+def test_a_row_keeps_its_id(catalog: dk.Catalog) -> None:
+    table = make(catalog, schema=PEOPLE, format_version=3)
+    ids: dict[int, int] = {}
+    with people(table, maintain=Maintain(every=2, min_small_files=2)) as sink:
+        for number in range(8):
+            progress = sink.write([put(k, f"{number}") for k in {number, number // 2, 0}], number)
+            for row in dk.scan(table.refresh(), columns=["id", "_row_id"]).to_arrow().to_pylist():
+                assert ids.setdefault(row["id"], row["_row_id"]) == row["_row_id"]
+    assert progress.maintained is not None
+    assert len(set(ids.values())) == len(ids) == 8
+
+
+def test_each_process_writes_one_batch(catalog: dk.Catalog) -> None:
+    """Batches are counted over processes, and a round that found nothing to do counts as one."""
+    table = make(catalog, schema=PEOPLE)
+    due = []
+    for number in range(7):
+        with people(table, maintain=3) as sink:
+            due.append(sink.write([put(number)], number).maintained is not None)
+    assert due[:2] == [False, False]
+    assert due[2]
+    with people(table, maintain=3) as sink:
+        assert sink.write([put(6)], 6).maintained is None, "a batch that was skipped"
+
+
+RACES: dict[str, Callable[[dk.Table], Any]] = {
+    "an append": lambda t: dk.append(t, [{"id": 50, "name": "race", "score": 0.0}]),
+    "a delete": lambda t: dk.delete(t, "id = 1", mode="merge-on-read"),
+    "a delete by value": lambda t: dk.delete_keys(t, [{"id": 1}]),
+    "a compaction": lambda t: dk.compact(t, rewrite_all=True),
+}
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("race", RACES)
+@pytest.mark.parametrize("mode", ["auto", "eq-only"])
+def test_others_commit_first(catalog: dk.Catalog, version: int, race: str, mode: str) -> None:
+    """Before the commit of the batch, and before each one of its maintenance."""
+    table = make(catalog, schema=PEOPLE, format_version=version, properties=QUICK)
+    batches = [[put(k, str(n)) for k in range(n, n + 4)] for n in range(6)]
+    store = Interfering(catalog)
+    expected = replay(batches)
+    with people(dk.load_table(store, table.name), mode) as sink:
+        for number, batch in enumerate(batches):
+            if number in (2, 5):
+                store.others += [lambda: None] + [lambda: RACES[race](dk.load_table(catalog, table.name))] * 3
+            progress = sink.write(batch, number)
+            assert progress.status == "committed"
+    if "delete" in race:
+        expected.pop((1,))
+    found = [r for r in live(table.refresh()) if r["id"] != 50]
+    assert {(r["id"],): r for r in found} == expected
+    assert len(found) == len(expected)
+
+
+def test_whoever_always_loses_gives_up_quietly(catalog: dk.Catalog, caplog: pytest.LogCaptureFixture) -> None:
+    table = make(catalog, schema=PEOPLE, properties={**QUICK, "commit.retry.num-retries": "2"})
+    store = Interfering(catalog)
+    with people(dk.load_table(store, table.name), maintain=Maintain(every=2, min_small_files=2)) as sink:
+        sink.write([put(1)], 0)
+        store.others += [lambda: None]
+        store.others += [lambda: dk.append(dk.load_table(catalog, table.name), [{"id": 50, "name": "", "score": 0.0}])] * 4
+        with caplog.at_level(logging.INFO, "deletekit"):
+            lost = sink.write([put(2)], 1)
+        assert lost.status == "committed"
+        assert lost.maintained is not None
+        assert lost.maintained.failed
+        assert [r.deletekit["event"] for r in caplog.records][-2:] == ["maintenance-failed", "maintenance"]
+        store.others.clear()
+        sink.write([put(3)], 2)
+        later = sink.write([put(4)], 3)
+        assert later.maintained is not None
+        assert later.maintained.rewritten_data_files > 0
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_failure_never_fails_the_batch(tmp_path: Path, version: int) -> None:
+    """Every call to storage and catalog after the batch's own commit fails once."""
+    home, kept = tmp_path / "warehouse", tmp_path / "kept"
+    with new_catalog(home) as catalog:
+        make_people(catalog, version)
+    shutil.copytree(home, kept)
+    seen: list[dk.stream.BatchProgress] = []
+    dry = Faults()
+    run(home, Case(lambda t: seen.append(write_next(t))), dry)
+    with new_catalog(home) as catalog:
+        expected = live(dk.load_table(catalog, NAME))
+    failed = 0
+    for at in range(len(dry.names), 0, -1 if version == 3 else -3):
+        shutil.rmtree(home)
+        shutil.copytree(kept, home)
+        try:
+            run(home, Case(lambda t: seen.append(write_next(t))), Faults(at))
+        except OSError:
+            break  # the batch itself
+        except dk.DeletekitError:
+            break
+        with new_catalog(home) as catalog:
+            assert live(dk.load_table(catalog, NAME)) == expected
+        done = seen[-1].maintained
+        failed += done is None or done.failed is not None
+    assert failed > 10
+
+
+@pytest.fixture(scope="module")
+def dying() -> Iterator[subprocess.Popen[str]]:
+    """Give the process whose children die."""
+    command = [sys.executable, "-m", "tests.stream.maintaining"]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [2, 3])
+def test_another_process_goes_on(tmp_path: Path, version: int, dying: subprocess.Popen[str]) -> None:
+    assert dying.stdin is not None
+    assert dying.stdout is not None
+    home, kept = tmp_path / "warehouse", tmp_path / "kept"
+    with new_catalog(home) as catalog:
+        make_people(catalog, version)
+    shutil.copytree(home, kept)
+    dry = Faults()
+    run(home, Case(write_next), dry)
+    kills = 0
+    for at, call in enumerate(dry.names, 1):
+        for when in WHEN.get(call, ()):
+            shutil.rmtree(home)
+            shutil.copytree(kept, home)
+            dying.stdin.write(json.dumps([str(home), at, when]) + "\n")
+            dying.stdin.flush()
+            assert int(dying.stdout.readline()) == KILLED
+            with new_catalog(home) as catalog:
+                table = dk.load_table(catalog, NAME)
+                before = len(snapshots_json(table))
+                assert write_next(table).status in ("committed", "skipped")
+                assert write_next(table, 3).status == "committed"
+                check(table, replay(BATCHES[:4]))
+                check_table(table, orphans=False)
+                assert before > 0
+            kills += 1
+    assert kills > 20
+    print(f"\nversion {version}: killed {kills} times")
+
+
+@pytest.mark.parametrize(
+    ("bad", "field"),
+    [
+        ({"every": 0}, "every"),
+        ({"min_small_files": 1}, "min_small_files"),
+        ({"max_deletes_ratio": 0.0}, "max_deletes_ratio"),
+        ({"max_deletes_ratio": 1.5}, "max_deletes_ratio"),
+        ({"expire": 0}, "expire"),
+    ],
+)
+def test_bad_numbers_are_refused(catalog: dk.Catalog, bad: dict[str, Any], field: str) -> None:
+    with pytest.raises(dk.InvalidInputError) as refusal:
+        Maintain(**bad)
+    assert (refusal.value.kind, refusal.value.field) == ("maintain", field)
+    table = make(catalog, schema=PEOPLE)
+    with refused(table, dk.InvalidInputError, "maintain", field="every"):
+        people(table, maintain=0)
