@@ -14,6 +14,7 @@ from pyiceberg.schema import Schema
 from deletekit.commit.change import RefUpdate
 from deletekit.errors import InvalidInputError
 from deletekit.stream.change_files import highest_name, name_total
+from deletekit.stream.file_log import AppliedFile
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.sink_batches import (
     BATCH_ID,
@@ -43,7 +44,7 @@ class BatchId:
     query_id: the source of the batch numbers: a Spark query, which keeps its id as long as it keeps its checkpoint.
     digest: of everything that the batch writes.
     key: field ids of the sink's key columns.
-    file: the path of the file that the batch comes from, or None.
+    file: the path of the file that the batch comes from, or None; `applied`: what it is.
     before: the stream's files before it, used if the markers do not name them.
     """
 
@@ -54,6 +55,7 @@ class BatchId:
     key: tuple[int, ...]
     file: str | None = None
     before: tuple[str, ...] = ()
+    applied: AppliedFile | None = None
 
     def is_in(self, marker: Marker) -> bool:
         """Return whether a marker with this batch's number is the marker of this batch."""
@@ -144,15 +146,7 @@ def is_committed(
         check_owner(metadata, marker, batch.key)
     if allow_rewind:
         return last is not None and _has_number(last, batch) and batch.is_in(last)
-    if tagged is None and sink_tag(batch.sink_id) in metadata.refs:
-        message, found = "the branch was rolled back from the last batch of this sink", last.batch_id if last else None
-        raise _unclear(message, "branch-rewound", found, "a tag of the sink on its last batch")
-    if tagged is not None and (last is None or last.snapshot.sequence_number < tagged.snapshot.sequence_number):
-        if last is not None or _is_complete(metadata, head):
-            message = "the branch no longer has the last batch of this sink"
-            expected = f"batch {tagged.batch_id} of query {tagged.query_id}, snapshot {tagged.snapshot.snapshot_id}"
-            raise _unclear(message, "branch-rewound", last.batch_id if last else None, expected)
-        last = tagged
+    last = marker_in_branch(metadata, head, batch.sink_id)
     if last is None:
         if batch.batch_id > 0 and not _is_complete(metadata, head):
             raise _unclear("the batches of this sink may have expired", "progress-lost", batch.batch_id, "batch 0")
@@ -165,6 +159,21 @@ def is_committed(
             raise _refused(message, "batch-gap", "batch", batch.batch_id, f"batch {following}")
         return False
     return _is_among(metadata, head, last, batch)
+
+
+def marker_in_branch(metadata: TableMetadata, head: Snapshot | None, sink_id: str) -> Marker | None:
+    """Return the newest batch of a sink, as `newest_marker`. Raise InvalidInputError if the branch was rolled back."""
+    last, tagged = last_marker(metadata, head, sink_id), tagged_marker(metadata, sink_id)
+    if tagged is None and sink_tag(sink_id) in metadata.refs:
+        message, found = "the branch was rolled back from the last batch of this sink", last.batch_id if last else None
+        raise _unclear(message, "branch-rewound", found, "a tag of the sink on its last batch")
+    if tagged is not None and (last is None or last.snapshot.sequence_number < tagged.snapshot.sequence_number):
+        if last is not None or _is_complete(metadata, head):
+            message = "the branch no longer has the last batch of this sink"
+            expected = f"batch {tagged.batch_id} of query {tagged.query_id}, snapshot {tagged.snapshot.snapshot_id}"
+            raise _unclear(message, "branch-rewound", last.batch_id if last else None, expected)
+        return tagged
+    return last
 
 
 def _is_among(metadata: TableMetadata, head: Snapshot | None, last: Marker, batch: BatchId) -> bool:

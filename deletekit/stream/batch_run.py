@@ -19,6 +19,7 @@ from deletekit.errors import CommitStateUnknownError
 from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, tag_update
 from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta
 from deletekit.stream.change_rows import Changes, read_changes
+from deletekit.stream.file_batches import logged
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot
 from deletekit.table.sink_batches import sink_tag
@@ -121,7 +122,9 @@ class BatchRun:
             written, self._read_files = self._state.with_index(base, lambda index: indexed_delta(base, changes, index))
         self._written = written
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
-        delta = replace(written.delta, summary=summary_of(self._batch, metadata, base.snapshot), refs=(tag,))
+        logs, log_files = logged(base, self._batch)
+        summary = {**summary_of(self._batch, metadata, base.snapshot), **logs}
+        delta = replace(written.delta, summary=summary, summary_files=log_files, refs=(tag,))
         # Others may add a row with a key that was not found here. A delete by value is right in any case.
         reads: BooleanExpression = AlwaysTrue() if self._is_by_position and len(changes) else AlwaysFalse()
         return replace(delta, read_set=ReadSet(data_files=written.targets, where=reads))

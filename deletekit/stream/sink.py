@@ -17,15 +17,16 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.public import public, public_methods
 from deletekit.spark.releases import to_arrow
-from deletekit.stream.applied_batches import BatchId, check_sink_id, last_marker, newest_marker
+from deletekit.stream.applied_batches import BatchId, check_sink_id, last_marker
 from deletekit.stream.batch_digest import batch_digest
 from deletekit.stream.batch_run import BatchProgress, BatchRun
-from deletekit.stream.change_files import FileBatch, change_files, plan_files, read_changes_file
+from deletekit.stream.change_files import FileBatch
 from deletekit.stream.change_rows import ChangeFormat, read_changes
+from deletekit.stream.file_batches import check_not_moved, plan_batches, read_file
+from deletekit.stream.file_log import AppliedFile, FileLog, check_unchanged
 from deletekit.stream.sink_state import SinkMode, SinkState
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import MAIN
-from deletekit.table.sink_batches import markers
 from deletekit.table.table import Table
 
 _MODES = ("auto", "flink", "eq-only", "index-only")
@@ -148,7 +149,15 @@ class Sink:
             return self._write(changes, batch_id, query_id, ordered=ordered)
 
     def _write(
-        self, changes: Any, batch_id: int, query_id: str, *, ordered: bool = True, source: FileBatch | None = None
+        self,
+        changes: Any,
+        batch_id: int,
+        query_id: str,
+        *,
+        ordered: bool = True,
+        source: FileBatch | None = None,
+        applied: AppliedFile | None = None,
+        log: FileLog | None = None,
     ) -> BatchProgress:
         started = time.monotonic()
         state = self.state
@@ -166,12 +175,10 @@ class Sink:
             key=tuple(f.field_id for f in fields),
             file=source.file if source else None,
             before=source.before if source else (),
+            applied=applied,
         )
-        if source is not None and batch.digest in source.moved:
-            message = "the data of this file is in the table, from a file of the same name in another folder"
-            expected = "other data, or another name to apply the same changes again"
-            found = source.moved[batch.digest]
-            raise InvalidInputError(message, kind="file-moved", file=source.file, found=found, expected=expected)
+        if source is not None and applied is not None and log is not None and len(parsed):
+            check_not_moved(applied, log, batch.digest, source.moved)
         progress = BatchRun(state, changes, parsed, batch).run(started)
         self.recent_progress.append(progress)
         return progress
@@ -189,7 +196,8 @@ class Sink:
     def run_files(self, files: Sequence[str | Path], *, as_given: bool = False) -> Iterator[BatchProgress]:
         """Apply files of changes (Parquet, CSV or JSON lines), each as a batch. Skip those that are in the table.
 
-        A file is known by its path, so calls may name all files of the stream or only the new ones.
+        A file is known by its path and content, so calls may name all files of the stream or only the new ones. Logs in
+        the table keep what was applied, whatever snapshots expire.
 
         Parameters
         ----------
@@ -198,29 +206,28 @@ class Sink:
         as_given: also accept a shell's order, which has `10.parquet` before `2.parquet`.
 
         Raises NotFoundError for a missing path; InvalidInputError for a file that may or may not have been applied, for
-        a file that cannot be put in order, for an unknown format, and as `write`.
+        a file that has changed or moved since (`file-changed`, `file-moved`), for a file that cannot be put in order,
+        for an unknown format, and as `write`.
         """
         state = self.state
-        found = change_files(files, as_given=as_given)
         with state.lock:
-            metadata = state.table.refresh().metadata
-            head = metadata.snapshot_of_ref(state.ref)
-            newest = newest_marker(metadata, head, state.sink_id)
-            known = list(markers(metadata, head, state.sink_id))
-        for source in plan_files(found, newest, known, allow_rewind=state.allow_rewind):
+            planned, log = plan_batches(state, files, as_given=as_given)
+        for source in planned:
             with state.lock:
-                progress = self._write_file(source)
+                progress = self._write_file(source, log)
             yield progress
 
-    def _write_file(self, source: FileBatch) -> BatchProgress:
-        if source.is_old:
+    def _write_file(self, source: FileBatch, log: FileLog) -> BatchProgress:
+        if source.applied is not None:
+            check_unchanged(source.applied)
+        if source.is_old or source.applied is not None:
             progress = BatchProgress(
                 sink_id=self.state.sink_id, query_id="", batch_id=source.batch_id, status="skipped", file=source.file
             )
             self.recent_progress.append(progress)
             return progress
-        rows = read_changes_file(source.file, self.state.table.refresh().schema, self._columns[0])
-        return self._write(rows, source.batch_id, "", source=source)
+        rows, applied = read_file(source, self.state, self._columns[0])
+        return self._write(rows, source.batch_id, "", source=source, applied=applied, log=log)
 
     def foreach_batch(self, frame: Any, batch_id: int) -> None:
         """Apply one micro-batch of Spark: `stream.writeStream.foreachBatch(sink.foreach_batch)`.

@@ -16,6 +16,7 @@ QUERY_ID = "deletekit.query-id"
 BATCH_ID = "deletekit.batch-id"
 DIGEST = "deletekit.batch-digest"
 FILE = "deletekit.batch-file"
+FILE_LOGS = "deletekit.batch-files"
 HIGHEST_FILE = "deletekit.batch-file-highest"
 FILES_TOTAL = "deletekit.batch-files-total"
 KEY = "deletekit.sink-key"
@@ -36,6 +37,7 @@ class Marker:
     table_uuid: the table that the batch was written to; None for a table without one.
     file: the path of the batch's file; `highest` is the last one, by its name, of all files up to it, and `files_total`
         their `name_total`; None where no batch came from a file.
+    logs: names of the logs of all these files, the oldest first.
     """
 
     snapshot: Snapshot
@@ -48,6 +50,7 @@ class Marker:
     file: str | None
     highest: str | None
     files_total: int | None
+    logs: tuple[str, ...] = ()
 
 
 def rewound_sinks(metadata: TableMetadata) -> Mapping[str, int]:
@@ -112,6 +115,7 @@ def marker_of(snapshot: Snapshot) -> Marker | None:
         file=summary.get(FILE),
         highest=summary.get(HIGHEST_FILE, summary.get(FILE)),
         files_total=int(total, 16) if re.fullmatch(r"[0-9a-f]{32}", total) else None,
+        logs=tuple(filter(None, summary.get(FILE_LOGS, "").split(","))),
     )
 
 
