@@ -9,5 +9,17 @@ from deletekit.stream.convert import convert
 from deletekit.stream.promote import Promotion, promote
 from deletekit.stream.sink import Sink, sink
 from deletekit.stream.sink_list import SinkInfo, drop_sink, sinks
+from deletekit.stream.sink_reset import reset_sink
 
-__all__ = ["BatchProgress", "Promotion", "Sink", "SinkInfo", "convert", "drop_sink", "promote", "sink", "sinks"]
+__all__ = [
+    "BatchProgress",
+    "Promotion",
+    "Sink",
+    "SinkInfo",
+    "convert",
+    "drop_sink",
+    "promote",
+    "reset_sink",
+    "sink",
+    "sinks",
+]

@@ -25,6 +25,7 @@ from deletekit.table.sink_batches import (
     KEPT_FOR_EVER,
     KEY,
     QUERY_ID,
+    RESET,
     SINK_ID,
     TABLE_UUID,
     Marker,
@@ -118,6 +119,20 @@ def summary_of(batch: BatchId, metadata: TableMetadata, head: Snapshot | None) -
     return entries
 
 
+def reset_summary(
+    marker: Marker, metadata: TableMetadata, batch_id: int, query_id: str | None
+) -> Mapping[str, str]:
+    """Return the summary entries of a commit that sets a sink to a number; `marker` is the newest one until then."""
+    entries = {SINK_ID: marker.sink_id, BATCH_ID: str(batch_id), DIGEST: RESET}
+    if query_id is not None:
+        entries[QUERY_ID] = query_id
+    if marker.key is not None:
+        entries[KEY] = ",".join(map(str, marker.key))
+    if metadata.table_uuid is not None:
+        entries[TABLE_UUID] = metadata.table_uuid
+    return entries
+
+
 def is_committed(
     metadata: TableMetadata,
     head: Snapshot | None,
@@ -150,7 +165,7 @@ def is_committed(
     if last is None:
         if batch.batch_id > 0 and not _is_complete(metadata, head):
             raise _unclear("the batches of this sink may have expired", "progress-lost", batch.batch_id, "batch 0")
-    elif last.query_id != batch.query_id:
+    elif last.query_id not in (None, batch.query_id):
         raise _unclear("another query wrote with this sink id", "query-changed", batch.query_id, last.query_id)
     if last is None or batch.batch_id > last.batch_id:
         following = 0 if last is None else last.batch_id + 1
@@ -179,6 +194,8 @@ def marker_in_branch(metadata: TableMetadata, head: Snapshot | None, sink_id: st
 def _is_among(metadata: TableMetadata, head: Snapshot | None, last: Marker, batch: BatchId) -> bool:
     """Return whether a batch that does not come after the last one is in the table."""
     for marker in (last, *markers(metadata, head, batch.sink_id)):
+        if marker.is_reset and batch.batch_id <= marker.batch_id:
+            return True
         if _has_number(marker, batch):
             if batch.is_in(marker):
                 return True

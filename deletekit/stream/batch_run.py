@@ -6,6 +6,7 @@ commit, so a batch that lost several races uses them.
 """
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -22,7 +23,7 @@ from deletekit.stream.change_rows import Changes, read_changes
 from deletekit.stream.file_batches import logged
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot
-from deletekit.table.sink_batches import sink_tag
+from deletekit.table.sink_batches import NEWEST_TIME, sink_tag
 from deletekit.verbs.shared.equality_keys import ensure_unpartitioned_spec, partitionable
 
 _PLANS_BY_POSITION = 3
@@ -123,11 +124,15 @@ class BatchRun:
         self._written = written
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
         logs, log_files = logged(base, self._batch)
-        summary = {**summary_of(self._batch, metadata, base.snapshot), **logs}
+        summary = {**summary_of(self._batch, metadata, base.snapshot), **logs, **self._newest_time()}
         delta = replace(written.delta, summary=summary, summary_files=log_files, refs=(tag,))
         # Others may add a row with a key that was not found here. A delete by value is right in any case.
         reads: BooleanExpression = AlwaysTrue() if self._is_by_position and len(changes) else AlwaysFalse()
         return replace(delta, read_set=ReadSet(data_files=written.targets, where=reads))
+
+    def _newest_time(self) -> Mapping[str, str]:
+        newest = time_ms(self._changes.newest)
+        return {} if newest is None else {NEWEST_TIME: str(newest)}
 
     @property
     def _falls_back(self) -> bool:
@@ -164,7 +169,13 @@ class BatchRun:
         )
 
 
-def _lag_ms(newest: Any) -> int | None:
-    if not isinstance(newest, datetime):
+def time_ms(value: Any) -> int | None:
+    """Return a time in milliseconds since 1970, or None for a value that is not a time. Without a zone it is UTC."""
+    if not isinstance(value, datetime):
         return None
-    return int((datetime.now(UTC) - (newest if newest.tzinfo else newest.replace(tzinfo=UTC))).total_seconds() * 1000)
+    return int((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _lag_ms(newest: Any) -> int | None:
+    at = time_ms(newest)
+    return None if at is None else int(time.time() * 1000) - at

@@ -124,7 +124,7 @@ class Sink:
         with state.lock:
             metadata = state.table.refresh().metadata
             last = last_marker(metadata, metadata.snapshot_of_ref(state.ref), state.sink_id)
-        return None if last is None else (last.query_id, last.batch_id)
+        return None if last is None else (last.query_id or "", last.batch_id)
 
     def write(self, changes: Any, batch_id: int, *, query_id: str = "", ordered: bool = True) -> BatchProgress:
         """Apply one batch, unless it is in the table already.

@@ -20,6 +20,9 @@ FILE_LOGS = "deletekit.batch-files"
 HIGHEST_FILE = "deletekit.batch-file-highest"
 FILES_TOTAL = "deletekit.batch-files-total"
 KEY = "deletekit.sink-key"
+NEWEST_TIME = "deletekit.batch-newest-ms"
+RESET = "reset"
+"""Instead of a digest: of a batch number that was set by hand."""
 TABLE_UUID = "deletekit.table-uuid"
 PROMOTED_BRANCH = "deletekit.promoted-branch"
 PROMOTED_SNAPSHOT = "deletekit.promoted-snapshot-id"
@@ -33,16 +36,19 @@ class Marker:
 
     Attributes
     ----------
+    query_id: the source of the batch numbers; None after a reset that leaves it open.
+    batch_id: -1 after a reset to the beginning.
     key: field ids of the sink's key columns; None if the summary has none.
     table_uuid: the table that the batch was written to; None for a table without one.
     file: the path of the batch's file; `highest` is the last one, by its name, of all files up to it, and `files_total`
         their `name_total`; None where no batch came from a file.
     logs: names of the logs of all these files, the oldest first.
+    newest_ms: the newest time in the sink's order column, in milliseconds since 1970; None if there is none.
     """
 
     snapshot: Snapshot
     sink_id: str
-    query_id: str
+    query_id: str | None
     batch_id: int
     digest: str
     key: tuple[int, ...] | None
@@ -51,6 +57,12 @@ class Marker:
     highest: str | None
     files_total: int | None
     logs: tuple[str, ...] = ()
+    newest_ms: int | None = None
+
+    @property
+    def is_reset(self) -> bool:
+        """Whether it is no batch, but says that all batches up to its number are in the table."""
+        return self.digest == RESET
 
 
 def rewound_sinks(metadata: TableMetadata) -> Mapping[str, int]:
@@ -101,13 +113,14 @@ def history(metadata: TableMetadata, head: Snapshot | None) -> Iterator[Snapshot
 def marker_of(snapshot: Snapshot) -> Marker | None:
     """Return the batch that a snapshot holds."""
     summary = snapshot.summary
-    number, key, total = (summary.get(name, "") for name in (BATCH_ID, KEY, FILES_TOTAL))
-    if SINK_ID not in summary or not re.fullmatch(r"[0-9]{1,19}", number):
+    number, key, total, newest = (summary.get(name, "") for name in (BATCH_ID, KEY, FILES_TOTAL, NEWEST_TIME))
+    is_reset = summary.get(DIGEST) == RESET
+    if SINK_ID not in summary or not re.fullmatch(r"-1|[0-9]{1,19}" if is_reset else r"[0-9]{1,19}", number):
         return None
     return Marker(
         snapshot=snapshot,
         sink_id=summary[SINK_ID],
-        query_id=summary.get(QUERY_ID, ""),
+        query_id=summary.get(QUERY_ID, None if is_reset else ""),
         batch_id=int(number),
         digest=summary.get(DIGEST, ""),
         key=tuple(map(int, key.split(","))) if re.fullmatch(r"[0-9]{1,10}(,[0-9]{1,10})*", key) else None,
@@ -115,6 +128,7 @@ def marker_of(snapshot: Snapshot) -> Marker | None:
         file=summary.get(FILE),
         highest=summary.get(HIGHEST_FILE, summary.get(FILE)),
         files_total=int(total, 16) if re.fullmatch(r"[0-9a-f]{32}", total) else None,
+        newest_ms=int(newest) if re.fullmatch(r"-?[0-9]{1,18}", newest) else None,
         logs=tuple(filter(None, summary.get(FILE_LOGS, "").split(","))),
     )
 
