@@ -86,7 +86,7 @@ def stream(
 @one_of("give --drop or --reset, one of them.", "drop", "reset")
 @click.option("--drop", metavar="NAME", help="Drop the tag of a sink that has ended; its rows stay.")
 @click.option("--reset", metavar="NAME", help="Set a sink whose source lost its count to a batch number.")
-@click.option("--batch", type=click.IntRange(-1), metavar="N", help="With --reset: the last applied batch; -1 for none.")
+@click.option("--batch", type=click.IntRange(-1), metavar="N", help="With --reset: the last applied batch; -1: none.")
 @click.option("--query", metavar="ID", help="With --reset: the query of the next batches.  [default: any]")
 @branch_option("reset on")
 @click.option("--sizes", is_flag=True, help="Also tell which files only a sink's tag keeps.")

@@ -95,8 +95,8 @@ class RowDelta:
     sequence_numbers: data sequence numbers by path, for files of a rewrite. Other added files inherit the number of the
         new snapshot.
     summary: entries of the snapshot's summary that were planned with the change.
-    summary_files: paths of the files that these entries name. They belong to the change as its data files do.
     refs: other refs that it moves. A change that only moves refs is not empty: its snapshot has its parent's files.
+    other_files: paths of written files that only the summary leads to.
     read_set: what the change has read, which allows rebasing it after a lost race. None: it is always replanned.
     granularity: granularity of its delete files; vectors that are merged after a lost race keep to it.
     """
@@ -110,8 +110,8 @@ class RowDelta:
     metadata_updates: tuple[Mapping[str, Any], ...] = ()
     sequence_numbers: Mapping[str, int] = field(default_factory=dict)
     summary: Mapping[str, str] = field(default_factory=dict)
-    summary_files: tuple[str, ...] = ()
     refs: tuple[RefUpdate, ...] = ()
+    other_files: tuple[str, ...] = ()
     read_set: ReadSet | None = None
     granularity: str | None = None
 

@@ -6,6 +6,7 @@ were lost.
 
 from deletekit.stream.batch_run import BatchProgress
 from deletekit.stream.convert import convert
+from deletekit.stream.dead_letters import DeadLetters, create_dead_letters, dead_letter_schema
 from deletekit.stream.promote import Promotion, promote
 from deletekit.stream.sink import Sink, sink
 from deletekit.stream.sink_list import SinkInfo, drop_sink, sinks
@@ -13,10 +14,13 @@ from deletekit.stream.sink_reset import reset_sink
 
 __all__ = [
     "BatchProgress",
+    "DeadLetters",
     "Promotion",
     "Sink",
     "SinkInfo",
     "convert",
+    "create_dead_letters",
+    "dead_letter_schema",
     "drop_sink",
     "promote",
     "reset_sink",

@@ -6,7 +6,7 @@ commit, so a batch that lost several races uses them.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from deletekit.errors import CommitStateUnknownError
 from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, tag_update
 from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta
 from deletekit.stream.change_rows import Changes, read_changes
+from deletekit.stream.dead_letters import DeadLetter
 from deletekit.stream.file_batches import logged
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot
@@ -46,6 +47,7 @@ class BatchProgress:
     duration_ms: how long the batch took.
     commit: None unless it was committed by this call.
     file: the path of the file that the batch comes from, or None.
+    dead_letters: rows and messages that do not fit, and are in the table of dead letters.
     """
 
     sink_id: str
@@ -64,6 +66,7 @@ class BatchProgress:
     duration_ms: int = 0
     commit: Commit | None = None
     file: str | None = None
+    dead_letters: int = 0
 
 
 class _AlreadyCommittedError(Exception):
@@ -73,8 +76,10 @@ class _AlreadyCommittedError(Exception):
 class BatchRun:
     """One call of `write`."""
 
-    def __init__(self, state: SinkState, rows: Any, changes: Changes, batch: BatchId) -> None:
-        self._state, self._rows, self._changes, self._batch = state, rows, changes, batch
+    def __init__(
+        self, state: SinkState, rows: Any, changes: Changes, batch: BatchId, letters: Sequence[DeadLetter] = ()
+    ) -> None:
+        self._state, self._rows, self._changes, self._batch, self._letters = state, rows, changes, batch, letters
         self._written: BatchDelta | None = None
         self._plans = self._read_files = 0
 
@@ -84,6 +89,8 @@ class BatchRun:
         try:
             if self._is_committed(self._head()):
                 return self._progress("skipped", started)
+            if state.dead_letters is not None:
+                state.dead_letters.write(table, self._batch, self._letters)
             if state.mode != "index-only" and not partitionable(table.metadata, self._changes.form.fields):
                 ensure_unpartitioned_spec(table)
             done = commit(plan_change(table, self._build, ref=state.ref, validate=self._validate, reader=state.reader))
@@ -125,7 +132,7 @@ class BatchRun:
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
         logs, log_files = logged(base, self._batch)
         summary = {**summary_of(self._batch, metadata, base.snapshot), **logs, **self._newest_time()}
-        delta = replace(written.delta, summary=summary, summary_files=log_files, refs=(tag,))
+        delta = replace(written.delta, summary=summary, refs=(tag,), other_files=log_files)
         # Others may add a row with a key that was not found here. A delete by value is right in any case.
         reads: BooleanExpression = AlwaysTrue() if self._is_by_position and len(changes) else AlwaysFalse()
         return replace(delta, read_set=ReadSet(data_files=written.targets, where=reads))
@@ -166,6 +173,7 @@ class BatchRun:
             duration_ms=int((time.monotonic() - started) * 1000),
             commit=done,
             file=self._batch.file,
+            dead_letters=len(self._letters),
         )
 
 

@@ -9,9 +9,10 @@ from deletekit.commit.change import Base
 from deletekit.errors import InvalidInputError
 from deletekit.stream.applied_batches import BatchId, marker_in_branch, newest_marker
 from deletekit.stream.change_files import FileBatch, change_files, plan_files, read_changes_file
-from deletekit.stream.file_log import AppliedFile, FileLog, check_unchanged, identify, log_path, read_logs, write_log
+from deletekit.stream.file_log import AppliedFile, FileLog, check_unchanged, identify, read_logs, write_log
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.sink_batches import FILE_LOGS, markers
+from deletekit.table.sink_files import sink_path
 
 
 def plan_batches(
@@ -72,4 +73,4 @@ def logged(base: Base, batch: BatchId) -> tuple[Mapping[str, str], tuple[str, ..
             older = [AppliedFile(path=f, batch_id=number) for number, f in enumerate(batch.before)]
         new = [*older, batch.applied]
     logs = write_log(base.write, batch.sink_id, logs, new)
-    return {FILE_LOGS: ",".join(logs)}, (log_path(metadata, logs[-1]),)
+    return {FILE_LOGS: ",".join(logs)}, (sink_path(metadata, logs[-1]),)

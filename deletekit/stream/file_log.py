@@ -11,7 +11,6 @@ marker then tells that files are unknown (`change_files.py`).
 import hashlib
 import json
 import re
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -20,8 +19,8 @@ from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import FormatError, InvalidInputError, NotFoundError
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.metadata_file import metadata_folder
 from deletekit.table.sink_batches import Marker
+from deletekit.table.sink_files import FILE_LOG, new_name, sink_path
 
 _FIRST = b"deletekit applied files 1 "
 _NAME = re.compile(r"[0-9a-f]{32}-([0-9]{1,12})\.log")
@@ -73,9 +72,9 @@ class FileLog:
         It is the same if it has the same name, or if nothing is left at the old path.
         """
         for old in self.rows:
-            if old.sha256 is not None and old.sha256 == new.sha256 and old.path != new.path:
-                if PurePath(old.path).name == PurePath(new.path).name or not Path(old.path).exists():
-                    return old.path
+            is_equal = old.sha256 is not None and old.sha256 == new.sha256 and old.path != new.path
+            if is_equal and (PurePath(old.path).name == PurePath(new.path).name or not Path(old.path).exists()):
+                return old.path
         return None
 
 
@@ -125,14 +124,9 @@ def write_log(
     head = {"table": write.metadata.table_uuid, "sink": sink_id}
     rows = [[f.path, f.batch_id, f.size, f.modified_ns, f.sha256] for f in files]
     body = b"".join(json.dumps(line).encode() + b"\n" for line in (head, *rows))
-    name = f"{uuid.uuid4().hex}-{len(files)}.log"
-    write.write(log_path(write.metadata, name), _FIRST + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    name = new_name(FILE_LOG, str(len(files)))
+    write.write(sink_path(write.metadata, name), _FIRST + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
     return (*kept, name)
-
-
-def log_path(metadata: TableMetadata, name: str) -> str:
-    """Return the path of a log."""
-    return f"{metadata_folder(metadata)}/_deletekit/{name}"
 
 
 def _count(name: str) -> int:
@@ -149,7 +143,7 @@ def _read_or_nothing(io: FileIO, metadata: TableMetadata, sink_id: str, name: st
 
 def _read(io: FileIO, metadata: TableMetadata, sink_id: str, name: str) -> list[AppliedFile]:
     """Read one log. Raise NotFoundError, and FormatError for anything but a log of this sink and table."""
-    path = log_path(metadata, name)
+    path = sink_path(metadata, name)
     if not _NAME.fullmatch(name):
         raise FormatError("not the name of a log of files", kind="file-log", file=path, found=name)
     first, _, body = io.read(path).partition(b"\n")

@@ -19,9 +19,11 @@ from deletekit.public import public, public_methods
 from deletekit.spark.releases import to_arrow
 from deletekit.stream.applied_batches import BatchId, check_sink_id, last_marker
 from deletekit.stream.batch_digest import batch_digest
+from deletekit.stream.batch_report import report
 from deletekit.stream.batch_run import BatchProgress, BatchRun
 from deletekit.stream.change_files import FileBatch
 from deletekit.stream.change_rows import ChangeFormat, read_changes
+from deletekit.stream.dead_letters import DeadLetters, digest_with, without_dead_letters
 from deletekit.stream.file_batches import check_not_moved, plan_batches, read_file
 from deletekit.stream.file_log import AppliedFile, FileLog, check_unchanged
 from deletekit.stream.sink_state import SinkMode, SinkState
@@ -45,6 +47,8 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     allow_rewind: bool = False,
     allow_gaps: bool = False,
     max_index_keys: int | None = None,
+    dead_letters: Table | None = None,
+    max_dead_letters: int = 1000,
     engine: Engine | None = None,
 ) -> Sink:
     """Open a sink for change rows.
@@ -65,6 +69,10 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     allow_gaps: apply a batch even if batches before it are missing; otherwise a gap is refused.
     max_index_keys: how many rows the index may hold: those of the newest data files. If there are more rows, old rows
         are deleted by value, because one may be outside of the index.
+    dead_letters: a table that `create_dead_letters` made. Rows that do not fit (an unknown type of change, null in a
+        required column, a value that the column cannot hold) are written there, and the others are applied. None: such
+        a row refuses its batch.
+    max_dead_letters: a batch with more is refused.
     engine: where data files are read.
 
     Raises InvalidInputError for a bad key, mode, id or branch, and if batches of this id have another key. Close the
@@ -82,6 +90,7 @@ def sink(  # noqa: PLR0913  # options, each given by its name
         allow_rewind=allow_rewind,
         allow_gaps=allow_gaps,
         max_index_keys=max_index_keys,
+        dead_letters=None if dead_letters is None else DeadLetters(dead_letters, max_dead_letters),
         engine=engine_or_default(engine),
     )
     state.check()
@@ -117,6 +126,11 @@ class Sink:
     def index(self) -> TableIndex | None:
         """Return the index, or None before the first batch that needs it."""
         return self.state.index
+
+    @property
+    def dead_letters(self) -> DeadLetters | None:
+        """Return what keeps rows that do not fit, or None if they refuse their batch."""
+        return self.state.dead_letters
 
     def last_batch(self) -> tuple[str, int] | None:
         """Return query id and number of the newest batch of this sink in the branch, or None."""
@@ -166,12 +180,15 @@ class Sink:
         change_type, order = self._columns
         fields = state.key_fields(metadata.schema)
         form = ChangeFormat(fields=fields, change_type=change_type, order=order, ordered=ordered)
+        changes, letters = without_dead_letters(
+            state.dead_letters, changes, metadata.schema, form, source.file if source else ""
+        )
         parsed = read_changes(changes, metadata.schema, form)
         batch = BatchId(
             sink_id=state.sink_id,
             query_id=query_id,
             batch_id=batch_id,
-            digest=batch_digest(parsed),
+            digest=digest_with(batch_digest(parsed), letters),
             key=tuple(f.field_id for f in fields),
             file=source.file if source else None,
             before=source.before if source else (),
@@ -179,8 +196,11 @@ class Sink:
         )
         if source is not None and applied is not None and log is not None and len(parsed):
             check_not_moved(applied, log, batch.digest, source.moved)
-        progress = BatchRun(state, changes, parsed, batch).run(started)
+        return self._told(BatchRun(state, changes, parsed, batch, letters).run(started))
+
+    def _told(self, progress: BatchProgress) -> BatchProgress:
         self.recent_progress.append(progress)
+        report(self.state.table.name, self.state.ref, progress)
         return progress
 
     def run(self, batches: Iterable[Any], *, query_id: str = "", first_batch_id: int = 0) -> Iterator[BatchProgress]:
@@ -224,8 +244,7 @@ class Sink:
             progress = BatchProgress(
                 sink_id=self.state.sink_id, query_id="", batch_id=source.batch_id, status="skipped", file=source.file
             )
-            self.recent_progress.append(progress)
-            return progress
+            return self._told(progress)
         rows, applied = read_file(source, self.state, self._columns[0])
         return self._write(rows, source.batch_id, "", source=source, applied=applied, log=log)
 

@@ -66,9 +66,8 @@ def _marker(metadata: TableMetadata, sink_id: str, ref: str) -> Marker:
     marker = newest_marker(metadata, head, sink_id)
     if marker is None:
         known = ", ".join(name.removeprefix(SINK_TAG) for name in metadata.refs if name.startswith(SINK_TAG))
-        raise NotFoundError(
-            "no such sink", kind="sink-not-found", field="sink_id", found=sink_id, expected=known or "the table has none"
-        )
+        message, expected = "no such sink", known or "the table has none"
+        raise NotFoundError(message, kind="sink-not-found", field="sink_id", found=sink_id, expected=expected)
     check_owner(metadata, marker, marker.key or ())
     if marker.files_total is not None or "deletekit.source-position" in marker.snapshot.summary:
         raise InvalidInputError(

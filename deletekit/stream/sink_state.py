@@ -17,6 +17,7 @@ from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.stream.applied_batches import check_owner, newest_marker
+from deletekit.stream.dead_letters import DeadLetters
 from deletekit.stream.key_columns import DamagedCopyError
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import TableMetadata
@@ -49,6 +50,7 @@ class SinkState:
     allow_gaps: bool
     max_index_keys: int | None
     engine: Engine
+    dead_letters: DeadLetters | None = None
     index: TableIndex | None = None
     kept_reader: SnapshotReader | None = None
     lock: RLock = field(default_factory=RLock)
@@ -102,6 +104,8 @@ class SinkState:
         check_same_table(self.table, self.table_uuid)
         check_request(self.table, self.ref)
         metadata.version.check_delete_kind("equality-delete")
+        if self.dead_letters is not None:
+            self.dead_letters.check(self.table)
         check_parquet_only(metadata, "write.format.default", "write.delete.format.default")
         marker = newest_marker(metadata, metadata.snapshot_of_ref(self.ref), self.sink_id)
         key = tuple(f.field_id for f in self.key_fields(metadata.schema))

@@ -5,11 +5,12 @@ snapshot, so that expiry keeps it. The history of a branch includes that of each
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.sink_files import is_name
 
 SINK_ID = "deletekit.sink-id"
 QUERY_ID = "deletekit.query-id"
@@ -108,6 +109,12 @@ def history(metadata: TableMetadata, head: Snapshot | None) -> Iterator[Snapshot
         yield snapshot
         wait(snapshot.parent_snapshot_id)
         wait(promoted_snapshot(snapshot))
+
+
+def file_log_names(snapshots: Iterable[Snapshot]) -> dict[str, None]:
+    """Return the names of all logs of files (see `sink_files`) that snapshots name, each once."""
+    named = (name for s in snapshots for name in s.summary.get(FILE_LOGS, "").split(","))
+    return dict.fromkeys(name for name in named if is_name(name))
 
 
 def marker_of(snapshot: Snapshot) -> Marker | None:
