@@ -89,39 +89,64 @@ def stream(
     return Answer(document={"table": table.name, "batches": [_json(p) for p in done]}, text=())
 
 
-@click.command(cls=TableAnswerCommand, short_help="List a table's sinks, or drop one.")
+@click.command(cls=TableAnswerCommand, short_help="List a table's sinks, reset or drop one.")
+@one_of("give --drop or --reset, one of them.", "drop", "reset")
 @click.option("--drop", metavar="NAME", help="Drop the tag of a sink that has ended; its rows stay.")
-def sinks(argument: TableArgument, output: Output, *, drop: str | None = None) -> Answer:
+@click.option("--reset", metavar="NAME", help="Set a sink whose source lost its count to a batch number.")
+@click.option("--batch", type=click.IntRange(-1), metavar="N", help="With --reset: the last applied batch; -1: none.")
+@click.option("--query", metavar="ID", help="With --reset: the query of the next batches.  [default: any]")
+@branch_option("reset on")
+@click.option("--sizes", is_flag=True, help="Also tell which files only a sink's tag keeps.")
+def sinks(argument: TableArgument, output: Output, *, drop: str | None = None, **options: Any) -> Answer:
     """List the sinks of TABLE, each with its newest batch. A sink's tag keeps the snapshot of that batch from expiring.
 
     \b
     Examples:
-      deletekit sinks --warehouse wh demo.users
+      deletekit sinks --warehouse wh demo.users --sizes
       deletekit sinks --warehouse wh demo.users --drop old-stream
+      deletekit sinks --warehouse wh demo.users --reset orders --batch 41
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    reset, batch = options.get("reset"), options.get("batch")
+    if (reset is None) != (batch is None):
+        raise click.UsageError("--reset needs --batch, and --batch needs --reset.")
+    if reset is None and options.get("query") is not None:
+        raise click.UsageError("--query needs --reset.")
     table = argument.open()
     with output.waiting("Reading the sinks"):
         if drop is not None:
             dk.stream.drop_sink(table, drop)
-        found = dk.stream.sinks(table)
+        if reset is not None and batch is not None:
+            dk.stream.reset_sink(table, reset, batch_id=batch, query_id=options.get("query"), ref=options["ref"])
+        found = dk.stream.sinks(table, sizes=bool(options.get("sizes")))
 
     def text() -> Iterator[RenderableType]:
         if drop is not None:
             yield bold(f"sink {drop} of {table.name} dropped")
+        if reset is not None:
+            yield bold(f"sink {reset} of {table.name} set to batch {batch}")
         yield bold(f"{table.name} has {count(len(found), 'sink')}")
         for sink in found:
-            facts = {
-                "key": ", ".join(sink.key) or None,
-                "newest batch": sink.batch_id,
-                "query": sink.query_id or None,
-                "file": sink.file,
-                "committed at": sink.committed_at.isoformat(sep=" ", timespec="seconds"),
-                "snapshot": sink.snapshot_id,
-            }
             yield Text(plain(sink.sink_id))
-            yield pairs({name: value for name, value in facts.items() if value is not None})
+            yield pairs({name: value for name, value in _facts(sink).items() if value is not None})
 
-    return Answer(document={"table": table.name, "dropped": drop, "sinks": found}, text=text())
+    return Answer(document={"table": table.name, "dropped": drop, "reset": reset, "sinks": found}, text=text())
+
+
+def _facts(sink: dk.stream.SinkInfo) -> dict[str, Any]:
+    pinned = None
+    if sink.pinned_files is not None:
+        pinned = f"{count(sink.pinned_files, 'file')}, {sink.pinned_bytes} bytes"
+    return {
+        "key": ", ".join(sink.key) or None,
+        "set to batch" if sink.is_reset else "newest batch": sink.batch_id,
+        "query": sink.query_id or None,
+        "file": sink.file,
+        "committed at": sink.committed_at.isoformat(sep=" ", timespec="seconds"),
+        "age": f"{sink.age_ms // 1000} s",
+        "lag": None if sink.lag_ms is None else f"{sink.lag_ms // 1000} s",
+        "snapshot": sink.snapshot_id,
+        "only kept by its tag": pinned if sink.pinned_files is not None else ("yes" if sink.is_pinned else "no"),
+    }
 
 
 @click.command(cls=TableAnswerCommand, short_help="Bring a staging branch to main.")

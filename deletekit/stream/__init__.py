@@ -6,15 +6,18 @@ were lost.
 
 from deletekit.stream.batch_run import BatchProgress
 from deletekit.stream.convert import convert
+from deletekit.stream.dead_letters import DeadLetters, create_dead_letters, dead_letter_schema
 from deletekit.stream.fan_out import FanOut, fan_out
 from deletekit.stream.maintain import Maintain, Maintenance
 from deletekit.stream.promote import Promotion, promote
 from deletekit.stream.sink import Sink, sink
 from deletekit.stream.sink_list import SinkInfo, drop_sink, sinks
+from deletekit.stream.sink_reset import reset_sink
 from deletekit.stream.sources import Decoder, Message, decoder
 
 __all__ = [
     "BatchProgress",
+    "DeadLetters",
     "Decoder",
     "FanOut",
     "Maintain",
@@ -24,10 +27,13 @@ __all__ = [
     "Sink",
     "SinkInfo",
     "convert",
+    "create_dead_letters",
+    "dead_letter_schema",
     "decoder",
     "drop_sink",
     "fan_out",
     "promote",
+    "reset_sink",
     "sink",
     "sinks",
 ]

@@ -15,6 +15,7 @@ from deletekit.commit.change import RefUpdate
 from deletekit.errors import InvalidInputError
 from deletekit.stream.batch_digest import VERSION
 from deletekit.stream.change_files import highest_name, name_total
+from deletekit.stream.file_log import AppliedFile
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.sink_batches import (
     BATCH_ID,
@@ -26,6 +27,7 @@ from deletekit.table.sink_batches import (
     KEY,
     POSITION,
     QUERY_ID,
+    RESET,
     SINK_ID,
     TABLE_UUID,
     Marker,
@@ -58,7 +60,7 @@ class BatchId:
     query_id: the source of the batch numbers: a Spark query, which keeps its id as long as it keeps its checkpoint.
     digest: of everything that the batch writes.
     key: field ids of the sink's key columns.
-    file: the path of the file that the batch comes from, or None.
+    file: the path of the file that the batch comes from, or None; `applied`: what it is.
     before: the stream's files before it, used if the markers do not name them.
     old_digest: returns the digest as older releases wrote it, which not every batch needs.
     step: the step in the batch's source, or None if it has none.
@@ -73,6 +75,7 @@ class BatchId:
     before: tuple[str, ...] = ()
     old_digest: Callable[[], str] | None = field(default=None, repr=False, compare=False)
     step: Step | None = None
+    applied: AppliedFile | None = None
 
     def is_in(self, marker: Marker) -> bool:
         """Return whether a marker with this batch's number is the marker of this batch."""
@@ -144,6 +147,18 @@ def summary_of(batch: BatchId, metadata: TableMetadata, head: Snapshot | None) -
     return entries
 
 
+def reset_summary(marker: Marker, metadata: TableMetadata, batch_id: int, query_id: str | None) -> Mapping[str, str]:
+    """Return the summary entries of a commit that sets a sink to a number; `marker` is the newest one until then."""
+    entries = {SINK_ID: marker.sink_id, BATCH_ID: str(batch_id), DIGEST: RESET}
+    if query_id is not None:
+        entries[QUERY_ID] = query_id
+    if marker.key is not None:
+        entries[KEY] = ",".join(map(str, marker.key))
+    if metadata.table_uuid is not None:
+        entries[TABLE_UUID] = metadata.table_uuid
+    return entries
+
+
 def is_committed(
     metadata: TableMetadata,
     head: Snapshot | None,
@@ -178,19 +193,11 @@ def is_committed(
         return True
     if allow_rewind:
         return last is not None and _has_number(last, batch) and batch.is_in(last)
-    if tagged is None and sink_tag(batch.sink_id) in metadata.refs:
-        message, found = "the branch was rolled back from the last batch of this sink", last.batch_id if last else None
-        raise _unclear(message, "branch-rewound", found, "a tag of the sink on its last batch")
-    if tagged is not None and (last is None or last.snapshot.sequence_number < tagged.snapshot.sequence_number):
-        if last is not None or _is_complete(metadata, head):
-            message = "the branch no longer has the last batch of this sink"
-            expected = f"batch {tagged.batch_id} of query {tagged.query_id}, snapshot {tagged.snapshot.snapshot_id}"
-            raise _unclear(message, "branch-rewound", last.batch_id if last else None, expected)
-        last = tagged
+    last = marker_in_branch(metadata, head, batch.sink_id)
     if last is None:
         if batch.batch_id > 0 and not starts_anywhere and not _is_complete(metadata, head):
             raise _unclear("the batches of this sink may have expired", "progress-lost", batch.batch_id, "batch 0")
-    elif last.query_id != batch.query_id:
+    elif last.query_id not in (None, batch.query_id):
         raise _unclear("another query wrote with this sink id", "query-changed", batch.query_id, last.query_id)
     if last is None or batch.batch_id > last.batch_id:
         following = 0 if last is None else last.batch_id + 1
@@ -213,9 +220,26 @@ def _is_overtaken(metadata: TableMetadata, head: Snapshot | None, batch: BatchId
     raise PositionMovedError
 
 
+def marker_in_branch(metadata: TableMetadata, head: Snapshot | None, sink_id: str) -> Marker | None:
+    """Return the newest batch of a sink, as `newest_marker`. Raise InvalidInputError if the branch was rolled back."""
+    last, tagged = last_marker(metadata, head, sink_id), tagged_marker(metadata, sink_id)
+    if tagged is None and sink_tag(sink_id) in metadata.refs:
+        message, found = "the branch was rolled back from the last batch of this sink", last.batch_id if last else None
+        raise _unclear(message, "branch-rewound", found, "a tag of the sink on its last batch")
+    if tagged is not None and (last is None or last.snapshot.sequence_number < tagged.snapshot.sequence_number):
+        if last is not None or _is_complete(metadata, head):
+            message = "the branch no longer has the last batch of this sink"
+            expected = f"batch {tagged.batch_id} of query {tagged.query_id}, snapshot {tagged.snapshot.snapshot_id}"
+            raise _unclear(message, "branch-rewound", last.batch_id if last else None, expected)
+        return tagged
+    return last
+
+
 def _is_among(metadata: TableMetadata, head: Snapshot | None, last: Marker, batch: BatchId) -> bool:
     """Return whether a batch that does not come after the last one is in the table."""
     for marker in (last, *markers(metadata, head, batch.sink_id)):
+        if marker.is_reset and batch.batch_id <= marker.batch_id:
+            return True
         if _has_number(marker, batch):
             if batch.is_in(marker):
                 return True

@@ -6,6 +6,7 @@ commit, so a batch that lost several races uses them.
 """
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -19,11 +20,13 @@ from deletekit.errors import CommitStateUnknownError
 from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, tag_update
 from deletekit.stream.batch_delta import BatchDelta
 from deletekit.stream.batch_rows import BatchRows
+from deletekit.stream.dead_letters import DeadLetter
+from deletekit.stream.file_batches import logged
 from deletekit.stream.maintain import Maintenance, after_batch
 from deletekit.stream.saved_index import index_entry
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot
-from deletekit.table.sink_batches import sink_tag
+from deletekit.table.sink_batches import NEWEST_TIME, sink_tag
 from deletekit.verbs.shared.equality_keys import ensure_unpartitioned_spec, partitionable
 
 _PLANS_BY_POSITION = 3
@@ -49,6 +52,7 @@ class BatchProgress:
     file: the path of the file that the batch comes from, or None.
     behind: how much the batch's source had after it: messages of Kafka, bytes of PostgreSQL; None if that is not known.
     maintained: what was done to the table after the batch, or None. `duration_ms` does not include it.
+    dead_letters: rows and messages that do not fit, and are in the table of dead letters.
     """
 
     sink_id: str
@@ -70,6 +74,7 @@ class BatchProgress:
     behind: int | None = None
     late: int = 0
     maintained: Maintenance | None = None
+    dead_letters: int = 0
 
 
 class AlreadyCommittedError(Exception):
@@ -79,8 +84,8 @@ class AlreadyCommittedError(Exception):
 class BatchRun:
     """One call of `write`."""
 
-    def __init__(self, state: SinkState, rows: BatchRows, batch: BatchId) -> None:
-        self._state, self._rows, self._batch = state, rows, batch
+    def __init__(self, state: SinkState, rows: BatchRows, batch: BatchId, letters: Sequence[DeadLetter] = ()) -> None:
+        self._state, self._rows, self._batch, self._letters = state, rows, batch, letters
         self._written: BatchDelta | None = None
         self._plans = self._read_files = 0
 
@@ -101,6 +106,8 @@ class BatchRun:
         state, table = self._state, self._state.table
         if self._is_committed(self._head()):
             raise AlreadyCommittedError
+        if state.dead_letters is not None:
+            state.dead_letters.write(table, self._batch, self._letters)
         if self._rows.schema != table.metadata.schema and state.evolve != "refuse":
             self._rows.evolve(table)
         if state.mode != "index-only" and not partitionable(table.metadata, self._rows.fields):
@@ -158,17 +165,23 @@ class BatchRun:
             written, self._read_files = rows.by_position(base)
         self._written = written
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
-        summary, files = index_entry(base, rows.fields, written.index, keeps=self._is_indexed)
-        summary = {**summary_of(self._batch, metadata, base.snapshot), **summary}
+        index, index_files = index_entry(base, rows.fields, written.index, keeps=self._is_indexed)
+        logs, log_files = logged(base, self._batch)
+        summary = {**summary_of(self._batch, metadata, base.snapshot), **index, **logs, **self._newest_time()}
         guard = self._state.guard(metadata.schema)
-        if guard is not None:  # without a read set it is planned again after any lost race
-            summary = {**summary, **guard.entries(base, rows.guarded)}
-            return replace(written.delta, summary=summary, refs=(tag,), other_files=files)
-        delta = replace(written.delta, summary=summary, refs=(tag,), other_files=files)
+        if guard is not None:
+            summary |= guard.entries(base, rows.guarded)
+        delta = replace(written.delta, summary=summary, refs=(tag,), other_files=(*index_files, *log_files))
+        if guard is not None:
+            return delta  # without a read set it is planned again after any lost race
         # Others may add a row with a key that was not found here. A delete by value is right in any case.
         counts_on_rows = rows.truncates or (self._is_by_position and len(rows))
         reads: BooleanExpression = AlwaysTrue() if counts_on_rows else AlwaysFalse()
         return replace(delta, read_set=ReadSet(data_files=written.targets, where=reads))
+
+    def _newest_time(self) -> Mapping[str, str]:
+        newest = time_ms(self._rows.newest)
+        return {} if newest is None else {NEWEST_TIME: str(newest)}
 
     @property
     def _is_indexed(self) -> bool:
@@ -207,10 +220,17 @@ class BatchRun:
             duration_ms=int((time.monotonic() - started) * 1000),
             commit=done,
             file=self._batch.file,
+            dead_letters=len(self._letters),
         )
 
 
-def _lag_ms(newest: Any) -> int | None:
-    if not isinstance(newest, datetime):
+def time_ms(value: Any) -> int | None:
+    """Return a time in milliseconds since 1970, or None for a value that is not a time. Without a zone it is UTC."""
+    if not isinstance(value, datetime):
         return None
-    return int((datetime.now(UTC) - (newest if newest.tzinfo else newest.replace(tzinfo=UTC))).total_seconds() * 1000)
+    return int((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _lag_ms(newest: Any) -> int | None:
+    at = time_ms(newest)
+    return None if at is None else int(time.time() * 1000) - at

@@ -4,9 +4,10 @@ demonstrations.
 The same paths give the same batches in the same order, because a stream that starts again needs that. A value in a file
 gets the type of the table's column, whatever it looks like.
 
-A file is known by its path and applied once. It is new only if that is certain: either all files of the stream are
-accounted for, or its name comes after all known names. A file before a known one counts as old if the table's history
-no longer tells. Any other file is refused by name.
+A file is known by its path and applied once: the sink's logs tell which files are in the table (`file_log.py`). Without
+them (older tables, damaged logs) the history tells a part. A file is new only if that is certain: either all files of
+the stream are accounted for, or its name comes after all known names. A file before a known one counts as old if the
+table no longer tells. Any other file is refused by name.
 """
 
 import hashlib
@@ -23,6 +24,7 @@ import pyarrow as pa
 from pyiceberg.schema import Schema
 
 from deletekit.errors import InvalidInputError, NotFoundError
+from deletekit.stream.file_log import AppliedFile, FileLog
 from deletekit.table.sink_batches import Marker
 from deletekit.verbs.shared.row_files import open_rows, reader_of
 
@@ -155,6 +157,7 @@ class FileBatch:
     Attributes
     ----------
     is_old: whether it is in the table although its snapshot has expired.
+    applied: what the file was when it was applied, if a log has it.
     before: the files before it.
     moved: digests of batches from files of the same name in other folders, and their paths.
     """
@@ -162,12 +165,13 @@ class FileBatch:
     file: str
     batch_id: int
     is_old: bool = False
+    applied: AppliedFile | None = None
     before: tuple[str, ...] = ()
     moved: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_files(
-    files: Sequence[str], newest: Marker | None, known: Sequence[Marker], *, allow_rewind: bool
+    files: Sequence[str], newest: Marker | None, known: Sequence[Marker], log: FileLog, *, allow_rewind: bool
 ) -> list[FileBatch]:
     """Return the batch of each file.
 
@@ -175,6 +179,7 @@ def plan_files(
     ----------
     newest: the stream's newest batch.
     known: all of its batches whose snapshots the table still has, newest first.
+    log: the files that its logs have.
     allow_rewind: apply all files after the newest batch.
 
     Raises InvalidInputError of kind `file-order` for a new file that comes before a file that is in the table, and
@@ -184,9 +189,9 @@ def plan_files(
         return _numbered(files, 0)
     if allow_rewind:
         return _numbered(files, newest.batch_id + 1)
-    if newest.file is None:
+    if newest.files_total is None:
         return _by_place(files, newest)
-    return _KnownFiles(newest, known).plan(files)
+    return _KnownFiles(newest, known, log).plan(files)
 
 
 def _numbered(files: Sequence[str], first: int) -> list[FileBatch]:
@@ -206,27 +211,28 @@ def _by_place(files: Sequence[str], newest: Marker) -> list[FileBatch]:
 class _KnownFiles:
     """The files of a stream. The table names some of them, and has the total of all."""
 
-    def __init__(self, newest: Marker, known: Sequence[Marker]) -> None:
-        self._newest = newest
+    def __init__(self, newest: Marker, known: Sequence[Marker], log: FileLog) -> None:
+        self._newest, self._log = newest, log.by_path
         self._markers = {m.snapshot.snapshot_id: m for m in (*known, newest) if m.file is not None}.values()
         ordered = sorted(self._markers, key=lambda m: m.snapshot.sequence_number)
-        self._number = {m.file: m.batch_id for m in ordered}
-        self._taken = {m.batch_id for m in ordered}
-        # What is left are the files whose snapshots have expired; 0: there are none.
-        self._expired = ((newest.files_total or 0) - name_total(str(m.file) for m in ordered)) % 2**128
+        batches = dict.fromkeys([(f.path, f.batch_id) for f in log.rows] + [(str(m.file), m.batch_id) for m in ordered])
+        self._number = dict(tuple(batches))
+        self._taken = set(self._number.values())
+        # What is left are the files that neither the logs nor the history tell; 0: there are none.
+        self._expired = ((newest.files_total or 0) - name_total(path for path, _ in batches)) % 2**128
 
     def plan(self, files: Sequence[str]) -> list[FileBatch]:
         old = self._accounted(files)
         places = [i for i, f in enumerate(files) if f in self._number]
         last = max(places, default=-1)
-        following, new, planned = min(self._taken), self._newest.batch_id, []
+        following, new, planned = min(self._taken, default=0), self._newest.batch_id, []
         for i in reversed(range(last + 1)):
             number = self._number.get(files[i])
             if number is None:
                 number = self._before(files[i], following, is_old=None if old is None else i in old)
                 planned.append(FileBatch(file=files[i], batch_id=number, is_old=True))
             else:
-                planned.append(FileBatch(file=files[i], batch_id=number))
+                planned.append(FileBatch(file=files[i], batch_id=number, applied=self._applied(files[i])))
             following = number
         planned.reverse()
         for i in range(last + 1, len(files)):
@@ -238,6 +244,11 @@ class _KnownFiles:
             new += 1
             planned.append(FileBatch(file=files[i], batch_id=new, moved=self._moved(files[i])))
         return planned
+
+    def _applied(self, file: str) -> AppliedFile | None:
+        """Return the log's entry of a file, if it tells the content."""
+        entry = self._log.get(file)
+        return entry if entry is not None and entry.sha256 is not None else None
 
     def _accounted(self, files: Sequence[str]) -> set[int] | None:
         """Return the positions of the files whose snapshots have expired, or None if they are not certain."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.errors import UnsupportedError
 from deletekit.spark.releases import to_arrow
 from deletekit.stream.applied_batches import BatchId, Step
 from deletekit.stream.batch_rows import batch_rows, is_data_frame
 from deletekit.stream.batch_run import BatchRun
 from deletekit.stream.change_files import FileBatch
 from deletekit.stream.change_rows import ChangeFormat
+from deletekit.stream.dead_letters import digest_with, without_dead_letters
 from deletekit.stream.evolve import evolving_rows, schema_for
+from deletekit.stream.file_batches import check_not_moved
+from deletekit.stream.file_log import AppliedFile, FileLog
 from deletekit.stream.sink_state import SinkState
 
 
@@ -24,13 +27,16 @@ class GivenBatch:
     ----------
     ordered: whether its rows come in order.
     source: the file that it comes from, or None.
+    applied: what that file is; log: of the files that were applied before.
     step: the step in the source that it comes from, or None.
     """
 
     batch_id: int
-    query_id: str
+    query_id: str = ""
     ordered: bool = True
     source: FileBatch | None = None
+    applied: AppliedFile | None = None
+    log: FileLog | None = None
     step: Step | None = None
 
 
@@ -46,30 +52,31 @@ def prepared(state: SinkState, columns: tuple[str | None, str | None], changes: 
     metadata, source = state.table.refresh().metadata, given.source
     state.check()
     change_type, order = columns
-    if is_data_frame(changes) and (state.sequence_by is not None or state.evolve != "refuse"):
+    needs_all_rows = state.sequence_by is not None or state.evolve != "refuse" or state.dead_letters is not None
+    if is_data_frame(changes) and needs_all_rows:
         changes = to_arrow(changes)
     changes = evolving_rows(changes, metadata.schema, state.evolve, columns)
     schema = schema_for(metadata, changes, state.evolve, columns)
     fields, sequence = state.key_fields(schema), state.sequence(schema)
     form = ChangeFormat(fields=fields, change_type=change_type, order=order, ordered=given.ordered, sequence=sequence)
+    where = source.file if source else ""
+    changes, letters = without_dead_letters(state.dead_letters, changes, schema, form, where)
     rows = batch_rows(state, changes, schema, form)
     batch = BatchId(
         sink_id=state.sink_id,
         query_id=given.query_id,
         batch_id=given.batch_id,
-        digest=rows.digest,
+        digest=digest_with(rows.digest, letters),
         old_digest=rows.old_digest,
         key=tuple(f.field_id for f in fields),
         file=source.file if source else None,
         before=source.before if source else (),
+        applied=given.applied,
         step=given.step,
     )
-    moved = [path for digest, path in source.moved.items() if batch.has_digest(digest)] if source else []
-    if source is not None and moved:
-        message = "the data of this file is in the table, from a file of the same name in another folder"
-        expected = "other data, or another name to apply the same changes again"
-        raise InvalidInputError(message, kind="file-moved", file=source.file, found=moved[0], expected=expected)
-    return BatchRun(state, rows, batch)
+    if source is not None and given.applied is not None and given.log is not None and len(rows):
+        check_not_moved(given.applied, given.log, batch, source.moved)
+    return BatchRun(state, rows, batch, letters)
 
 
 def query_of_frame(frame: Any) -> str:

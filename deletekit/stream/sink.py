@@ -16,20 +16,23 @@ from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.public import public, public_methods
-from deletekit.stream.applied_batches import Step, check_sink_id, last_marker, newest_marker
+from deletekit.stream.applied_batches import Step, check_sink_id, last_marker
+from deletekit.stream.batch_report import report
 from deletekit.stream.batch_run import BatchProgress
-from deletekit.stream.change_files import FileBatch, change_files, plan_files, read_changes_file
+from deletekit.stream.change_files import FileBatch
+from deletekit.stream.dead_letters import DeadLetters
+from deletekit.stream.file_batches import plan_batches, read_file
+from deletekit.stream.file_log import FileLog, check_unchanged
 from deletekit.stream.given_batch import GivenBatch, prepared, query_of_frame
 from deletekit.stream.maintain import Maintain, as_policy
 from deletekit.stream.run_source import query_of, run_source
 from deletekit.stream.sequence_guard import check_options
 from deletekit.stream.sink_state import Evolve, SinkMode, SinkState
 from deletekit.stream.sources import Decoder
-from deletekit.stream.sources.json_lines import check_messages_file, file_decoder, read_messages
+from deletekit.stream.sources.json_lines import check_messages_file, file_decoder
 from deletekit.stream.sources.source import Source, SourceBatch, Until
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import MAIN
-from deletekit.table.sink_batches import markers
 from deletekit.table.table import Table
 from deletekit.verbs.shared.row_files import reader_of
 
@@ -53,6 +56,8 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     forget_deletes_after: int | None = None,
     evolve: Evolve = "refuse",
     maintain: int | Maintain | None = None,
+    dead_letters: Table | None = None,
+    max_dead_letters: int = 1000,
     engine: Engine | None = None,
 ) -> Sink:
     """Open a sink for change rows.
@@ -82,6 +87,10 @@ def sink(  # noqa: PLR0913  # options, each given by its name
         promotes a type if a value does not fit; `refuse` refuses such a batch.
     maintain: compact data files and convert equality deletes after batches, in commits of their own: a `Maintain`, or
         after how many batches. None: never.
+    dead_letters: a table that `create_dead_letters` made. Rows that do not fit (an unknown type of change, null in a
+        required column, a value that the column cannot hold) are written there, and the others are applied. None: such
+        a row refuses its batch.
+    max_dead_letters: a batch with more is refused.
     engine: where data files are read.
 
     Raises InvalidInputError for a bad key, mode, id or branch, and if batches of this id have another key. Close the
@@ -104,6 +113,7 @@ def sink(  # noqa: PLR0913  # options, each given by its name
         forget_deletes_after=forget_deletes_after,
         evolve=evolve,
         maintain=as_policy(maintain),
+        dead_letters=None if dead_letters is None else DeadLetters(dead_letters, max_dead_letters),
         engine=engine_or_default(engine),
     )
     state.check()
@@ -140,13 +150,18 @@ class Sink:
         """Return the index, or None before the first batch that needs it."""
         return self.state.index
 
+    @property
+    def dead_letters(self) -> DeadLetters | None:
+        """Return what keeps rows that do not fit, or None if they refuse their batch."""
+        return self.state.dead_letters
+
     def last_batch(self) -> tuple[str, int] | None:
         """Return query id and number of the newest batch of this sink in the branch, or None."""
         state = self.state
         with state.lock:
             metadata = state.table.refresh().metadata
             last = last_marker(metadata, metadata.snapshot_of_ref(state.ref), state.sink_id)
-        return None if last is None else (last.query_id, last.batch_id)
+        return None if last is None else (last.query_id or "", last.batch_id)
 
     def write(self, changes: Any, batch_id: int, *, query_id: str = "", ordered: bool = True) -> BatchProgress:
         """Apply one batch, unless it is in the table already.
@@ -169,26 +184,19 @@ class Sink:
                 "a batch has a number", kind="batch-id", field="batch_id", found=batch_id, expected=">= 0"
             )
         with self.state.lock:
-            return self._write(changes, batch_id, query_id, ordered=ordered)
+            return self._write(changes, GivenBatch(batch_id=batch_id, query_id=query_id, ordered=ordered))
 
-    def _write(
-        self,
-        changes: Any,
-        batch_id: int,
-        query_id: str,
-        *,
-        ordered: bool = True,
-        source: FileBatch | None = None,
-        step: Step | None = None,
-    ) -> BatchProgress:
+    def _write(self, changes: Any, given: GivenBatch) -> BatchProgress:
         started = time.monotonic()
-        given = GivenBatch(batch_id=batch_id, query_id=query_id, ordered=ordered, source=source, step=step)
         run = prepared(self.state, self._columns, changes, given)
         try:
-            progress = run.run(started)
+            return self._told(run.run(started))
         finally:
             run.discard()
+
+    def _told(self, progress: BatchProgress) -> BatchProgress:
         self.recent_progress.append(progress)
+        report(self.state.table.name, self.state.ref, progress)
         return progress
 
     def run(self, batches: Iterable[Any], *, query_id: str = "", first_batch_id: int = 0) -> Iterator[BatchProgress]:
@@ -210,7 +218,8 @@ class Sink:
     ) -> Iterator[BatchProgress]:
         """Apply files of changes (Parquet, CSV or JSON lines), each as a batch. Skip those that are in the table.
 
-        A file is known by its path, so calls may name all files of the stream or only the new ones.
+        A file is known by its path and content, so calls may name all files of the stream or only the new ones. Logs in
+        the table keep what was applied, whatever snapshots expire.
 
         Parameters
         ----------
@@ -220,34 +229,31 @@ class Sink:
         format: the files are JSON lines of messages in this format; `decoder` gives one with options.
 
         Raises NotFoundError for a missing path; InvalidInputError for a file that may or may not have been applied, for
-        a file that cannot be put in order, for an unknown format, and as `write`.
+        a file that has changed or moved since (`file-changed`, `file-moved`), for a file that cannot be put in order,
+        for an unknown format, and as `write`.
         """
         state = self.state
         messages = None if format is None else file_decoder(format, self._columns[0])
-        found = change_files(files, as_given=as_given, check=check_messages_file if messages else reader_of)
         with state.lock:
-            metadata = state.table.refresh().metadata
-            head = metadata.snapshot_of_ref(state.ref)
-            newest = newest_marker(metadata, head, state.sink_id)
-            known = list(markers(metadata, head, state.sink_id))
-        for source in plan_files(found, newest, known, allow_rewind=state.allow_rewind):
+            planned, log = plan_batches(
+                state, files, as_given=as_given, check=check_messages_file if messages else reader_of
+            )
+        for source in planned:
             with state.lock:
-                progress = self._write_file(source, messages)
+                progress = self._write_file(source, log, messages)
             yield progress
 
-    def _write_file(self, source: FileBatch, messages: Decoder | None) -> BatchProgress:
-        if source.is_old:
+    def _write_file(self, source: FileBatch, log: FileLog, messages: Decoder | None) -> BatchProgress:
+        if source.applied is not None:
+            check_unchanged(source.applied)
+        if source.is_old or source.applied is not None:
             progress = BatchProgress(
                 sink_id=self.state.sink_id, query_id="", batch_id=source.batch_id, status="skipped", file=source.file
             )
-            self.recent_progress.append(progress)
-            return progress
-        schema = self.state.table.refresh().schema
-        if messages is None:
-            rows = read_changes_file(source.file, schema, self._columns[0])
-        else:
-            rows = messages.decode(read_messages(source.file), schema)
-        return self._write(rows, source.batch_id, "", source=source)
+            return self._told(progress)
+        rows, applied = read_file(source, self.state, self._columns[0], messages)
+        given = GivenBatch(batch_id=source.batch_id, source=source, applied=applied, log=log)
+        return self._write(rows, given)
 
     def run_source(
         self, source: Source, *, max_batches: int | None = None, until: Until = "end"
@@ -273,8 +279,9 @@ class Sink:
 
     def _write_step(self, batch: SourceBatch, batch_id: int, step: Step) -> BatchProgress:
         with self.state.lock:
-            rows = batch.decode(self.state.table.refresh().schema, None)
-            return self._write(rows, batch_id, query_of(step.source), step=step)
+            letters = self.state.dead_letters
+            rows = batch.decode(self.state.table.refresh().schema, letters.reject if letters else None)
+            return self._write(rows, GivenBatch(batch_id=batch_id, query_id=query_of(step.source), step=step))
 
     def foreach_batch(self, frame: Any, batch_id: int) -> None:
         """Apply one micro-batch of Spark: `stream.writeStream.foreachBatch(sink.foreach_batch)`.

@@ -19,6 +19,7 @@ from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.stream.applied_batches import check_owner, newest_marker
+from deletekit.stream.dead_letters import DeadLetters
 from deletekit.stream.remembered_deletes import RememberedDeletes
 from deletekit.stream.saved_index import tell_damage
 from deletekit.stream.sequence_column import sequence_field
@@ -68,6 +69,7 @@ class SinkState:
     starts_anywhere: bool = False
     maintain: Maintain | None = None
     batches: int | None = None
+    dead_letters: DeadLetters | None = None
     index: TableIndex | None = None
     kept_guard: SequenceGuard | None = None
     kept_reader: SnapshotReader | None = None
@@ -138,6 +140,8 @@ class SinkState:
         check_same_table(self.table, self.table_uuid)
         check_request(self.table, self.ref)
         metadata.version.check_delete_kind("equality-delete")
+        if self.dead_letters is not None:
+            self.dead_letters.check(self.table)
         check_parquet_only(metadata, "write.format.default", "write.delete.format.default")
         marker = newest_marker(metadata, metadata.snapshot_of_ref(self.ref), self.sink_id)
         key = tuple(f.field_id for f in self.key_fields(metadata.schema))

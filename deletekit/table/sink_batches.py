@@ -5,21 +5,26 @@ snapshot, so that expiry keeps it. The history of a branch includes that of each
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.sink_files import is_name
 
 SINK_ID = "deletekit.sink-id"
 QUERY_ID = "deletekit.query-id"
 BATCH_ID = "deletekit.batch-id"
 DIGEST = "deletekit.batch-digest"
 FILE = "deletekit.batch-file"
+FILE_LOGS = "deletekit.batch-files"
 HIGHEST_FILE = "deletekit.batch-file-highest"
 FILES_TOTAL = "deletekit.batch-files-total"
 POSITION = "deletekit.source-position"
 KEY = "deletekit.sink-key"
+NEWEST_TIME = "deletekit.batch-newest-ms"
+RESET = "reset"
+"""Instead of a digest: of a batch number that was set by hand."""
 TABLE_UUID = "deletekit.table-uuid"
 PROMOTED_BRANCH = "deletekit.promoted-branch"
 PROMOTED_SNAPSHOT = "deletekit.promoted-snapshot-id"
@@ -33,16 +38,20 @@ class Marker:
 
     Attributes
     ----------
+    query_id: the source of the batch numbers; None after a reset that leaves it open.
+    batch_id: -1 after a reset to the beginning.
     key: field ids of the sink's key columns; None if the summary has none.
     table_uuid: the table that the batch was written to; None for a table without one.
     file: the path of the batch's file; `highest` is the last one, by its name, of all files up to it, and `files_total`
         their `name_total`; None where no batch came from a file.
     position: the position of the batch's source after it; None if the batch is not of a source.
+    logs: names of the logs of all these files, the oldest first.
+    newest_ms: the newest time in the sink's order column, in milliseconds since 1970; None if there is none.
     """
 
     snapshot: Snapshot
     sink_id: str
-    query_id: str
+    query_id: str | None
     batch_id: int
     digest: str
     key: tuple[int, ...] | None
@@ -50,7 +59,14 @@ class Marker:
     file: str | None
     highest: str | None
     files_total: int | None
-    position: str | None
+    position: str | None = None
+    logs: tuple[str, ...] = ()
+    newest_ms: int | None = None
+
+    @property
+    def is_reset(self) -> bool:
+        """Whether it is no batch, but says that all batches up to its number are in the table."""
+        return self.digest == RESET
 
 
 def rewound_sinks(metadata: TableMetadata) -> Mapping[str, int]:
@@ -98,16 +114,23 @@ def history(metadata: TableMetadata, head: Snapshot | None) -> Iterator[Snapshot
         wait(promoted_snapshot(snapshot))
 
 
+def file_log_names(snapshots: Iterable[Snapshot]) -> dict[str, None]:
+    """Return the names of all logs of files (see `sink_files`) that snapshots name, each once."""
+    named = (name for s in snapshots for name in s.summary.get(FILE_LOGS, "").split(","))
+    return dict.fromkeys(name for name in named if is_name(name))
+
+
 def marker_of(snapshot: Snapshot) -> Marker | None:
     """Return the batch that a snapshot holds."""
     summary = snapshot.summary
-    number, key, total = (summary.get(name, "") for name in (BATCH_ID, KEY, FILES_TOTAL))
-    if SINK_ID not in summary or not re.fullmatch(r"[0-9]{1,19}", number):
+    number, key, total, newest = (summary.get(name, "") for name in (BATCH_ID, KEY, FILES_TOTAL, NEWEST_TIME))
+    is_reset = summary.get(DIGEST) == RESET
+    if SINK_ID not in summary or not re.fullmatch(r"-1|[0-9]{1,19}" if is_reset else r"[0-9]{1,19}", number):
         return None
     return Marker(
         snapshot=snapshot,
         sink_id=summary[SINK_ID],
-        query_id=summary.get(QUERY_ID, ""),
+        query_id=summary.get(QUERY_ID, None if is_reset else ""),
         batch_id=int(number),
         digest=summary.get(DIGEST, ""),
         key=tuple(map(int, key.split(","))) if re.fullmatch(r"[0-9]{1,10}(,[0-9]{1,10})*", key) else None,
@@ -116,6 +139,8 @@ def marker_of(snapshot: Snapshot) -> Marker | None:
         highest=summary.get(HIGHEST_FILE, summary.get(FILE)),
         files_total=int(total, 16) if re.fullmatch(r"[0-9a-f]{32}", total) else None,
         position=summary.get(POSITION),
+        newest_ms=int(newest) if re.fullmatch(r"-?[0-9]{1,18}", newest) else None,
+        logs=tuple(filter(None, summary.get(FILE_LOGS, "").split(","))),
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,9 +17,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
+from deletekit.commit.change import Base
+from deletekit.commit.planned_change import PlannedChange
+from deletekit.stream.applied_batches import BatchId
 from deletekit.stream.change_files import change_files, natural_key
+from deletekit.stream.file_batches import logged
+from deletekit.table.locations import local_path
 from tests.stream.replay import PEOPLE, Row, check, replay
-from tests.tables import make, refused, unchanged
+from tests.tables import head_json, make, refused, snapshots_json, unchanged
 
 CHANGES = pa.schema([*PEOPLE, pa.field("_change_type", pa.string())])
 FAR = 2**62
@@ -62,6 +68,9 @@ class Stream:
         with sink, refused(self.table, dk.InvalidInputError, kind):
             list(sink.run_files(files))
 
+    def logs(self) -> list[Path]:
+        return sorted(Path(local_path(self.table.location)).glob("metadata/_deletekit/*.log"))
+
     def expire(self) -> None:
         dk.expire_snapshots(self.table, older_than=FAR, retain_last=1)
 
@@ -80,23 +89,112 @@ def test_later_files_may_be_given_alone(stream: Stream) -> None:
 
 
 def test_files_after_an_expiry(stream: Stream) -> None:
+    """The logs have every file, whatever expires: no order, folder or earlier file is needed."""
     names = [f"{n}.parquet" for n in range(4)]
     stream.run(*names)
     stream.expire()
     with unchanged(stream.table):
         assert stream.run(*names) == ["skipped"] * 4
+        assert stream.run("2.parquet") == ["skipped"]
     assert stream.run(*names, "4.parquet") == ["skipped"] * 4 + ["committed"]
     stream.expire()
-    assert stream.run("5.parquet") == ["committed"], "it comes after all of them"
+    assert stream.run("elsewhere/6.parquet") == ["committed"]
     stream.expire()
+    stream.refuses("file-order", *names, "3.5.parquet", "4.parquet", "elsewhere/6.parquet", "7.parquet")
+    assert stream.run("elsewhere/6.parquet", "5.parquet", "1.5.parquet") == ["skipped", "committed", "committed"]
+
+
+@pytest.mark.parametrize("lost", [Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-1])])
+def test_files_after_an_expiry_if_the_logs_are_lost(stream: Stream, lost: Callable[[Path], Any]) -> None:
+    """So are tables of the last release, whose markers name no logs: a file is refused if nothing tells."""
+
+    def expire() -> None:
+        stream.expire()
+        for log in stream.logs():
+            lost(log)
+
+    names = [f"{n}.parquet" for n in range(4)]
+    stream.run(*names)
+    expire()
+    with unchanged(stream.table):
+        assert stream.run(*names) == ["skipped"] * 4
+    assert stream.run(*names, "4.parquet") == ["skipped"] * 4 + ["committed"]
+    expire()
+    assert stream.run("5.parquet") == ["committed"], "it comes after all of them"
+    expire()
     stream.refuses("file-unknown", "2.parquet")
     stream.refuses("file-unknown", "elsewhere/6.parquet")
     assert stream.run("5.parquet", "elsewhere/6.parquet") == ["skipped", "committed"]
-    stream.expire()
+    expire()
     stream.refuses("file-unknown", "6.parquet")
     stream.refuses("file-order", *names, "3.5.parquet", "4.parquet", "5.parquet", "elsewhere/6.parquet", "7.parquet")
     stream.refuses("file-unknown", "elsewhere/6.parquet", "1.5.parquet")
     assert stream.run("elsewhere/6.parquet", "elsewhere/7.parquet") == ["skipped", "committed"]
+
+
+def test_the_files_of_the_last_release_get_into_the_first_log(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        before.setattr("deletekit.stream.batch_run.logged", lambda *_: ({}, ()))
+        stream.run("0.parquet", "1.parquet", "2.parquet")
+    assert stream.logs() == []
+    assert stream.run("1.parquet", "3.parquet") == ["skipped", "committed"]
+    stream.expire()
+    assert stream.run("1.parquet") == ["skipped"]
+    assert stream.run("elsewhere/4.parquet") == ["committed"]
+
+
+def test_logs_are_few_and_an_entry_is_written_few_times(stream: Stream) -> None:
+    """A log takes over the entries of the shorter ones: of n files there are at most log2(n) + 1 logs."""
+    written = 0
+    for number in range(40):
+        stream.run(f"{number}.parquet")
+        named = head_json(stream.table)["summary"]["deletekit.batch-files"].split(",")
+        counts = [int(name.partition("-")[2].removesuffix(".log")) for name in named]
+        assert sum(counts) == number + 1
+        assert counts == sorted(counts, reverse=True)
+        assert len(counts) == (number + 1).bit_count()
+        written += counts[-1]
+    assert written <= 40 * 6
+
+
+def test_a_branch_that_was_rolled_back_is_told_before_a_file_is_skipped(stream: Stream) -> None:
+    stream.run("0.parquet", "1.parquet")
+    dk.rollback(stream.table, snapshots_json(stream.table)[0]["snapshot-id"])
+    stream.applied.pop()
+    stream.refuses("branch-rewound", "0.parquet")
+    stream.refuses("branch-rewound", "0.parquet", "1.parquet")
+    assert stream.run("1.parquet", allow_rewind=True) == ["committed"]
+    assert stream.run("0.parquet", "1.parquet") == ["skipped"] * 2
+
+
+def test_a_lost_race_keeps_the_log_of_its_batch(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change that is put on another head keeps its files, and the log is one of them."""
+    rebased, counted = PlannedChange.rebased, []
+
+    def counting(change: PlannedChange) -> PlannedChange:
+        counted.append(change)
+        return rebased(change)
+
+    monkeypatch.setattr(PlannedChange, "rebased", counting)
+    race = iter([True])
+
+    def append_meanwhile(base: Base, batch: BatchId) -> Any:
+        if next(race, False):
+            other = dk.load_table(base.table.require_catalog(), base.table.name)
+            dk.append(other, [{"id": 1000, "name": "other", "score": 0.0}])
+        return logged(base, batch)
+
+    monkeypatch.setattr("deletekit.stream.batch_run.logged", append_meanwhile)
+    with dk.stream.sink(stream.table, "files", equality_fields=["id"], mode="eq-only") as sink:
+        assert [p.status for p in sink.run_files([stream.file("0.parquet")])] == ["committed"]
+    assert counted
+    stream.expire()
+    [log] = stream.logs()
+    assert log.name in head_json(stream.table)["summary"]["deletekit.batch-files"]
+    with dk.stream.sink(stream.table, "files", equality_fields=["id"]) as sink:
+        assert [p.status for p in sink.run_files([stream.file("0.parquet")])] == ["skipped"]
 
 
 def test_a_file_that_comes_late_is_refused_in_the_middle_and_applied_at_the_end(stream: Stream) -> None:
@@ -109,7 +207,17 @@ def test_a_file_that_was_changed_is_refused(stream: Stream) -> None:
     stream.run("0.parquet", "1.parquet")
     path = stream.file("0.parquet")
     pq.write_table(pa.Table.from_pylist([put(0, "0.parquet"), put(1, "another"), put(100, "0.parquet")], CHANGES), path)
-    stream.refuses("batch-changed", "0.parquet", "1.parquet", "2.parquet")
+    stream.refuses("file-changed", "0.parquet", "1.parquet", "2.parquet")
+    stream.expire()
+    stream.refuses("file-changed", "0.parquet")
+    stream.refuses("file-changed", "1.parquet", "0.parquet")
+
+
+def test_a_file_that_was_only_touched_is_the_same(stream: Stream) -> None:
+    stream.run("0.parquet")
+    os.utime(stream.file("0.parquet"), (0, 0))
+    with unchanged(stream.table):
+        assert stream.run("0.parquet") == ["skipped"]
 
 
 def test_a_folder_that_was_moved(stream: Stream, tmp_path: Path) -> None:
@@ -118,7 +226,9 @@ def test_a_folder_that_was_moved(stream: Stream, tmp_path: Path) -> None:
     stream.refuses("file-moved", "0.parquet", "1.parquet")
     stream.refuses("file-moved", "1.parquet")
     stream.expire()
-    stream.refuses("file-unknown", "0.parquet", "1.parquet")
+    stream.refuses("file-moved", "0.parquet", "1.parquet")
+    stream.file("1.parquet").rename(stream.folder / "7.parquet")
+    stream.refuses("file-moved", "7.parquet")
 
 
 def test_files_of_one_name_in_several_folders(stream: Stream) -> None:
@@ -148,7 +258,7 @@ def test_a_stream_of_files_without_names(stream: Stream) -> None:
     stream.refuses("file-unknown", "3.parquet")
     stream.refuses("batch-changed", *names[1:])
     assert stream.run(*names) == ["skipped"] * 3 + ["committed"]
-    stream.refuses("file-unknown", "1.parquet")
+    assert stream.run("1.parquet") == ["skipped"]
     assert stream.run("4.parquet") == ["committed"]
 
 

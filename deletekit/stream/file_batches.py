@@ -1,0 +1,86 @@
+"""Plan the batches of a stream of files, read each with its identity, and log it with its commit."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from deletekit.commit.change import Base
+from deletekit.errors import InvalidInputError
+from deletekit.stream.applied_batches import BatchId, marker_in_branch, newest_marker
+from deletekit.stream.change_files import FileBatch, change_files, plan_files, read_changes_file
+from deletekit.stream.file_log import AppliedFile, FileLog, check_unchanged, identify, read_logs, write_log
+from deletekit.stream.sink_state import SinkState
+from deletekit.stream.sources import Decoder
+from deletekit.stream.sources.json_lines import read_messages
+from deletekit.table.sink_batches import FILE_LOGS, markers
+from deletekit.table.sink_files import sink_path
+
+
+def plan_batches(
+    state: SinkState, paths: Sequence[str | Path], *, as_given: bool, check: Callable[[str], object]
+) -> tuple[list[FileBatch], FileLog]:
+    """Return the batches of files, and the log of those that are in the table.
+
+    Raises NotFoundError, InvalidInputError as `change_files` and `plan_files`, and for a branch that was rolled back.
+    """
+    files = change_files(paths, as_given=as_given, check=check)
+    metadata = state.table.refresh().metadata
+    head = metadata.snapshot_of_ref(state.ref)
+    if not state.allow_rewind:
+        marker_in_branch(metadata, head, state.sink_id)
+    newest = newest_marker(metadata, head, state.sink_id)
+    log = read_logs(state.table.io, metadata, newest)
+    known = list(markers(metadata, head, state.sink_id))
+    return plan_files(files, newest, known, log, allow_rewind=state.allow_rewind), log
+
+
+def read_file(
+    source: FileBatch, state: SinkState, change_type: str | None, messages: Decoder | None
+) -> tuple[pa.Table, AppliedFile]:
+    """Return the change rows of a new file, and what the file is. Raise InvalidInputError if it changes meanwhile."""
+    before = identify(source.file, source.batch_id)
+    schema = state.table.refresh().schema
+    if messages is None:
+        rows = read_changes_file(source.file, schema, change_type)
+    else:
+        reject = state.dead_letters.reject if state.dead_letters is not None else None
+        rows = messages.decode(read_messages(source.file), schema, reject=reject)
+    check_unchanged(before)
+    return rows, before
+
+
+def check_not_moved(applied: AppliedFile, log: FileLog, batch: BatchId, moved: Mapping[str, str]) -> None:
+    """Raise InvalidInputError (`file-moved`) if the data of a new file was applied from another path.
+
+    Parameters
+    ----------
+    moved: digests of batches from files of the same name in other folders, and their paths.
+    """
+    same = (path for digest, path in moved.items() if batch.has_digest(digest))
+    found = next(same, None) or log.moved_from(applied)
+    if found is not None:
+        message = "the data of this file is in the table, from a file of another path"
+        expected = "other data, or another name to apply the same changes again"
+        raise InvalidInputError(message, kind="file-moved", file=applied.path, found=found, expected=expected)
+
+
+def logged(base: Base, batch: BatchId) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """Return the summary entry that names the sink's logs of files, and the path of the log that was written for it.
+
+    The first log of a sink also has the files that the history names.
+    """
+    metadata = base.metadata
+    last = newest_marker(metadata, base.snapshot, batch.sink_id)
+    logs = last.logs if last is not None else ()
+    if batch.applied is None:
+        return ({FILE_LOGS: ",".join(logs)}, ()) if logs else ({}, ())
+    new = [batch.applied]
+    if not logs:
+        named = [m for m in markers(metadata, base.snapshot, batch.sink_id) if m.file is not None]
+        older = [AppliedFile(path=str(m.file), batch_id=m.batch_id) for m in reversed(named)]
+        if last is None or last.files_total is None:
+            older = [AppliedFile(path=f, batch_id=number) for number, f in enumerate(batch.before)]
+        new = [*older, batch.applied]
+    logs = write_log(base.write, batch.sink_id, logs, new)
+    return {FILE_LOGS: ",".join(logs)}, (sink_path(metadata, logs[-1]),)

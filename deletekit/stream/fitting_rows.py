@@ -1,0 +1,141 @@
+"""Find the change rows of a batch that do not fit the table, so that the others can be applied without them.
+
+What is wrong with the batch as a whole (a column too many, of another type, or missing) is refused as always.
+"""
+
+import base64
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.schema import Schema
+
+from deletekit.deletes.input_rows import align, as_table
+from deletekit.errors import InvalidInputError
+from deletekit.stream.change_rows import ChangeFormat, read_changes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnfitRow:
+    """A row that does not fit: its number in the batch, why, and the row as JSON."""
+
+    number: int
+    error: InvalidInputError
+    row: str
+
+
+def fitting_rows(rows: Any, schema: Schema, form: ChangeFormat, most: int) -> tuple[Any, tuple[UnfitRow, ...]]:
+    """Return the rows of a batch that fit the table, and those that do not.
+
+    Parameters
+    ----------
+    rows: as `read_changes` takes them.
+    most: how many rows may be unfit.
+
+    Raises InvalidInputError as `read_changes` for what is wrong with the whole batch, and of kind `dead-letters` for
+    too many rows.
+    """
+    single = replace(form, ordered=True)  # whether the order of a key's changes is known is no question of one row
+    held = rows if isinstance(rows, list) else as_table(rows, schema, "changes")
+    try:
+        read_changes(held, schema, single)
+    except InvalidInputError as error:
+        if isinstance(held, list):
+            if not all(isinstance(row, Mapping) for row in held):
+                raise
+            held = _padded(held, schema, form)
+        elif _is_of_all_rows(held, schema, form):
+            raise
+        unfit = _Search(held, schema, single, most, error).run()
+        wrong = {row.number for row in unfit}
+        right = [n for n in range(len(held)) if n not in wrong]
+        return ([held[n] for n in right] if isinstance(held, list) else held.take(pa.array(right, pa.int64()))), unfit
+    return held, ()
+
+
+class _Search:
+    """Halves the rows until each part fits or is one row."""
+
+    def __init__(self, rows: Any, schema: Schema, form: ChangeFormat, most: int, first: InvalidInputError) -> None:
+        self._rows, self._schema, self._form, self._most, self._first = rows, schema, form, most, first
+        self._found: list[UnfitRow] = []
+
+    def run(self) -> tuple[UnfitRow, ...]:
+        self._search(0, len(self._rows))
+        return tuple(self._found)
+
+    def _search(self, start: int, end: int) -> None:
+        is_list = isinstance(self._rows, list)
+        part = self._rows[start:end] if is_list else self._rows.slice(start, end - start)
+        try:
+            read_changes(part, self._schema, self._form)
+        except InvalidInputError as error:
+            if end - start > 1:
+                middle = (start + end) // 2
+                self._search(start, middle)
+                self._search(middle, end)
+                return
+            if len(self._found) == self._most:
+                message = f"more rows than {self._most} do not fit the table; the first: {self._first}"
+                raise too_many(message, self._most) from error
+            row = part[0] if is_list else part.to_pylist()[0]
+            self._found.append(UnfitRow(number=start, error=error, row=json_text(row)))
+
+
+def too_many(message: str, most: int) -> InvalidInputError:
+    """Return the error for a batch with more dead letters than a sink takes."""
+    return InvalidInputError(message, kind="dead-letters", field="max_dead_letters", expected=f"at most {most}")
+
+
+def json_text(row: Any) -> str:
+    """Return a row as JSON text. Bytes are base64, and what JSON has no values for is text."""
+    return json.dumps(_plain(row), ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def _padded(rows: Sequence[Mapping[str, Any]], schema: Schema, form: ChangeFormat) -> list[dict[str, Any]]:
+    """Return dicts that all name the same columns of the table, as they do when they are read together."""
+    named = {name for row in rows for name in row}
+    defaults = {f.name: f.write_default for f in schema.fields if f.name in named}
+    defaults |= dict.fromkeys(n for n in (form.change_type, form.order) if n in named and n is not None)
+    return [{**defaults, **row} for row in rows]
+
+
+def _is_of_all_rows(table: pa.Table, schema: Schema, form: ChangeFormat) -> bool:
+    """Return whether a table cannot be read because of its columns, whatever its rows."""
+    needed = {f.name for f in form.fields if "." not in f.name}
+    needed |= {n for n in (form.change_type, form.order) if n is not None}
+    needed |= {f.name for f in schema.fields if f.required and f.write_default is None}
+    if not needed <= set(table.column_names):
+        return True
+    others = [n for n in (form.change_type, form.order) if n in table.column_names and n not in schema.column_names]
+    nothing = {f.name: pa.nulls(0) for f in schema.fields}
+    nothing |= {f.name: pa.array([], f.type) for f in table.schema if f.name not in others}
+    try:
+        align(pa.table(nothing), schema)
+    except InvalidInputError:
+        return True
+    types = None if form.change_type is None else table.schema.field(form.change_type).type
+    if types is None:
+        return False
+    if pa.types.is_dictionary(types):
+        types = types.value_type
+    texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return not any(is_text(types) for is_text in texts)
