@@ -218,6 +218,8 @@ def _tail(counts: Rows, checks: Rows, files: Sequence[IndexedFile]) -> bytes:
 
 def read_tail(io: FileIO, path: str, info: RunInfo) -> RunTail:
     """Read the tail of a run. Raise DamagedIndexError."""
+    if _size(io, path) != info.tail_offset + info.tail:
+        raise _damaged(path, "another size than the root says")
     data = _read(io, path, info.tail_offset, info.tail)
     if _digest(data) != info.digest:
         raise _damaged(path, "another tail than the root says")
@@ -301,6 +303,13 @@ def _read(io: FileIO, path: str, offset: int = 0, length: int | None = None) -> 
         raise _damaged(path, "no file") from e
     except FormatError as e:
         raise _damaged(path, "a file that is too short") from e
+
+
+def _size(io: FileIO, path: str) -> int:
+    try:
+        return io.size(path)
+    except NotFoundError as e:
+        raise _damaged(path, "no file") from e
 
 
 def _decoded(path: str, decode: Callable[[], Any]) -> Any:
