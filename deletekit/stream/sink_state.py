@@ -17,7 +17,7 @@ from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.stream.applied_batches import check_owner, newest_marker
-from deletekit.stream.saved_index import tell_damage
+from deletekit.stream.saved_index import SavedIndex, tell_damage
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.index_files import DamagedIndexError
 from deletekit.table.metadata import TableMetadata
@@ -38,6 +38,7 @@ class SinkState:
     ----------
     table_uuid: the table that the sink was opened for.
     spark_engine: what runs batches of Spark, if `engine` is not Spark's.
+    split_index: the index that the last batch of Spark was looked up in.
     lock: held while the table, the index or the reader is used.
     """
 
@@ -54,12 +55,13 @@ class SinkState:
     index: TableIndex | None = None
     kept_reader: SnapshotReader | None = None
     spark_engine: Any = None
+    split_index: SavedIndex | None = None
     lock: RLock = field(default_factory=RLock)
 
     def close(self) -> None:
         """Free the index."""
         with self.lock:
-            self.index = None
+            self.index = self.split_index = None
 
     def key_fields(self, schema: Schema) -> tuple[NestedField, ...]:
         """Return the key columns. Raise InvalidInputError."""
