@@ -7,8 +7,8 @@ file of the run stores row ids. A hash may have several rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from deletekit.table.index_files import (
     IndexedFile,
     Rows,
     RunInfo,
-    RunTail,
     read_blocks,
     read_tail,
     row_type,
@@ -74,86 +73,67 @@ class IndexRows:
         return len(self.places)
 
 
-@dataclass(slots=True, eq=False)
 class Run:
     """A sorted run.
 
     Attributes
     ----------
-    low, high, places, ids: the rows; `high` and `ids` may be None. Only the loaded blocks of a file are right.
+    low, high, places, ids: the rows; `high` and `ids` may be None. Empty while blocks of a file are still `partial`.
     files: the data files whose rows it has.
-    saved: where it is, and its tail; None for a run in memory.
-    loaded: which blocks are in memory; None once all are.
+    saved: what a root says of its file; None for a run in no file.
     """
 
-    low: Words
-    high: Words | None
-    places: Words
-    ids: Numbers | None
-    files: tuple[IndexedFile, ...]
-    saved: SavedRun | None = None
-    loaded: npt.NDArray[np.bool_] | None = None
+    def __init__(
+        self, low: Words, high: Words | None, places: Words, ids: Numbers | None, files: tuple[IndexedFile, ...]
+    ) -> None:
+        self.low, self.high, self.places, self.ids, self.files = low, high, places, ids, files
+        self.saved: RunInfo | None = None
+        self.partial: Blocks | None = None
 
     def __len__(self) -> int:
-        return len(self.low)
+        return len(self.low) if self.partial is None else self.partial.info.rows
 
     @property
     def nbytes(self) -> int:
         """Return the bytes of memory that the loaded rows take."""
-        width = row_type(wide=self.high is not None, ids=self.ids is not None).itemsize
-        if self.loaded is None or self.saved is None:
-            return len(self) * width
-        return int(np.diff(self.saved.tail.starts)[self.loaded].sum()) * width
+        if self.partial is not None:
+            return self.partial.nbytes
+        return len(self) * row_type(wide=self.high is not None, ids=self.ids is not None).itemsize
 
-    def find(self, hashes: KeyHashes) -> tuple[Numbers, Numbers]:
-        """Find the rows with some hashes, which are sorted. Return the indices of the hash and of the row.
-
-        Raises DamagedIndexError.
-        """
-        wanted = hashes.low
-        place, stop = self._first(wanted)
-        asked = np.arange(len(wanted))
-        keys, rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        while len(asked):  # as often as a hash has rows in this run
-            inside = place < stop[asked]
-            asked, place = asked[inside], place[inside]
-            hit = self.low[place] == wanted[asked]
-            asked, place = asked[hit], place[hit]
-            keys.append(asked)
-            rows.append(place)
-            place = place + 1
-        return self._same(hashes, np.concatenate(keys), np.concatenate(rows))
-
-    def _same(self, hashes: KeyHashes, keys: Numbers, rows: Numbers) -> tuple[Numbers, Numbers]:
-        """Keep the hits whose other bits agree too."""
-        same = ((self.places[rows] & _NULL) != 0) == hashes.is_null[keys]
-        if self.high is not None and hashes.high is not None:
-            same &= self.high[rows] == hashes.high[keys]
-        return keys[same], rows[same]
+    def find(self, hashes: KeyHashes) -> FoundRows:
+        """Find the rows with some hashes, which are sorted. Raise DamagedIndexError."""
+        if self.partial is not None and self.partial.must_load_all(hashes.low):
+            self.load()
+        if self.partial is not None:
+            place, stop = self.partial.first(hashes.low)
+            rows = self.partial.rows
+            low, places, names = rows["low"], rows["place"], rows.dtype.names or ()
+            high, ids = (rows[name] if name in names else None for name in ("high", "id"))
+        else:
+            place, stop = np.searchsorted(self.low, hashes.low), np.full(len(hashes), len(self))
+            low, places, high, ids = self.low, self.places, self.high, self.ids
+        keys, found = _equal(low, hashes.low, place, stop)
+        same = ((places[found] & _NULL) != 0) == hashes.is_null[keys]
+        if high is not None and hashes.high is not None:
+            same &= high[found] == hashes.high[keys]
+        keys, found = keys[same], found[same]
+        return FoundRows(keys, places[found], np.full(len(found), NO_ID) if ids is None else ids[found])
 
     def load(self) -> Run:
         """Load all blocks, and return the run. Raise DamagedIndexError."""
-        if self.saved is not None and self.loaded is not None:
-            self.saved.load(self, np.flatnonzero(~self.loaded))
-            self.loaded = None
+        if self.partial is not None:
+            info, count = self.partial.info, self.partial.info.rows
+            self.low, self.places = np.empty(count, np.uint64), np.empty(count, np.uint64)
+            self.high = np.empty(count, np.uint64) if info.wide else None
+            self.ids = np.empty(count, np.int64) if info.ids else None
+            for part, rows in self.partial.all_rows():
+                self.low[part], self.places[part] = rows["low"], rows["place"]
+                if self.high is not None:
+                    self.high[part] = rows["high"]
+                if self.ids is not None:
+                    self.ids[part] = rows["id"]
+            self.partial = None
         return self
-
-    def _first(self, wanted: Words) -> tuple[Numbers, Numbers]:
-        """Return the first row that is not below each hash, and the row where the search for it must stop."""
-        if self.saved is None or self.loaded is None:
-            return np.searchsorted(self.low, wanted), np.full(len(wanted), len(self))
-        bits, starts = self.saved.info.bits, self.saved.tail.starts
-        blocks = (wanted >> np.uint64(64 - bits)).astype(np.int64) if bits else np.zeros(len(wanted), np.int64)
-        needed = np.unique(blocks)
-        self.saved.load(self, needed[~self.loaded[needed]])
-        begin, end = starts[blocks], starts[blocks + 1]
-        stop = end  # the next block may not be loaded
-        while (open_ := begin < end).any():  # a binary search in each hash's block
-            middle = (begin + end) >> 1
-            below = np.zeros(len(wanted), np.bool_)
-            below[open_] = self.low[middle[open_]] < wanted[open_]
-            begin, end = np.where(below, middle + 1, begin), np.where(open_ & ~below, middle, end)
-        return begin, stop
 
     def rows(self, begin: int, end: int) -> Rows:
         """Return rows as a file has them."""
@@ -166,42 +146,112 @@ class Run:
         return out
 
     def save(self, io: FileIO, path: str) -> None:
-        """Write the run, unless it is in a file already."""
-        if self.saved is None:
-            wide, ids = self.high is not None, self.ids is not None
-            info, tail = write_run(io, path, self.low, self.rows, self.files, wide=wide, ids=ids)
-            self.saved = SavedRun(io, path, info, tail)
+        """Write the run to a new file."""
+        wide, ids = self.high is not None, self.ids is not None
+        self.saved = write_run(io, path, self.low, self.rows, self.files, wide=wide, ids=ids)
+
+
+class Blocks:
+    """The blocks of a run that are loaded: rows of several blocks in one array, in the order in which they were read.
+
+    The whole run is not set aside for them, because memory is zeroed in larger pieces than blocks are.
+    """
+
+    def __init__(self, io: FileIO, path: str, info: RunInfo) -> None:
+        self._io, self._path, self.info = io, path, info
+        self.tail = read_tail(io, path, info)
+        self._begins = np.full(1 << info.bits, -1, np.int64)
+        self.rows = np.empty(0, info.row_type)
+        self._used = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of loaded rows."""
+        return self._used * self.info.row_type.itemsize
+
+    def must_load_all(self, wanted: Words) -> bool:
+        """Tell whether half of the rows are loaded, or would be after a search."""
+        return 2 * (self._used + self._missing(wanted)[1]) > self.info.rows
+
+    def first(self, wanted: Words) -> tuple[Numbers, Numbers]:
+        """Load the blocks of some hashes. Return the first row not below each one, and the end of its block."""
+        self._load(self._missing(wanted)[0])
+        blocks = self._blocks(wanted)
+        counts = np.diff(self.tail.starts)
+        begin = self._begins[blocks]
+        stop = end = begin + counts[blocks]
+        low = self.rows["low"]
+        while (open_ := begin < end).any():  # a binary search in each hash's block
+            middle = (begin + end) >> 1
+            below = np.zeros(len(wanted), np.bool_)
+            below[open_] = low[middle[open_]] < wanted[open_]
+            begin, end = np.where(below, middle + 1, begin), np.where(open_ & ~below, middle, end)
+        return begin, stop
+
+    def all_rows(self) -> Iterator[tuple[slice, Rows]]:
+        """Read the whole run. Yield rows and which they are."""
+        starts = self.tail.starts
+        for first, last, rows in read_blocks(
+            self._io, self._path, self.info, self.tail, np.arange(1 << self.info.bits)
+        ):
+            yield slice(int(starts[first]), int(starts[last])), rows
+
+    def _blocks(self, wanted: Words) -> Numbers:
+        bits = self.info.bits
+        return (wanted >> np.uint64(64 - bits)).astype(np.int64) if bits else np.zeros(len(wanted), np.int64)
+
+    def _missing(self, wanted: Words) -> tuple[Numbers, int]:
+        """Return the blocks of some hashes that are not loaded, and their rows."""
+        blocks = np.unique(self._blocks(wanted))
+        blocks = blocks[self._begins[blocks] < 0]
+        return blocks, int((self.tail.starts[blocks + 1] - self.tail.starts[blocks]).sum())
+
+    def _load(self, blocks: Numbers) -> None:
+        starts, parts, used = self.tail.starts, [self.rows[: self._used]], self._used
+        for first, last, rows in read_blocks(self._io, self._path, self.info, self.tail, blocks):
+            self._begins[first:last] = used + starts[first:last] - starts[first]
+            parts.append(rows)
+            used += len(rows)
+        if used > len(self.rows):
+            grown = np.empty(max(used, 2 * len(self.rows)), self.info.row_type)
+            grown[: self._used] = parts[0]
+            self.rows = grown
+        if used > self._used:
+            self.rows[self._used : used] = np.concatenate(parts[1:])
+            self._used = used
 
 
 @dataclass(frozen=True, slots=True)
-class SavedRun:
-    """The file of a run."""
+class FoundRows:
+    """Rows of a run: the index of the wanted hash, the place, and the row id, -1 for none."""
 
-    io: FileIO = field(repr=False)
-    path: str
-    info: RunInfo
-    tail: RunTail
+    keys: Numbers
+    places: Words
+    ids: Numbers
 
-    def load(self, run: Run, blocks: Numbers) -> None:
-        """Read blocks into a run. Raise DamagedIndexError."""
-        assert run.loaded is not None
-        for first, last, rows in read_blocks(self.io, self.path, self.info, self.tail, blocks):
-            part = slice(int(self.tail.starts[first]), int(self.tail.starts[last]))
-            run.low[part], run.places[part] = rows["low"], rows["place"]
-            if run.high is not None:
-                run.high[part] = rows["high"]
-            if run.ids is not None:
-                run.ids[part] = rows["id"]
-            run.loaded[first:last] = True
+
+def _equal(low: Words, wanted: Words, place: Numbers, stop: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the rows with each hash, from the first one up to others: the index of the hash, and the row."""
+    asked = np.arange(len(wanted))
+    keys, rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    while len(asked):  # as often as a hash has rows in this run
+        inside = place < stop[asked]
+        asked, place = asked[inside], place[inside]
+        hit = low[place] == wanted[asked]
+        asked, place = asked[hit], place[hit]
+        keys.append(asked)
+        rows.append(place)
+        place = place + 1
+    return np.concatenate(keys), np.concatenate(rows)
 
 
 def open_run(io: FileIO, path: str, info: RunInfo) -> Run:
     """Open a run in a file, of which only the tail is read. Raise DamagedIndexError."""
-    tail = read_tail(io, path, info)
-    high, ids = np.empty(info.rows, np.uint64), np.empty(info.rows, np.int64)  # memory is taken when rows are loaded
-    low, places = np.empty(info.rows, np.uint64), np.empty(info.rows, np.uint64)
-    saved, loaded = SavedRun(io, path, info, tail), np.zeros(1 << info.bits, np.bool_)
-    return Run(low, high if info.wide else None, places, ids if info.ids else None, tail.files, saved, loaded)
+    blocks = Blocks(io, path, info)
+    nothing = np.empty(0, np.uint64)
+    run = Run(nothing, nothing if info.wide else None, nothing, None, blocks.tail.files)
+    run.saved, run.partial = info, blocks
+    return run
 
 
 def new_run(parts: Sequence[IndexRows], files: Iterable[IndexedFile], *, wide: bool) -> Run:

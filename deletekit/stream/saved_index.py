@@ -23,7 +23,7 @@ from deletekit.commit.change import Base
 from deletekit.errors import InvalidInputError
 from deletekit.log import tell
 from deletekit.stream.key_hashes import KeyHashes, Numbers
-from deletekit.stream.key_index import NO_ID, Run, open_run, unpack
+from deletekit.stream.key_index import Run, open_run, unpack
 from deletekit.table.file_io import FileIO
 from deletekit.table.index_files import DamagedIndexError, IndexedFile, IndexRoot, RunInfo, read_root, read_tail
 from deletekit.table.metadata import Snapshot, TableMetadata
@@ -200,8 +200,8 @@ def find_in_runs(runs: Sequence[Run], hashes: KeyHashes) -> IndexHits:
     wanted = hashes.take(order)
     keys, places, ids = [np.empty(0, np.int64)], [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
     for run in runs:
-        asked, rows = run.find(wanted)
-        keys.append(order[asked])
-        places.append(run.places[rows])
-        ids.append(np.full(len(rows), NO_ID) if run.ids is None else run.ids[rows])
+        found = run.find(wanted)
+        keys.append(order[found.keys])
+        places.append(found.places)
+        ids.append(found.ids)
     return IndexHits(np.concatenate(keys), *unpack(np.concatenate(places)), np.concatenate(ids))

@@ -341,7 +341,7 @@ class TableIndex:
             return None
         runs, number = (self._next.runs, self._next.number) if self._next is not None else (self._runs, self._number)
         written = [run for run in runs if run.saved is None]
-        names = tuple(run.saved.info for run in runs if run.saved is not None)
+        names = tuple(run.saved for run in runs if run.saved is not None)
         if not written and self._saved is not None and self._saved.root.runs == names:
             return self._saved
         for run in written:
@@ -351,7 +351,7 @@ class TableIndex:
             key=key_of(self.fields),
             snapshot_id=base.snapshot.snapshot_id if base.snapshot else None,
             next_number=number,
-            runs=tuple(run.saved.info for run in runs if run.saved is not None),
+            runs=tuple(run.saved for run in runs if run.saved is not None),
         )
         name, data = encode_root(root)
         base.write.write(sink_path(base.metadata, name), data)

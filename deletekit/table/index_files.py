@@ -174,8 +174,8 @@ def write_run(
     *,
     wide: bool,
     ids: bool,
-) -> tuple[RunInfo, RunTail]:
-    """Write a run. Return what a root says of it, and its tail.
+) -> RunInfo:
+    """Write a run. Return what a root says of it.
 
     Parameters
     ----------
@@ -201,8 +201,7 @@ def write_run(
         tail = _tail(np.diff(starts).astype("<u4"), checks, files)
         stream.write(tail)
     name = path.rpartition("/")[2]
-    info = RunInfo(name=name, rows=count, bits=bits, wide=wide, ids=ids, tail=len(tail), digest=_digest(tail))
-    return info, RunTail(starts=starts, checks=checks, files=tuple(files))
+    return RunInfo(name=name, rows=count, bits=bits, wide=wide, ids=ids, tail=len(tail), digest=_digest(tail))
 
 
 def _starts(low: npt.NDArray[np.uint64], bits: int) -> Numbers:
@@ -250,10 +249,11 @@ def read_blocks(
     Raises DamagedIndexError.
     """
     spans = list(_spans(tail.starts, blocks, info.row_type.itemsize, _REMOTE_GAP if is_remote(path) else _LOCAL_GAP))
+    width = info.row_type.itemsize
     try:
         with io.open(path) as stream:
             for first, last in spans:
-                width, begin, end = info.row_type.itemsize, int(tail.starts[first]), int(tail.starts[last])
+                begin, end = int(tail.starts[first]), int(tail.starts[last])
                 stream.seek(len(RUN_MAGIC) + begin * width)
                 data = bytes(stream.read((end - begin) * width))
                 _check(path, info, tail, first, last, data)
