@@ -164,12 +164,12 @@ def _written(write: WriteContext, run: Run, text: str) -> RunInfo:
     write.remember(path)
     run.save(write.io, path)
     assert run.saved is not None
-    return run.saved.info
+    return run.saved
 
 
 def _with_live_files(saved: SavedIndex, live: npt.NDArray[np.bool_]) -> list[RunInfo]:
     """Return the runs that have rows of live data files."""
-    return [run.saved.info for run in saved.runs() if run.saved and any(live[f.number] for f in run.files)]
+    return [run.saved for run in saved.runs() if run.saved and any(live[f.number] for f in run.files)]
 
 
 def _stacks(runs: Sequence[RunInfo]) -> list[list[RunInfo]]:
