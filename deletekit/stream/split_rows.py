@@ -70,8 +70,8 @@ class SplitRows:
         self._form = replace(form, ordered=False)
         self.schema, self.fields = schema, form.fields
         self._engine = _engine_of(state, frame)
-        empty = SparkRows(frame, self._engine).empty("changes")
-        check_columns(from_spark(empty, schema), schema, form)
+        self._empty = SparkRows(frame, self._engine).empty("changes")
+        check_columns(from_spark(self._empty, schema), schema, form)
         self._staging = WriteContext(state.table.io, state.table.metadata)
         try:
             parts = [p for p in self._staged(state.mode == "flink") if p is not None]
@@ -87,9 +87,14 @@ class SplitRows:
         return self._rows
 
     def old_digest(self) -> str:
-        """Collect the batch, once after an upgrade: this digest needs all rows in the order of their keys."""
-        whole = self._engine.map_partitions(self._frame.coalesce(1), pa.Table.from_batches)
-        return old_digest(read_changes(from_spark(whole[0], self.schema), self.schema, self._form))
+        """Compute it in one task, once after an upgrade: this digest needs all rows in the order of their keys."""
+        schema, form, empty = self.schema, self._form, self._empty
+
+        def digest(batches: Iterator[pa.RecordBatch]) -> str:
+            rows = pa.concat_tables([empty, *(pa.Table.from_batches([b]) for b in batches)], promote_options="default")
+            return old_digest(read_changes(from_spark(rows, schema), schema, form))
+
+        return self._engine.map_partitions(self._frame.coalesce(1), digest)[0]
 
     def parse(self, schema: Schema, fields: tuple[NestedField, ...]) -> None:
         self.schema, self.fields = schema, fields

@@ -21,4 +21,4 @@ def test_lost_executors_and_stragglers(spark_cluster: SparkCluster, tmp_path: Pa
     assert found["errors"] == []
     assert found["again"] == "skipped"
     assert len(set(found["lost"].values())) == 4
-    assert found["waited"] == {".rows": 1, ".parquet": 1, ".puffin": 1}
+    assert found["waited"] == {".rows": 1, ".parquet": 1}
