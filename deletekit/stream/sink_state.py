@@ -21,7 +21,7 @@ from deletekit.errors import InvalidInputError
 from deletekit.stream.applied_batches import check_owner, newest_marker
 from deletekit.stream.dead_letters import DeadLetters
 from deletekit.stream.remembered_deletes import RememberedDeletes
-from deletekit.stream.saved_index import tell_damage
+from deletekit.stream.saved_index import SavedIndex, tell_damage
 from deletekit.stream.sequence_column import sequence_field
 from deletekit.stream.sequence_guard import SequenceGuard, check_guard
 from deletekit.stream.table_index import TableIndex
@@ -50,6 +50,7 @@ class SinkState:
     spark_engine: what runs batches of Spark, if `engine` is not Spark's.
     maintain: when and how the table is maintained after a batch.
     batches: those of this sink since the last maintenance; None if not counted yet.
+    split_index: the index that the last batch of Spark was looked up in.
     lock: held while the table, the index or the reader is used.
     """
 
@@ -74,12 +75,13 @@ class SinkState:
     kept_guard: SequenceGuard | None = None
     kept_reader: SnapshotReader | None = None
     spark_engine: Any = None
+    split_index: SavedIndex | None = None
     lock: RLock = field(default_factory=RLock)
 
     def close(self) -> None:
         """Free the index."""
         with self.lock:
-            self.index = None
+            self.index = self.split_index = None
 
     def key_fields(self, schema: Schema) -> tuple[NestedField, ...]:
         """Return the key columns. Raise InvalidInputError."""

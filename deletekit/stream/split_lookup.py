@@ -1,8 +1,12 @@
-"""Find the old rows of a batch's keys on Spark's executors."""
+"""Find the old rows of a batch's keys on Spark's executors.
+
+Rows of data files that are in the table's key index are looked up there: a task reads the blocks that may hold the keys
+of its part of the batch. Of other data files the key columns are read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +19,13 @@ from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.spark.engine import SparkEngine
 from deletekit.stream.change_rows import Changes
+from deletekit.stream.key_hashes import KeyHasher
+from deletekit.stream.key_index import NO_ID, by_file
+from deletekit.stream.live_rows import LiveRows
+from deletekit.stream.saved_index import RunPart, find_in_parts
+from deletekit.stream.split_index import SplitIndex
 from deletekit.stream.split_parts import Part, read_parts
+from deletekit.table.index_files import DamagedIndexError
 
 KEY, FILE, POSITION, ROW_ID = "key", "file", "position", "row_id"
 HITS = f"{KEY} long, {FILE} long, {POSITION} long, {ROW_ID} long"
@@ -30,18 +40,60 @@ Parsed = Callable[[pa.Table], Changes]
 def found_rows(
     context: ReadContext,
     tasks: Sequence[ScanTask],
+    index: SplitIndex,
     parts: Sequence[Part],
     parsed: Parsed,
     session: SparkSession,
     engine: SparkEngine,
 ) -> DataFrame:
     """Return the live rows with keys of the batch, as a lazy DataFrame of HITS."""
-    scans = [_Scan(number, task, some) for number, task in enumerate(tasks) for some in _some(parts)]
+    runs, indexed = index.parts, {number: tasks[place] for number, place in index.places.items()}
+    searches: list[_Scan | _Lookup] = [_Lookup(part, dict(index.places)) for part in parts] if runs else []
+    searches += [_Scan(place, tasks[place], some) for place in index.others for some in _some(parts)]
 
-    def find(scan: _Scan) -> Iterator[pa.RecordBatch]:
-        return scan.find(context, parsed)
+    def find(search: _Scan | _Lookup) -> Iterator[pa.RecordBatch]:
+        if isinstance(search, _Lookup):
+            yield search.find(context, parsed, runs, indexed)
+        else:
+            yield from search.find(context, parsed)
 
-    return engine.frame(session, find, scans, HITS)
+    return engine.frame(session, find, searches, HITS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    """Look for the keys of a part in the index. `places` has the place of each live data file of the index."""
+
+    part: Part
+    places: Mapping[int, int]
+
+    def find(
+        self, context: ReadContext, parsed: Parsed, runs: Sequence[RunPart], indexed: Mapping[int, ScanTask]
+    ) -> pa.RecordBatch:
+        changes = parsed(read_parts(context.io, [self.part]))
+        fields = changes.form.fields
+        hashes = KeyHasher(fields)(changes.last.keys)
+        found = find_in_parts(context.io, runs, hashes)
+        of_live = np.isin(found.files, list(self.places))
+        keys, files, positions, ids = (
+            column[of_live] for column in (found.keys, found.files, found.positions, found.row_ids)
+        )
+        ids = ids.copy()
+        for number, rows in by_file(files):
+            _check_positions(indexed[number], positions[rows])
+            first = indexed[number].data_file.first_row_id
+            inherits = rows[ids[rows] == NO_ID]
+            ids[inherits if first is not None else rows] = NO_ID if first is None else first + positions[inherits]
+        live = LiveRows(fields).are_live(context, indexed.__getitem__, files, positions, hashes.take(keys))
+        places = np.array([self.places[n] for n in files[live].tolist()], np.int64)
+        return hits_batch(keys[live] + self.part.first_key, places, positions[live], ids[live])
+
+
+def _check_positions(task: ScanTask, positions: Any) -> None:
+    file = task.data_file
+    if int(positions.max()) >= file.record_count:
+        message = "the key index has a row behind the end of a data file"
+        raise DamagedIndexError(message, kind="key-index", file=file.file_path, expected=f"{file.record_count} rows")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from deletekit.deletes.write_context import WriteContext
 from deletekit.stream.change_rows import Changes, ChangeType
 from deletekit.table.file_io import FileIO
+from deletekit.table.sink_files import STAGED_ROWS, sink_path
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -85,7 +86,7 @@ def read_parts(io: FileIO, parts: Sequence[Part]) -> pa.Table:
 
 def rows_path(context: WriteContext) -> str:
     """Return the path of the one file of rows that an attempt at a task writes."""
-    return f"{context.metadata.location}/metadata/_deletekit/{context.operation_id}.rows"
+    return sink_path(context.metadata, f"{context.operation_id}{STAGED_ROWS}")
 
 
 def write_rows_file(context: WriteContext, rows: pa.Table) -> None:

@@ -2,7 +2,7 @@
 
 1. Spark brings all changes of a key into one partition. Its task parses them, keeps the last change of each key, and
    writes these rows to a file, its part of the batch. A part never changes: a task that runs again gives the same rows.
-2. Tasks find the old rows of all keys (`split_lookup.py`).
+2. Tasks find the old rows of all keys in the table's key index (`split_lookup.py`, `split_index.py`).
 3. Spark brings the old rows to the parts of their keys. Tasks write the new rows, with the row ids of the old ones.
 4. Spark brings the old rows of each data file together. Tasks write what hides them.
 
@@ -12,6 +12,7 @@ again, from the same parts. `discard` removes the parts. Those of a killed proce
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,9 +31,10 @@ from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import WriteContext
-from deletekit.errors import UnsupportedError
+from deletekit.errors import DeletekitError, UnsupportedError
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.log import tell
 from deletekit.spark.columns import with_arrow_column
 from deletekit.spark.data_frames import SparkRows
 from deletekit.spark.engine import SparkEngine
@@ -43,6 +45,7 @@ from deletekit.stream.change_rows import ChangeFormat, Changes, check_columns, r
 from deletekit.stream.key_hashes import KeyHasher, bucket_of
 from deletekit.stream.old_digest import old_digest
 from deletekit.stream.sink_state import SinkState
+from deletekit.stream.split_index import split_index
 from deletekit.stream.split_lookup import FILE, KEY, POSITION, ROW_ID, found_rows
 from deletekit.stream.split_parts import Part, folded, read_parts, write_part
 from deletekit.table.table import Table
@@ -66,12 +69,12 @@ class SplitRows:
     truncates, guarded = False, None
 
     def __init__(self, state: SinkState, frame: DataFrame, schema: Schema, form: ChangeFormat) -> None:
-        self._frame = frame
+        self._frame, self._state = frame, state
         self._form = replace(form, ordered=False)
         self.schema, self.fields = schema, form.fields
         self._engine = _engine_of(state, frame)
-        empty = SparkRows(frame, self._engine).empty("changes")
-        check_columns(from_spark(empty, schema), schema, form)
+        self._empty = SparkRows(frame, self._engine).empty("changes")
+        check_columns(from_spark(self._empty, schema), schema, form)
         self._staging = WriteContext(state.table.io, state.table.metadata)
         try:
             parts = [p for p in self._staged(state.mode == "flink") if p is not None]
@@ -87,9 +90,14 @@ class SplitRows:
         return self._rows
 
     def old_digest(self) -> str:
-        """Collect the batch, once after an upgrade: this digest needs all rows in the order of their keys."""
-        whole = self._engine.map_partitions(self._frame.coalesce(1), pa.Table.from_batches)
-        return old_digest(read_changes(from_spark(whole[0], self.schema), self.schema, self._form))
+        """Compute it in one task, once after an upgrade: this digest needs all rows in the order of their keys."""
+        schema, form, empty = self.schema, self._form, self._empty
+
+        def digest(batches: Iterator[pa.RecordBatch]) -> str:
+            rows = pa.concat_tables([empty, *(pa.Table.from_batches([b]) for b in batches)], promote_options="default")
+            return old_digest(read_changes(from_spark(rows, schema), schema, form))
+
+        return self._engine.map_partitions(self._frame.coalesce(1), digest)[0]
 
     def evolve(self, table: Table) -> None:
         """Do nothing: `given_batch.py` holds the rows of a sink that evolves."""
@@ -112,9 +120,21 @@ class SplitRows:
         return self._mapped(base, flink_delta)
 
     def by_position(self, base: Base) -> tuple[BatchDelta, int]:
+        try:
+            return self._by_position(base)
+        except DeletekitError as e:
+            if e.kind != "key-index":
+                raise
+            tell("key-index", level=logging.WARNING, file=e.file, found=e.found, then="made again")
+            base.write.discard()
+        return self._by_position(base, load=False)
+
+    def _by_position(self, base: Base, *, load: bool = True) -> tuple[BatchDelta, int]:
         tasks = list(plan_scan(base.metadata, base.snapshot, base.reader))
-        context = ReadContext(base.table.io, base.metadata)
-        hits = found_rows(context, tasks, self._parts, self._parsed, self._frame.sparkSession, self._engine)
+        context, state = ReadContext(base.table.io, base.metadata), self._state
+        index = split_index(base, tasks, self.fields, self._engine, state.split_index, load=load)
+        state.split_index = index.saved
+        hits = found_rows(context, tasks, index, self._parts, self._parsed, self._frame.sparkSession, self._engine)
         hits = hits.persist()  # found once: both shuffles take them
         try:
             written = self._write_parts(base, hits)
@@ -130,8 +150,9 @@ class SplitRows:
             removed_delete_files=tuple(removed.values()),
         )
         found = sum(w.hits for w in written)
-        targets = frozenset(path for _, paths in hidden for path in paths)
-        return BatchDelta(delta=delta, hits=found, misses=self.keys - found, targets=targets), len(tasks)
+        targets, new = frozenset(path for _, paths in hidden for path in paths), index.saved if index.is_new else None
+        written_delta = BatchDelta(delta=delta, hits=found, misses=self.keys - found, targets=targets, index=new)
+        return written_delta, len(index.others)
 
     def _mapped(self, base: Base, write: Callable[[WriteContext, Any, Changes], BatchDelta]) -> BatchDelta:
         """Write the parts without looking for old rows."""

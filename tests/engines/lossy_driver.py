@@ -39,9 +39,14 @@ def executor_of(pid: int) -> int | None:
 
 def losing_an_executor(gate: Path, verb: Callable[[], Any]) -> int:
     """Run the verb; the pid of the executor that was killed under it."""
+    gate.touch()
+    return killing(gate, verb)
+
+
+def killing(gate: Path, verb: Callable[[], Any]) -> int:
+    """Run the verb while the gate is closed, until an executor was killed whose worker waits at it."""
     for pid in waiting(gate):
         gate.with_name(f"waiting-{pid}").unlink()
-    gate.touch()
     killed: list[int] = []
 
     def kill() -> None:

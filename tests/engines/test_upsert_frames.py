@@ -86,3 +86,13 @@ def test_what_is_refused(spark: SparkSession, shared: dk.Catalog, mode: str) -> 
     with refused(table, dk.InvalidInputError, "column-not-found"):
         dk.upsert(table, spark.createDataFrame([(1, 2)], "id long, w long"), key="id", mode=mode)
     assert dk.upsert(table, spark.createDataFrame([], "id long"), key="id", mode=mode).snapshot_id is None
+
+
+def test_equality_deletes_by_filter(spark: SparkSession, shared: dk.Catalog) -> None:
+    there, here = (make(shared, BASE, schema=SCHEMA, format_version=3, partition_by=["c"]) for _ in range(2))
+    with dk.engine.spark(spark):
+        dk.delete(there, "v > 30 and c = 'a'", mode="equality-delete")
+    dk.delete(here, "v > 30 and c = 'a'", mode="equality-delete")
+    assert live(there) == live(here)
+    assert live(there) == [row for row in live(there) if not ((row["v"] or 0) > 30 and row["c"] == "a")]
+    check_table(there)

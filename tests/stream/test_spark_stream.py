@@ -59,12 +59,12 @@ class Source:
         with nothing_is_collected():
             query.start().awaitTermination()
 
-    def write(self, table: dk.Table, mode: str = "append", **options: str) -> None:
+    def write(self, table: dk.Table, output_mode: str = "append", **options: str) -> None:
         """Run the data source's own writer until there is nothing more to read."""
         schema = "id LONG, name STRING, score DOUBLE, _change_type STRING, _at LONG"
         rows = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(self.files))
         given = {"key": "id", "order": "_at", "sink-id": "own", "checkpointLocation": str(self.checkpoint), **options}
-        query = rows.repartition(2).writeStream.format("deletekit").outputMode(mode)
+        query = rows.repartition(2).writeStream.format("deletekit").outputMode(output_mode)
         query.options(**given).trigger(availableNow=True).start(table.name).awaitTermination()
 
     def forget_last(self) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from deletekit.stream import split_rows
+from deletekit.stream import split_index, split_rows
 from deletekit.stream.split_rows import SplitRows
 from tests.stream.on_executors import nothing_is_collected
 from tests.stream.replay import PEOPLE, Row, check, random_batches, replay
@@ -59,7 +59,10 @@ def check_row_ids(before: dict[Any, int], now: dict[Any, int], batch: Sequence[R
 
 
 @pytest.mark.parametrize(("mode", "version"), [("index-only", 3), ("auto", 2), ("eq-only", 3), ("flink", 2)])
-def test_beside_a_dict(spark: SparkSession, catalog: dk.Catalog, mode: Any, version: int) -> None:
+def test_beside_a_dict(
+    spark: SparkSession, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch, mode: Any, version: int
+) -> None:
+    monkeypatch.setattr(split_index, "_NEW_FILES", 1)  # every old row is looked up in the index
     table = make(catalog, schema=PEOPLE, format_version=version, partition_by=["bucket(2, id)"])
     batches = list(random_batches(1, batches=3, rows=12, keys=8))  # with NULL keys
     known: dict[Any, int] = {}
@@ -73,6 +76,7 @@ def test_beside_a_dict(spark: SparkSession, catalog: dk.Catalog, mode: Any, vers
             assert (progress.status, progress.rows, progress.keys) == ("committed", len(batch), len(keys))
             if mode == "index-only":
                 assert progress.hits == len(keys & {key for (key,) in replay(batches[:number])})
+                assert progress.read_files == 0
                 check_row_ids(known, known := row_ids(table), batch)
             assert not left_files(table)
         # The same batch again, held in this process: the digest is the same.
@@ -92,6 +96,8 @@ def test_parts_and_groups(spark: SparkSession, catalog: dk.Catalog, monkeypatch:
     """Several parts, several groups of them, and a nested key of text and date."""
     monkeypatch.setattr(split_rows, "_GROUP_BYTES", 1)
     monkeypatch.setattr(split_rows, "_GROUP_HITS", 1)
+    monkeypatch.setattr(split_index, "_NEW_FILES", 3)
+    monkeypatch.setattr(split_index, "_RUN_ROWS", 150)
     schema = pa.schema([("who", pa.struct([("name", pa.string()), ("born", pa.date32())])), ("v", pa.int64())])
     table = make(catalog, schema=schema, format_version=3)
     ddl = "who struct<name: string, born: date>, v long, _change_type string, _at long"
@@ -108,10 +114,31 @@ def test_parts_and_groups(spark: SparkSession, catalog: dk.Catalog, monkeypatch:
             assert done.hits == (0, 100, 100)[number]
             assert max(sizes) < 50_000
     found = dk.scan(table.refresh()).to_arrow().to_pylist()
-    wanted = {str(r["who"]): r["v"] for rows in (batch(0, 200, 0), batch(100, 300, 1), batch(150, 250, 2)) for r in rows}
+    wanted = {str(r["who"]): r["v"] for r in batch(0, 200, 0) + batch(100, 300, 1) + batch(150, 250, 2)}
     assert {str(r["who"]): r["v"] for r in found} == wanted
     assert len(found) == 300
     assert dk.verify(table, level="data").ok
+
+
+def test_a_damaged_index_and_a_sink_that_holds_rows(
+    spark: SparkSession, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches held in this process and batches on executors take turns with one index; damaged, it is made again."""
+    monkeypatch.setattr(split_index, "_NEW_FILES", 1)
+    table = make(catalog, schema=PEOPLE, format_version=3)
+    batches = list(random_batches(4, batches=6, rows=12, keys=8))
+    for number, batch in enumerate(batches):
+        if number in (3, 4):
+            runs = sorted(Path(table.location.removeprefix("file://")).rglob("*.run"))
+            assert runs
+            for run in runs:
+                run.write_bytes(run.read_bytes()[:-1] + b"?") if number == 3 else run.unlink()
+        held = [{**row, "_at": at} for at, row in enumerate(batch)]
+        with sink(table, mode="index-only") as running:
+            before = {key for (key,) in replay(batches[:number])}
+            progress = running.write(held if number in (0, 2) else framed(spark, batch), number)
+            assert progress.hits == len({row["id"] for row in batch} & before)
+        check(table, replay(batches[: number + 1]))
 
 
 def test_lost_races(spark: SparkSession, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +200,9 @@ def test_what_a_killed_driver_leaves(spark: SparkSession, catalog: dk.Catalog) -
     check(table, replay([batch]))
 
 
-def test_a_marker_of_an_older_release(spark: SparkSession, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_marker_of_an_older_release(
+    spark: SparkSession, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After an upgrade the last batch comes again; it is known by the digest that it was written with."""
     from deletekit.stream import batch_rows  # noqa: PLC0415
     from deletekit.stream.old_digest import old_digest  # noqa: PLC0415
