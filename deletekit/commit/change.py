@@ -94,6 +94,8 @@ class RowDelta:
         and written with their result.
     sequence_numbers: data sequence numbers by path, for files of a rewrite. Other added files inherit the number of the
         new snapshot.
+    with_row_ids: paths of added data files that another branch has too, so that their rows have ids. They keep their
+        first row id. Rows of other added files are given new ids.
     summary: entries of the snapshot's summary that were planned with the change.
     refs: other refs that it moves. A change that only moves refs is not empty: its snapshot has its parent's files.
     read_set: what the change has read, which allows rebasing it after a lost race. None: it is always replanned.
@@ -108,6 +110,7 @@ class RowDelta:
     parent_totals: Mapping[str, int] | None = None
     metadata_updates: tuple[Mapping[str, Any], ...] = ()
     sequence_numbers: Mapping[str, int] = field(default_factory=dict)
+    with_row_ids: frozenset[str] = frozenset()
     summary: Mapping[str, str] = field(default_factory=dict)
     refs: tuple[RefUpdate, ...] = ()
     read_set: ReadSet | None = None
