@@ -7,7 +7,7 @@ ManifestMergeManager.
 """
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from deletekit.deletes.write_context import WriteContext
@@ -34,16 +34,22 @@ class ManifestWriter:
         self._snapshot_id = snapshot_id
         self._sequence_number = sequence_number
         self._made: dict[str, tuple[Sequence[ManifestEntry], bytes]] = {}
+        self._with_row_ids: set[str] = set()
 
     def added(
-        self, files: Sequence[DataFile | DeleteFile], sequence_numbers: Mapping[str, int] | None = None
+        self,
+        files: Sequence[DataFile | DeleteFile],
+        sequence_numbers: Mapping[str, int] | None = None,
+        with_row_ids: Collection[str] = (),
     ) -> list[ManifestFile]:
         """Make one manifest of ADDED entries for each partition spec.
 
         Parameters
         ----------
         sequence_numbers: data sequence numbers by path; other files inherit the snapshot's.
+        with_row_ids: paths of data files that keep their first row id; other files are given one.
         """
+        self._with_row_ids |= set(with_row_ids)
         by_spec: dict[int, list[ManifestEntry]] = {}
         for file in files:
             entry = ManifestEntry(
@@ -53,7 +59,9 @@ class ManifestWriter:
                 file_sequence_number=None,
                 data_file=file,
             )
-            by_spec.setdefault(file.spec_id, []).append(without_first_row_id(entry))
+            if file.file_path not in self._with_row_ids:
+                entry = without_first_row_id(entry)
+            by_spec.setdefault(file.spec_id, []).append(entry)
         return [self.make(entries) for _, entries in sorted(by_spec.items())]
 
     def without(
@@ -141,6 +149,7 @@ class ManifestWriter:
             spec_json=spec_to_json(spec),
             partition_types=types,
             codec=_CODECS[value_of(metadata.properties, "write.manifest.compression-codec")],
+            with_row_ids=self._with_row_ids,
         )
         path = self._write.metadata_path(f"{self._write.operation_id}-{uuid.uuid4().hex[:8]}-m0.avro")
         self._made[path] = entries, data

@@ -132,7 +132,7 @@ def _manifests_of_delta(base: Base, delta: RowDelta, writer: ManifestWriter) -> 
         (ManifestContent.DELETES, delta.added_delete_files, delta.removed_delete_files),
     ):
         old = [m for m in base.manifests if m.content == content]
-        new = writer.added(added, delta.sequence_numbers)
+        new = writer.added(added, delta.sequence_numbers, delta.with_row_ids)
         out += writer.merged([*new, *writer.without(base.reader, old, removed)], base.reader)
     return out
 

@@ -4,7 +4,7 @@ Spec: "Manifests", https://iceberg.apache.org/spec/#manifests
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -23,6 +23,7 @@ def write_manifest(
     spec_json: Mapping[str, Any],
     partition_types: Sequence[PartitionFieldType],
     codec: str = "deflate",
+    with_row_ids: Collection[str] = (),
 ) -> bytes:
     """Encode a manifest with the Avro schema and metadata Iceberg Java reads.
 
@@ -33,6 +34,8 @@ def write_manifest(
     schema_json, spec_json: the table schema and partition spec as in table metadata.
     partition_types: the spec's fields as (field id, name, result type).
     codec: an Avro codec name (`write.manifest.compression-codec`; Java's `gzip` is Avro's `deflate`).
+    with_row_ids: paths of data files whose rows have ids already, because another branch has the files too. Their
+        entries keep their first row id even if they are ADDED. Readers assign one only where there is none.
 
     Raises FormatError when an entry may not be written: see `ManifestEntry` and the spec's status rules.
     """
@@ -40,7 +43,8 @@ def write_manifest(
     for entry in entries:
         for name, found, expected in _problems(entry, is_data, spec_json, format_version):
             message, file = "manifest entry may not be written", entry.data_file.file_path
-            raise FormatError(message, kind="manifest-entry", file=file, field=name, found=found, expected=expected)
+            if name != "first_row_id" or file not in with_row_ids:
+                raise FormatError(message, kind="manifest-entry", file=file, field=name, found=found, expected=expected)
     metadata = {
         "schema": json.dumps(schema_json, separators=(",", ":")),
         "schema-id": str(schema_json.get("schema-id", 0)),

@@ -42,7 +42,6 @@ from deletekit.stream.applied_batches import tag_update
 from deletekit.stream.batch_delta import by_position, delete_granularity
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.sink_batches import PROMOTED_BRANCH, PROMOTED_SNAPSHOT, promoted_snapshot
-from deletekit.table.snapshot import without_first_row_id
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_type
 from deletekit.verbs.shared.equality_keys import (
@@ -102,8 +101,8 @@ def promote(
     reset: also move the branch to the new head of `ref` in the same commit, so that it does not grow forever.
     engine: where data files are read.
 
-    A row keeps its `_row_id` if its data file stores it, as updated rows do; otherwise `ref` gives it a new one. After
-    several races lost to compaction, old rows are deleted by value, which stays right whatever was compacted.
+    A row keeps its `_row_id` (v3), so it is the same row on both branches. After several races lost to compaction, old
+    rows are deleted by value, which stays right whatever was compacted.
 
     Raises NotFoundError for a missing branch; InvalidInputError of kind `no-common-snapshot` for branches that have
     nothing in common any more; CommitConflictError, CommitStateUnknownError as every commit.
@@ -160,7 +159,11 @@ class _Promote:
         refs = [tag_update(metadata, promoted_tag(self.branch), head.snapshot_id)]
         if self.reset:
             refs.append(RefUpdate(name=self.branch, type="branch", found=head.snapshot_id))
-        return replace(delta, summary=summary, refs=tuple(refs), read_set=ReadSet() if falls_back else None)
+        # The rows have ids since the commit to the branch; one that a version before 3 wrote is given its own now.
+        staged = (s.task.data_file for s in found.new_files)
+        known = frozenset(f.file_path for f in staged if f.first_row_id is not None)
+        reads = ReadSet() if falls_back else None
+        return replace(delta, summary=summary, refs=tuple(refs), read_set=reads, with_row_ids=known)
 
     def _by_position(self, base: Base, found: _Difference) -> RowDelta:
         delta = by_position(base, self._rows_to_hide(found))
@@ -185,7 +188,7 @@ class _Promote:
         again = [(t, hidden_rows[p].positions if (p := t.data_file.file_path) in hidden_rows else none) for t in old]
         again += [(s.task, none) for s in found.new_files if s.task.deletes]
         files = [f for task, gone in again for f in rewrite_data_files(found.context, base.write, [task], gone=gone)]
-        files += [_new(s.task) for s in found.new_files if not s.task.deletes]
+        files += [s.task.data_file for s in found.new_files if not s.task.deletes]
         deletes = base.reader.live_entries(base.snapshot, ManifestContent.DELETES) if base.snapshot else ()
         return RowDelta(
             added_data_files=tuple(files),
@@ -226,13 +229,7 @@ class _Promote:
 def _staged(found: _Difference) -> tuple[tuple[DataFile, ...], list[FilePositions]]:
     kept = [s for s in found.new_files if len(s.positions) < s.task.data_file.record_count]
     hidden = [FilePositions(s.task.data_file, s.positions) for s in kept if s.positions]
-    return tuple(_new(s.task) for s in kept), hidden
-
-
-def _new(task: ScanTask) -> DataFile:
-    file = without_first_row_id(task.data).data_file
-    assert isinstance(file, DataFile)
-    return file
+    return tuple(s.task.data_file for s in kept), hidden
 
 
 # --- comparing snapshots ----------------------------------------------------------------------------------------------

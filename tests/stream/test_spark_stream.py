@@ -152,6 +152,42 @@ def test_ingestion_and_promotion(spark: SparkSession, catalog: dk.Catalog, tmp_p
     check(table, state)
 
 
+@pytest.mark.parametrize(("mode", "version"), [("eq-only", 3), ("auto", 2)])
+def test_spark_reads_what_a_sink_maintains(spark: SparkSession, catalog: dk.Catalog, mode: Any, version: int) -> None:
+    """Also after a promotion, where each row has one id on both branches, and keeps it when Iceberg goes on."""
+    table = make(catalog, [{"id": 100, "name": "start", "score": 0.0}], schema=PEOPLE, format_version=version)
+    start = {(100,): {"id": 100, "name": "start", "score": 0.0}}
+    name = "local." + ".".join(table.identifier)
+    dk.create_branch(table, "ingestion")
+    batches = list(random_batches(2, batches=7, rows=10, keys=9))
+    policy = dk.stream.Maintain(every=3, min_small_files=2)
+    with dk.stream.sink(
+        table, "s", equality_fields=["id"], mode=mode, ref="ingestion", maintain=policy
+    ) as sink:
+        done = list(sink.run(batches))
+    assert sum(p.maintained.rewritten_data_files for p in done if p.maintained) > 1
+    state = replay(batches, start=start)
+    spark_reads(spark, table, state, "ingestion")
+    dk.stream.promote(table, "ingestion", equality_fields=["id"])
+    check(table, state)
+    spark_reads(spark, table, state)
+    if version == 2:
+        return
+
+    def row_ids(ref: str) -> dict[int, int]:
+        found = spark.sql(f"SELECT id, _row_id FROM {name} VERSION AS OF '{ref}'").collect()
+        return {row[0]: row[1] for row in found}
+
+    ours = {r["id"]: r["_row_id"] for r in dk.scan(table.refresh(), columns=["id", "_row_id"]).to_arrow().to_pylist()}
+    assert row_ids("main") == row_ids("ingestion") == ours
+    assert len(set(ours.values())) == len(ours)
+    spark.sql(f"INSERT INTO {name} VALUES (200, 'spark', 1.0)")
+    spark.sql(f"CALL local.system.rewrite_manifests('{'.'.join(table.identifier)}')")
+    after = row_ids("main")
+    assert after.pop(200) not in ours.values()
+    assert after == ours
+
+
 # --- the data source's own writer -------------------------------------------------------------------------------------
 
 
