@@ -9,7 +9,7 @@ from deletekit.stream.convert import convert
 from deletekit.stream.promote import Promotion, promote
 from deletekit.stream.sink import Sink, sink
 from deletekit.stream.sink_list import SinkInfo, drop_sink, sinks
-from deletekit.stream.sources import Decoder, Message, decoder
+from deletekit.stream.sources import Decoder, Message, Source, decoder, kafka, postgres
 
 __all__ = [
     "BatchProgress",
@@ -18,9 +18,12 @@ __all__ = [
     "Promotion",
     "Sink",
     "SinkInfo",
+    "Source",
     "convert",
     "decoder",
     "drop_sink",
+    "kafka",
+    "postgres",
     "promote",
     "sink",
     "sinks",
