@@ -135,3 +135,20 @@ def test_sinks_are_listed_and_dropped(run: Run, tmp_path: Path) -> None:
     again = run("sinks", *where, "--drop", "one")
     assert again.exit_code == 1
     assert "no such sink" in again.output
+
+
+def test_files_of_messages(run: Run, tmp_path: Path) -> None:
+    make(tmp_path)
+    events = [
+        {"before": None, "after": {"id": 4, "name": "d"}, "op": "c", "source": {"connector": "postgresql"}},
+        {"before": {"id": 1, "name": None}, "after": None, "op": "d", "source": {"connector": "postgresql"}},
+    ]
+    file = tmp_path / "events.jsonl"
+    file.write_text("".join(json.dumps(e) + "\n" for e in events), encoding="utf-8")
+    command = ("stream", "--warehouse", tmp_path / "wh", "demo.users", "--key", "id", "--format")
+    assert "batch 0 committed" in run(*command, "debezium-json", file).stdout
+    assert rows(tmp_path) == [(2, "b"), (4, "d")]
+    assert "batch 0 skipped" in run(*command, "debezium-json", file).stdout
+    assert run(*command, "debezium-json", "--rate", "3").exit_code == 2
+    assert run(*command, "debezium-avro", file).exit_code == 2
+    assert "not Maxwell's" in run(*command, "maxwell", file, "--sink-id", "other").stderr

@@ -53,6 +53,7 @@ class Registry:
             kind, references = document.get("schemaType", "AVRO"), document.get("references")
             schema = json.loads(text) if kind == "AVRO" else None
         except HTTPError as e:
+            e.close()
             if e.code == 404:
                 message = "the schema registry does not know a schema"
                 raise NotFoundError(message, kind="schema-id", file=address, found=number) from None

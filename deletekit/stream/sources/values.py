@@ -283,9 +283,7 @@ _PLAIN: dict[type, Callable[[_Column], pa.Array]] = {
 # --- decimals ---------------------------------------------------------------------------------------------------------
 
 
-def _decimals(
-    values: Values, source: SourceType | None, kind: it.DecimalType, options: FormatOptions
-) -> pa.Array:
+def _decimals(values: Values, source: SourceType | None, kind: it.DecimalType, options: FormatOptions) -> pa.Array:
     if source is None and not (options.texts or options.decimal_texts) and str in set(map(type, values)):
         raise UnfitError(
             "a text in a column of decimals may be a number or base64, and the message does not say which",

@@ -46,7 +46,7 @@ PLACEHOLDERS = {"id": 0, "quantity": 0}
 def random_row(random_: random.Random, key: int) -> Row:
     """Make a row of any values; every column but the key and `quantity` may be null."""
     row: Row = {
-        "name": random_.choice(["", "a", "üñ\u2028\"\\\t", "null", "x" * 50]),
+        "name": random_.choice(["", "a", 'üñ\u2028"\\\t', "null", "x" * 50]),
         "price": Decimal(random_.randrange(-(10**12) + 1, 10**12)).scaleb(-2),
         "at": EPOCH + timedelta(microseconds=random_.randrange(0, 4 * 10**15)),
         "seen": (EPOCH + timedelta(microseconds=random_.randrange(0, 4 * 10**15))).replace(tzinfo=UTC),
