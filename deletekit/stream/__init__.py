@@ -13,7 +13,7 @@ from deletekit.stream.promote import Promotion, promote
 from deletekit.stream.sink import Sink, sink
 from deletekit.stream.sink_list import SinkInfo, drop_sink, sinks
 from deletekit.stream.sink_reset import reset_sink
-from deletekit.stream.sources import Decoder, Message, decoder
+from deletekit.stream.sources import Decoder, Message, Source, decoder, kafka, postgres
 
 __all__ = [
     "BatchProgress",
@@ -26,12 +26,15 @@ __all__ = [
     "Promotion",
     "Sink",
     "SinkInfo",
+    "Source",
     "convert",
     "create_dead_letters",
     "dead_letter_schema",
     "decoder",
     "drop_sink",
     "fan_out",
+    "kafka",
+    "postgres",
     "promote",
     "reset_sink",
     "sink",

@@ -2,7 +2,7 @@
 
 confluent-kafka is Confluent's own client on librdkafka: it has a release about every month, and wheels for each
 platform. Partitions are assigned, never subscribed to: no rebalance takes one away in the middle of a batch.
-Each topic is known by its id and each cluster by its id, so that a topic that was made anew is not taken for the old.
+Each topic is known by its id and each cluster by its id, so that a topic that was made again is not taken for the old.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Offsets:
 def first_offsets(found: Offsets, position: str | None) -> Offsets:
     """Return where to begin in topics as they were found: at the position or, without one, at the beginning.
 
-    Raise InvalidInputError if the position is of other topics or of another cluster, or a topic was made anew.
+    Raise InvalidInputError if the position is of other topics or of another cluster, or a topic was made again.
     """
     return replace(found, is_first=True) if position is None else next_offsets(found, Offsets.parse(position))
 
@@ -66,7 +66,7 @@ def next_offsets(found: Offsets, last: Offsets) -> Offsets:
     check_same({"topics": sorted(last.topics)}, topics=sorted(found.topics))
     for name, topic_id in found.topics.items():
         if topic_id != last.topics[name]:
-            message = "the topic was deleted and made anew; what it had before may be lost"
+            message = "the topic was deleted and made again; what it had before may be lost"
             raise lost(message, "topics", f"{name} with id {topic_id}", f"id {last.topics[name]}, or another sink id")
     gone = [p for p in last.partitions if p not in found.partitions]
     if gone:

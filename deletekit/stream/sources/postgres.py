@@ -235,7 +235,7 @@ class Postgres:
 
     def _check(self, slot: _Slot, at: int) -> None:
         if slot.confirmed > at:
-            message = "the slot went past the position: somebody else read from it, or it was made anew"
+            message = "the slot went past the position: somebody else read from it, or it was made again"
             raise lost(message, "slot", lsn_text(slot.confirmed), lsn_text(at))
         if slot.now < at:
             message = "the server is behind the position: it was restored from a backup"

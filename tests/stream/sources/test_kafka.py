@@ -149,7 +149,7 @@ def test_a_topic_that_was_made_anew_is_not_the_old_one(kafka_broker: KafkaBroker
     with kafka_broker.producer() as producer:
         send(producer, topic, [put(2), put(3)])
     error = refused("source-lost", lambda: run(topic), table)
-    assert "made anew" in str(error)
+    assert "made again" in str(error)
     assert [p.rows for p in run(topic, sink_id="another")] == [2]
 
 
@@ -292,7 +292,7 @@ def test_processes_that_are_killed_and_others_that_go_on(kafka_broker: KafkaBrok
             assert one.run(tmp_path, "kafka", arguments[0], 0, "before") == 0
         table.refresh()
         assert live(table) == expected(list(state.values()))
-        assert killed > 10
+        assert killed > 5
         check_steps(table, topic, sent)
         check_table(table, orphans=False)
 
