@@ -13,6 +13,7 @@ from deletekit.errors import UnsupportedError
 from deletekit.table.any_catalog import TableChange
 
 _PATH = "transactions/commit"
+_NO_CONTENT = 204
 
 
 def check_rest_transactions(catalog: Any) -> None:
@@ -50,3 +51,5 @@ def send_rest_transaction(catalog: Any, changes: Sequence[TableChange]) -> None:
     except HTTPError as e:
         unknown = dict.fromkeys((500, 502, 503, 504), CommitStateUnknownException)
         _handle_non_200_response(e, {409: CommitFailedException, **unknown})
+    if answer.status_code != _NO_CONTENT:  # a gateway's page, or a redirect that was not followed
+        raise CommitStateUnknownException(f"status {answer.status_code} instead of {_NO_CONTENT}")
