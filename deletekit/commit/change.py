@@ -96,6 +96,7 @@ class RowDelta:
         new snapshot.
     summary: entries of the snapshot's summary that were planned with the change.
     refs: other refs that it moves. A change that only moves refs is not empty: its snapshot has its parent's files.
+    other_files: paths of written files that only the summary leads to.
     read_set: what the change has read, which allows rebasing it after a lost race. None: it is always replanned.
     granularity: granularity of its delete files; vectors that are merged after a lost race keep to it.
     """
@@ -110,6 +111,7 @@ class RowDelta:
     sequence_numbers: Mapping[str, int] = field(default_factory=dict)
     summary: Mapping[str, str] = field(default_factory=dict)
     refs: tuple[RefUpdate, ...] = ()
+    other_files: tuple[str, ...] = ()
     read_set: ReadSet | None = None
     granularity: str | None = None
 

@@ -91,7 +91,8 @@ class PlannedChange:
         delta = self._delta_on(base)
         if delta is None:
             return self.replanned(head)
-        base.write.discard(keep={f.file_path for f in (*delta.added_data_files, *delta.added_delete_files)})
+        files = (f.file_path for f in (*delta.added_data_files, *delta.added_delete_files))
+        base.write.discard(keep={*files, *delta.other_files})
         return replace(self, base=base, delta=delta)
 
     def _delta_on(self, head: Base) -> RowDelta | None:

@@ -21,6 +21,7 @@ from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, 
 from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta
 from deletekit.stream.change_rows import Changes, read_changes
 from deletekit.stream.evolve import evolve_table
+from deletekit.stream.saved_index import index_entry
 from deletekit.stream.sequence_guard import Guarded
 from deletekit.stream.sink_state import SinkState
 from deletekit.stream.table_index import TableIndex
@@ -153,12 +154,14 @@ class BatchRun:
             written, self._read_files = self._state.with_index(base, partial(self._indexed, base, changes))
         self._written = written
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
-        summary = summary_of(self._batch, metadata, base.snapshot)
+        summary, files = index_entry(base, changes.form.fields, written.index, keeps=self._is_indexed)
+        summary = {**summary_of(self._batch, metadata, base.snapshot), **summary}
         guard = self._state.guard(metadata.schema)
-        if guard is not None:  # without a read set it is planned again after any lost race
+        if guard is not None:
             summary = {**summary, **guard.entries(base, self._guarded)}
-            return replace(written.delta, summary=summary, refs=(tag,))
-        delta = replace(written.delta, summary=summary, refs=(tag,))
+        delta = replace(written.delta, summary=summary, refs=(tag,), other_files=files)
+        if guard is not None:  # after any lost race it must look again at the stored rows
+            return delta
         # Others may add a row with a key that was not found here. A delete by value is right in any case.
         reads: BooleanExpression = AlwaysTrue() if self._is_by_position and len(changes) else AlwaysFalse()
         return replace(delta, read_set=ReadSet(data_files=written.targets, where=reads))
@@ -169,6 +172,10 @@ class BatchRun:
             self._guarded = guard.newest_of(base, changes, index)
             changes = self._guarded.changes
         return indexed_delta(base, changes, index)
+
+    @property
+    def _is_indexed(self) -> bool:
+        return self._state.mode in {"auto", "index-only"} and self._state.max_index_keys is None
 
     @property
     def _falls_back(self) -> bool:

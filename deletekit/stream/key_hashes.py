@@ -1,8 +1,8 @@
 """Hash keys for the key index, the same way on every machine and in every process.
 
 One key column of integers, dates or times: the hash is splitmix64 of its number. That is a bijection, so different keys
-have different hashes. Any other key: BLAKE2b of its bytes, 128 bits. Two different keys do not have the same hash, short
-of a broken BLAKE2b. So equal hashes are equal keys, and no key is compared again.
+have different hashes. Any other key: BLAKE2b of its bytes, 128 bits, which nobody can make equal for two keys. So equal
+hashes are equal keys, and no key is compared again.
 
 Equal keys have equal hashes by the equality of equality deletes (NULL = NULL, NaN = NaN, -0.0 differs from 0.0).
 """
@@ -20,12 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.keys import key_bytes
+from deletekit.deletes.keys import flat, key_bytes
 from deletekit.table.types import arrow_type
 
 Words = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[np.int64]
-MOST_BUCKETS = 1 << 20
+_CHUNK = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +76,19 @@ def bucket_of(hashes: KeyHashes, bucket_count: int) -> Numbers:
 
 def splitmix64(values: Words) -> Words:
     """Return the finalizer of splitmix64 (Steele, Lea, Flood 2014), which maps 64 bits to 64 bits one to one."""
-    with np.errstate(over="ignore"):
-        z = values + np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
+    out = np.empty(len(values), np.uint64)
+    for start in range(0, len(values), _CHUNK):  # a chunk and its copies fit into a processor's cache
+        z = values[start : start + _CHUNK] + np.uint64(0x9E3779B97F4A7C15)
+        z ^= z >> np.uint64(30)
+        z *= np.uint64(0xBF58476D1CE4E5B9)
+        z ^= z >> np.uint64(27)
+        z *= np.uint64(0x94D049BB133111EB)
+        np.bitwise_xor(z, z >> np.uint64(31), out=out[start : start + _CHUNK])
+    return out
 
 
 def _exact(column: Any) -> KeyHashes:
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.ChunkedArray):  # combine_chunks of no chunk
-        array = pa.concat_arrays(array.chunks)
+    array = flat(column)
     if pa.types.is_temporal(array.type):
         array = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
     is_null = np.asarray(pc.is_null(array))

@@ -27,7 +27,6 @@ from deletekit.stream.change_rows import Changes, LastChanges
 from deletekit.stream.key_index import by_file
 from deletekit.stream.remembered_deletes import (
     SEQUENCE_BY,
-    SEQUENCE_DELETES,
     Keys,
     Memory,
     RememberedDeletes,
@@ -38,6 +37,7 @@ from deletekit.stream.sequence_column import check_not_nan
 from deletekit.stream.table_index import Hits, TableIndex
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.sink_batches import Marker, history
+from deletekit.table.sink_files import SEQUENCE_DELETES
 from deletekit.table.types import arrow_type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class SequenceGuard:
         """Return the value of the stored row of each key, or null."""
         context, kind = ReadContext(base.table.io, base.metadata), arrow_type(self.column.field_type)
         found = pl.Series("value", pa.nulls(count, kind))
-        asked = [(index.files[number].task, rows) for number, rows in by_file(hits.files)]
+        asked = [(index.file(number).task, rows) for number, rows in by_file(hits.files)]
         read = partial(self._read, context, hits)
         for rows, values in self.engine.map(lambda task_and_rows: read(*task_and_rows), asked):
             # Others may have written a key twice, and of one key only one row can be set at once.

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import deletekit as dk
-from deletekit.stream.remembered_deletes import SEQUENCE_DELETES, Memory, memory_of
+from deletekit.stream.remembered_deletes import Memory, memory_of
+from deletekit.table.sink_files import SEQUENCE_DELETES
 from tests.stream.replay import check
 from tests.tables import make, new_catalog, refused
 
@@ -158,6 +159,10 @@ def test_without_its_remembered_deletes_nothing_is_written(catalog: dk.Catalog, 
         file.write_bytes(data)
     with guarded(table) as sink, refused(table, dk.FormatError, "sequence-deletes"):
         sink.write([put(1, 4)], 1)
+    with guarded(table, allow_rewind=True) as sink:
+        assert sink.write([put(1, 4)], 1).late == 0
+    with guarded(table) as sink, refused(table, dk.FormatError, "sequence-deletes"):
+        sink.write([put(1, 3)], 2)
 
 
 def test_an_entry_of_the_summary_names_no_other_folder(catalog: dk.Catalog) -> None:
