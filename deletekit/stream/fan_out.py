@@ -29,7 +29,7 @@ Key = str | Sequence[str] | Mapping[str, Any]
 
 
 @public
-def fan_out(  # noqa: PLR0913  # options, each given by its name
+def fan_out(  # options, each given by its name
     catalog: Catalog,
     route: str | Callable[..., Any],
     sink_id: str,

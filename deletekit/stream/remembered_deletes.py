@@ -123,11 +123,11 @@ class RememberedDeletes:
         Files that are not much bigger than the new one are merged into it, so there are few.
         """
         now = memory.batches + 1
-        if not len(keys):
-            return Memory(batches=now, names=memory.names)
         files = self._files(io, write.metadata, memory)
-        merged = [_sorted(keys, values, np.full(len(keys), now, np.int64))]
-        names, rows = list(memory.names), len(keys)
+        names, rows = list(files), len(keys)
+        if not rows:
+            return Memory(batches=now, names=tuple(names))
+        merged = [_sorted(keys, values, np.full(rows, now, np.int64))]
         while names and len(files[names[-1]]) <= 2 * rows:
             merged.append(files[names.pop()])
             rows += len(merged[-1])
@@ -146,16 +146,20 @@ class RememberedDeletes:
         kind = _dtype(self.column)
         if any(d.values.dtype != kind for d in self._read.values()):  # the column was promoted since
             self._read.clear()
-        found = {n: self._read.get(n) or self._load(io, sink_path(metadata, n), n) for n in memory.names}
+        found: dict[str, Deletes] = {}
+        for name in memory.names:
+            deletes = self._read[name] if name in self._read else self._load(io, sink_path(metadata, name), name)
+            if deletes is not None:
+                found[name] = deletes
         self._read = dict(found)
         return found
 
-    def _load(self, io: FileIO, path: str, name: str) -> Deletes:
+    def _load(self, io: FileIO, path: str, name: str) -> Deletes | None:
         try:
             return self._decoded(io.read(path), path, name)
         except (NotFoundError, FormatError) as e:
             if self.without_lost:
-                return Deletes(np.empty(0, f"S{_BYTES}"), pl.Series("value", [], _dtype(self.column)), np.empty(0, int))
+                return None
             if isinstance(e, FormatError):
                 raise
             raise _lost(path, "no file", "the file that the snapshot names") from e
@@ -198,7 +202,7 @@ def _merged(parts: Iterable[Deletes], since: int) -> Deletes:
     values = pl.concat([p.values.rename("value") for p in parts])
     batches = np.concatenate([p.batches for p in parts])
     order = np.lexsort((values.rank("dense").to_numpy(), keys))
-    last = np.append(keys[order][1:] != keys[order][:-1], True)  # noqa: FBT003  # the last row has no next one
+    last = np.append(keys[order][1:] != keys[order][:-1], True)  # the last row has no next one
     chosen = order[last]
     chosen = chosen[batches[chosen] >= since]
     return Deletes(keys[chosen], values.gather(chosen), batches[chosen])

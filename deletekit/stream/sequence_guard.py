@@ -40,6 +40,7 @@ from deletekit.table.sink_batches import Marker, history
 from deletekit.table.sink_files import SEQUENCE_DELETES
 from deletekit.table.types import arrow_type
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded:
     """The changes of a batch that are not older than what is there.
@@ -118,14 +119,12 @@ class SequenceGuard:
             # Others may have written a key twice, and of one key only one row can be set at once.
             keys, order = hits.keys[rows], values.rank("dense").fill_null(0).to_numpy()
             by_key = np.lexsort((order, keys))
-            newest = by_key[np.append(keys[by_key][1:] != keys[by_key][:-1], True)]  # noqa: FBT003
+            newest = by_key[np.append(keys[by_key][1:] != keys[by_key][:-1], True)]
             here = pl.Series("value", pa.nulls(count, kind)).scatter(keys[newest], values.gather(newest))
             found = newer(found, here)
         return found
 
-    def _read(
-        self, context: ReadContext, hits: Hits, task: ScanTask, rows: np.ndarray
-    ) -> tuple[np.ndarray, pl.Series]:
+    def _read(self, context: ReadContext, hits: Hits, task: ScanTask, rows: np.ndarray) -> tuple[np.ndarray, pl.Series]:
         positions = hits.positions[rows]
         wanted = np.unique(positions)
         table = rows_at(context, task, ReadRequest((self.column,)), PositionBitmap(wanted))

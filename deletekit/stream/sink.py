@@ -18,8 +18,8 @@ from deletekit.errors import InvalidInputError
 from deletekit.public import public, public_methods
 from deletekit.stream.applied_batches import check_sink_id, last_marker, newest_marker
 from deletekit.stream.batch_run import BatchProgress
-from deletekit.stream.given_batch import GivenBatch, collected, prepared
 from deletekit.stream.change_files import FileBatch, change_files, plan_files, read_changes_file
+from deletekit.stream.given_batch import GivenBatch, collected, prepared
 from deletekit.stream.sequence_guard import check_options
 from deletekit.stream.sink_state import Evolve, SinkMode, SinkState
 from deletekit.stream.table_index import TableIndex

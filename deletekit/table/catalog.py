@@ -156,7 +156,9 @@ class SqlStore(Catalog):
             with asking(name):
                 for _, state, _ in swaps:
                     written.append((state.io, state.metadata_location))
-                    state.io.write(state.metadata_location, metadata_file_bytes(state.metadata, state.metadata_location))
+                    state.io.write(
+                        state.metadata_location, metadata_file_bytes(state.metadata, state.metadata_location)
+                    )
             changed = self._execute(name, *(statement for _, _, statement in swaps))
         except CommitStateUnknownError as e:
             landed = partial(self._landed, [(i, state.metadata_location) for i, state, _ in swaps])

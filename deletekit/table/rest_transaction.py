@@ -31,8 +31,9 @@ def check_rest_transactions(catalog: Any) -> None:
 
 def send_rest_transaction(catalog: Any, changes: Sequence[TableChange]) -> None:
     """Send changes of tables in one request. Raise what pyiceberg raises for a commit of one table."""
-    from pyiceberg.catalog.rest import HTTPError, _handle_non_200_response  # noqa: PLC0415  # slow to import
+    from pyiceberg.catalog.rest.response import _handle_non_200_response  # noqa: PLC0415  # slow to import
     from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException  # noqa: PLC0415
+    from requests import HTTPError  # noqa: PLC0415  # which pyiceberg's session is of
 
     body = {
         "table-changes": [

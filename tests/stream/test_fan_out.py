@@ -12,7 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.catalog import rest
 from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.rest.response import _handle_non_200_response
+from requests import HTTPError
 
 import deletekit as dk
 from deletekit.table.catalog import SqlStore, wrap_catalog
@@ -418,8 +421,6 @@ def test_catalogs_without_transactions_are_refused(store: Store, rest_catalog: d
 
 def test_private_names_of_pyiceberg(rest_catalog: dict[str, str]) -> None:
     """`rest_transaction.py` uses them."""
-    from pyiceberg.catalog.rest import HTTPError, _handle_non_200_response
-
     catalog = dk.load_catalog("r", **rest_catalog).pyiceberg
     assert isinstance(catalog, RestCatalog)
     assert callable(catalog._session.post)
@@ -427,5 +428,5 @@ def test_private_names_of_pyiceberg(rest_catalog: dict[str, str]) -> None:
     assert catalog.url("transactions/commit").endswith("/v1/transactions/commit")
     assert any("/transactions/commit" in str(endpoint) for endpoint in catalog._supported_endpoints)
     assert callable(_handle_non_200_response)
-    assert issubclass(HTTPError, Exception)
+    assert rest.HTTPError is HTTPError
     catalog.close()
