@@ -78,6 +78,7 @@ class ExpiredSnapshots:
     deleted_manifest_files: tuple[str, ...] = ()
     deleted_manifest_lists: tuple[str, ...] = ()
     deleted_statistics_files: tuple[str, ...] = ()
+    deleted_key_index_files: tuple[str, ...] = ()
     kept_files: tuple[str, ...] = ()
     failed_files: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
@@ -92,6 +93,7 @@ _FIELDS = {
     "manifest": "deleted_manifest_files",
     "manifest-list": "deleted_manifest_lists",
     "statistics": "deleted_statistics_files",
+    "key-index": "deleted_key_index_files",
 }
 
 
@@ -271,10 +273,12 @@ def _unreachable(
     expired = reachability.manifests(before, expiry.snapshots, missing_ok=True)
     kept = reachability.manifests(after, after.snapshots.values())
     needed = {*kept, *_lists(after.snapshots.values()), *statistics_files(after), *metadata_files}
+    needed |= reachability.indexes(after, after.snapshots.values())
     known = KnownFiles(rules, needed)
     ids = [s.snapshot_id for s in expiry.snapshots]
     others = dict.fromkeys(expired, "manifest") | dict.fromkeys(_lists(expiry.snapshots), "manifest-list")
     others |= dict.fromkeys(statistics_files(before, ids), "statistics")
+    others |= dict.fromkeys(reachability.indexes(before, expiry.snapshots), "key-index")
     others = {path: kind for path, kind in others.items() if path not in known}
     candidates = reachability.content([m for p, m in expired.items() if p in others], missing_ok=True)
     # A manifest list was read, so it cannot be a live data file by another name. Anything else can.
