@@ -13,7 +13,6 @@ import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import blake2b
 from io import BytesIO
 from typing import Any
@@ -30,12 +29,10 @@ from deletekit.errors import FormatError, NotFoundError
 from deletekit.stream.key_hashes import KeyHasher
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.metadata_file import metadata_folder
+from deletekit.table.sink_files import DELETES, SEQUENCE_DELETES, sink_path
 from deletekit.table.types import arrow_type
 
 SEQUENCE_BY = "deletekit.sequence-by"
-SEQUENCE_DELETES = "deletekit.sequence-deletes"
-SUFFIX = ".deletes"
 _NAME = re.compile(r"[0-9a-f]{32}-[0-9a-f]{12}\.deletes")
 _BYTES = 16
 
@@ -95,11 +92,13 @@ class RememberedDeletes:
     ----------
     key: the key columns; `column`: that of `sequence_by`.
     keep: for how many batches a delete is remembered; None for ever.
+    without_lost: go on without files that are missing or damaged.
     """
 
     key: Sequence[NestedField]
     column: NestedField
     keep: int | None
+    without_lost: bool = False
     _read: dict[str, Deletes] = field(default_factory=dict)
 
     def hashes(self, columns: Sequence[Any]) -> Keys:
@@ -124,18 +123,18 @@ class RememberedDeletes:
         Files that are not much bigger than the new one are merged into it, so there are few.
         """
         now = memory.batches + 1
-        if not len(keys):
-            return Memory(batches=now, names=memory.names)
         files = self._files(io, write.metadata, memory)
-        merged = [_sorted(keys, values, np.full(len(keys), now, np.int64))]
-        names, rows = list(memory.names), len(keys)
+        names, rows = list(files), len(keys)
+        if not rows:
+            return Memory(batches=now, names=tuple(names))
+        merged = [_sorted(keys, values, np.full(rows, now, np.int64))]
         while names and len(files[names[-1]]) <= 2 * rows:
             merged.append(files[names.pop()])
             rows += len(merged[-1])
         new = _merged(merged, self._since(memory))
         data = _encoded(new)
-        name = f"{_checksum(data)}-{uuid.uuid4().hex[:12]}{SUFFIX}"
-        write.write(deletes_path(write.metadata, name), data)
+        name = f"{_checksum(data)}-{uuid.uuid4().hex[:12]}{DELETES}"
+        write.write(sink_path(write.metadata, name), data)
         self._read[name] = new
         return Memory(batches=now, names=(*names, name))
 
@@ -147,34 +146,43 @@ class RememberedDeletes:
         kind = _dtype(self.column)
         if any(d.values.dtype != kind for d in self._read.values()):  # the column was promoted since
             self._read.clear()
-        found = {n: self._read.get(n) or self._load(io, deletes_path(metadata, n), n) for n in memory.names}
+        found: dict[str, Deletes] = {}
+        for name in memory.names:
+            deletes = self._read[name] if name in self._read else self._load(io, sink_path(metadata, name), name)
+            if deletes is not None:
+                found[name] = deletes
         self._read = dict(found)
         return found
 
-    def _load(self, io: FileIO, path: str, name: str) -> Deletes:
-        damaged = partial(FormatError, kind="sequence-deletes", file=path)
+    def _load(self, io: FileIO, path: str, name: str) -> Deletes | None:
         try:
-            data = io.read(path)
-        except NotFoundError as e:
-            message = "remembered deletes of a sink are missing; without them an old change could bring a row back"
-            raise damaged(message, found="no file", expected="the file that the snapshot names") from e
+            return self._decoded(io.read(path), path, name)
+        except (NotFoundError, FormatError) as e:
+            if self.without_lost:
+                return None
+            if isinstance(e, FormatError):
+                raise
+            raise _lost(path, "no file", "the file that the snapshot names") from e
+
+    def _decoded(self, data: bytes, path: str, name: str) -> Deletes:
         if not name.startswith(_checksum(data)):
-            message = "remembered deletes of a sink are damaged; without them an old change could bring a row back"
-            raise damaged(message, found=_checksum(data), expected=name[:32])
+            raise _lost(path, _checksum(data), name[:32])
         table = pq.read_table(BytesIO(data))
         wanted = arrow_type(self.column.field_type)
         try:
             values = table.column("value").cast(wanted)
         except pa.ArrowException as e:
-            message = "remembered deletes of a sink have values of another type"
-            raise damaged(message, found=str(table.schema.field("value").type), expected=str(wanted)) from e
+            raise _lost(path, str(table.schema.field("value").type), str(wanted)) from e
         keys = np.frombuffer(b"".join(table.column("key").to_pylist()), f"S{_BYTES}")
         return Deletes(keys, pl.Series("value", values), table.column("batch").to_numpy())
 
 
-def deletes_path(metadata: TableMetadata, name: str) -> str:
-    """Return the path of a file of deletes."""
-    return f"{metadata_folder(metadata)}/_deletekit/{name}"
+def _lost(path: str, found: str, expected: str) -> FormatError:
+    message = (
+        "remembered deletes of a sink are missing or damaged, so an older change could bring a row back; "
+        "allow_rewind=True goes on without them"
+    )
+    return FormatError(message, kind="sequence-deletes", file=path, found=found, expected=expected)
 
 
 def newer(left: pl.Series, right: pl.Series) -> pl.Series:

@@ -27,7 +27,6 @@ from deletekit.stream.change_rows import Changes, LastChanges
 from deletekit.stream.key_index import by_file
 from deletekit.stream.remembered_deletes import (
     SEQUENCE_BY,
-    SEQUENCE_DELETES,
     Keys,
     Memory,
     RememberedDeletes,
@@ -38,6 +37,7 @@ from deletekit.stream.sequence_column import check_not_nan
 from deletekit.stream.table_index import Hits, TableIndex
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.sink_batches import Marker, history
+from deletekit.table.sink_files import SEQUENCE_DELETES
 from deletekit.table.types import arrow_type
 
 

@@ -101,7 +101,7 @@ class SinkState:
         if column is None:
             return None
         if self.kept_guard is None:
-            deletes = RememberedDeletes(key, column, self.forget_deletes_after)
+            deletes = RememberedDeletes(key, column, self.forget_deletes_after, self.allow_rewind)
             self.kept_guard = SequenceGuard(self.sink_id, column, deletes, self.engine)
         self.kept_guard.renew(key, column)
         return self.kept_guard

@@ -13,6 +13,7 @@ from deletekit.errors import UnsupportedError
 from deletekit.table.any_catalog import TableChange
 
 _PATH = "transactions/commit"
+_NO_CONTENT = 204
 
 
 def check_rest_transactions(catalog: Any) -> None:
@@ -30,8 +31,9 @@ def check_rest_transactions(catalog: Any) -> None:
 
 def send_rest_transaction(catalog: Any, changes: Sequence[TableChange]) -> None:
     """Send changes of tables in one request. Raise what pyiceberg raises for a commit of one table."""
-    from pyiceberg.catalog.rest import HTTPError, _handle_non_200_response  # noqa: PLC0415  # slow to import
+    from pyiceberg.catalog.rest.response import _handle_non_200_response  # noqa: PLC0415  # slow to import
     from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException  # noqa: PLC0415
+    from requests import HTTPError  # noqa: PLC0415  # which pyiceberg's session is of
 
     body = {
         "table-changes": [
@@ -50,3 +52,5 @@ def send_rest_transaction(catalog: Any, changes: Sequence[TableChange]) -> None:
     except HTTPError as e:
         unknown = dict.fromkeys((500, 502, 503, 504), CommitStateUnknownException)
         _handle_non_200_response(e, {409: CommitFailedException, **unknown})
+    if answer.status_code != _NO_CONTENT:  # a gateway's page, or a redirect that was not followed
+        raise CommitStateUnknownException(f"status {answer.status_code} instead of {_NO_CONTENT}")

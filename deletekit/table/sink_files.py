@@ -16,7 +16,9 @@ ROOT = ".root"
 RUN = ".run"
 FILE_LOG = ".log"
 STAGED_ROWS = ".rows"
-SUFFIXES = (ROOT, RUN, FILE_LOG, STAGED_ROWS)
+DELETES = ".deletes"
+SEQUENCE_DELETES = "deletekit.sequence-deletes"
+SUFFIXES = (ROOT, RUN, FILE_LOG, STAGED_ROWS, DELETES)
 
 
 def sink_folder(metadata: TableMetadata) -> str:
@@ -60,3 +62,9 @@ def root_name(snapshot: Snapshot) -> str | None:
 def root_names(snapshots: Iterable[Snapshot]) -> dict[str, None]:
     """Return the names of all index roots of snapshots, each once."""
     return dict.fromkeys(name for s in snapshots if (name := root_name(s)) is not None)
+
+
+def delete_names(snapshots: Iterable[Snapshot]) -> dict[str, None]:
+    """Return the names of all files of remembered deletes that snapshots name, each once."""
+    texts = (s.summary.get(SEQUENCE_DELETES, "").split(",")[1:] for s in snapshots)
+    return dict.fromkeys(name for names in texts for name in names if is_name(name) and name.endswith(DELETES))

@@ -46,7 +46,7 @@ def rest_proxy(upstream: int) -> Iterator[RestProxy]:
         def handle_any(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             faults: list[RestFault] = []
-            if self.command == "POST" and "/tables/" in self.path:
+            if self.command == "POST" and ("/tables/" in self.path or self.path.endswith("/transactions/commit")):
                 proxy.commits += 1
                 faults = proxy.faults
             elif self.command == "POST" and self.path.endswith("/tables"):
