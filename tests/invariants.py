@@ -148,6 +148,9 @@ def reachable(table: dk.Table) -> set[str]:
     found = {table.metadata_location, *(entry["metadata-file"] for entry in metadata["metadata-log"])}
     for snapshot in metadata["snapshots"]:
         found.add(snapshot["manifest-list"])
+        folder = snapshot["manifest-list"].rpartition("/")[0]
+        logs = snapshot["summary"].get("deletekit.batch-files", "").split(",")
+        found |= {f"{folder}/_deletekit/{name}" for name in logs if name}  # of the files that a sink applied
         for manifest in avro(snapshot["manifest-list"]):
             found.add(manifest["manifest_path"])
             # Files that are only marked as deleted have gone, once the snapshots that had them live expired.
