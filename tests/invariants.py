@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import deletekit as dk
@@ -148,11 +149,23 @@ def reachable(table: dk.Table) -> set[str]:
     found = {table.metadata_location, *(entry["metadata-file"] for entry in metadata["metadata-log"])}
     for snapshot in metadata["snapshots"]:
         found.add(snapshot["manifest-list"])
-        folder = snapshot["manifest-list"].rpartition("/")[0]
+        folder = metadata.get("properties", {}).get("write.metadata.path", f"{metadata['location']}/metadata")
         logs = snapshot["summary"].get("deletekit.batch-files", "").split(",")
         found |= {f"{folder}/_deletekit/{name}" for name in logs if name}  # of the files that a sink applied
+        found |= key_index(metadata, snapshot)
         for manifest in avro(snapshot["manifest-list"]):
             found.add(manifest["manifest_path"])
             # Files that are only marked as deleted have gone, once the snapshots that had them live expired.
             found |= {e["data_file"]["file_path"] for e in avro(manifest["manifest_path"]) if e["status"] != DELETED}
     return found
+
+
+def key_index(metadata: Json, snapshot: Json) -> set[str]:
+    """The files of the key index that a snapshot names."""
+    name = snapshot["summary"].get("deletekit.key-index")
+    if name is None:
+        return set()
+    folder = metadata.get("properties", {}).get("write.metadata.path", f"{metadata['location']}/metadata")
+    root = f"{folder}/_deletekit/{name}"
+    values = json.loads(stored_at(root).read_bytes().partition(b"\n")[2])
+    return {root, *(f"{folder}/_deletekit/{run['name']}" for run in values["runs"])}

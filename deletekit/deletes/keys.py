@@ -168,6 +168,20 @@ def sql_key_bytes(columns: Sequence[Any]) -> pa.Array:
     return pc.binary_join_element_wise(*pieces, pa.scalar(b""))
 
 
+def key_bytes(columns: Sequence[Any]) -> pa.Array:
+    """Return keys as bytes that are equal where equality deletes say that the keys are. They never change: files on
+    disk hold hashes of them.
+
+    Each column, a struct leaf by leaf, gives the length of its value, `:` and the value; NULL gives `-:`. Integers,
+    booleans and times have 8 bytes, floats the bits of their number.
+    """
+    pieces = []
+    for part in map(_bytes, comparable_columns(columns)):
+        length = pc.fill_null(pc.binary_length(part).cast(pa.string()), "-").cast(pa.binary())
+        pieces += [length, pa.scalar(b":"), pc.fill_null(part, b"")]
+    return pc.binary_join_element_wise(*pieces, pa.scalar(b""))
+
+
 def comparable_columns(columns: Iterable[Any]) -> list[Any]:
     """Return columns as Arrow columns whose equality is that of keys."""
     return [part for column in columns for part in comparable(column)]

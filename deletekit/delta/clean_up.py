@@ -81,6 +81,7 @@ def clean_up_delta(
         *expired.deleted_deletion_vector_files,
         *expired.deleted_manifest_files,
         *expired.deleted_manifest_lists,
+        *expired.deleted_key_index_files,
     )
     known = KnownFiles(SpellingRules(), expired_files)
     orphans = [path for path in _orphans(table, directory, orphan_hours) if path not in known]

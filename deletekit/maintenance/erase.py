@@ -30,6 +30,7 @@ from deletekit.maintenance.files_with_values import Holding, HoldingFiles
 from deletekit.maintenance.head_files import Head
 from deletekit.maintenance.reachable import check_gc_enabled, read_latest
 from deletekit.maintenance.rewrite_position_deletes import position_delete_rewrite
+from deletekit.maintenance.sink_files import remove_sink_files
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.own_places import check_own_metadata
 from deletekit.table.table import Table
@@ -64,6 +65,9 @@ class Erasure:
     remaining: ref -> files that hold the rows, or may. Under "" are those of snapshots that no ref leads to (staged for
         write-audit-publish, or rolled back from). A snapshot that is the head of another ref is listed under that ref.
     files_read: how many data and delete files were read.
+    removed_sink_files: key indexes of sinks and rows that sinks staged. All are removed, for they may hold keys of the
+        rows. A sink makes its index again.
+    failed_sink_files: path -> reason, of those that could not be removed.
     inspected, not_inspected: places of values that were searched, and places that were not.
     """
 
@@ -73,6 +77,8 @@ class Erasure:
     expired: ExpiredSnapshots | None = None
     remaining: Mapping[str, tuple[Holding, ...]] = field(default_factory=dict)
     files_read: int = 0
+    removed_sink_files: tuple[str, ...] = ()
+    failed_sink_files: Mapping[str, str] = field(default_factory=dict)
     inspected: tuple[str, ...] = field(default=_INSPECTED, init=False)
     not_inspected: tuple[str, ...] = field(default=_NOT_INSPECTED, init=False)
     dry_run: bool = False
@@ -81,7 +87,7 @@ class Erasure:
     def is_erased(self) -> bool:
         """Tell whether no file of any ref or snapshot holds the rows, and every file to remove was removed."""
         left = (self.expired.failed_files or self.expired.kept_files) if self.expired else ()
-        return not self.dry_run and not left and not any(self.remaining.values())
+        return not self.dry_run and not left and not self.failed_sink_files and not any(self.remaining.values())
 
 
 def erase(
@@ -135,7 +141,10 @@ def erase(
     tags = _drop_tags(table, holding) if all_refs else {}
     expired = work.expire(("", *refs) if unreferenced else refs, tags, other_locations)
     remaining = read_latest(table, lambda now: _by_ref(now, holding))
+    files, failed = remove_sink_files(table, holding.engine)
     return Erasure(
+        removed_sink_files=files,
+        failed_sink_files=failed,
         refs=tuple(refs),
         dropped_tags=tuple(sorted(tags)),
         commits=tuple(work.commits),

@@ -22,11 +22,14 @@ from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.formats.manifests import read_manifest
 from deletekit.table.file_io import FileIO, remove_empty_folder
+from deletekit.table.index_files import DamagedIndexError, read_root
 from deletekit.table.locations import SpellingRules, is_ambiguous, is_below, local_path
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.metadata_file import metadata_folder
 from deletekit.table.own_places import own_folders
 from deletekit.table.properties import value_of
+from deletekit.table.sink_batches import file_logs
+from deletekit.table.sink_files import root_names, sink_path
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
@@ -44,6 +47,7 @@ class Reachability:
     engine: Engine
     _lists: dict[tuple[int, str | None], tuple[ManifestFile, ...]] = field(default_factory=dict)
     _content: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    _runs: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def manifests(
         self, metadata: TableMetadata, snapshots: Iterable[Snapshot], *, missing_ok: bool = False
@@ -71,7 +75,15 @@ class Reachability:
         out = self.content(manifests.values())
         out |= dict.fromkeys(manifests, "manifest")
         out |= {s.manifest_list: "manifest-list" for s in metadata.snapshots.values() if s.manifest_list is not None}
+        out |= dict.fromkeys(self.indexes(metadata, metadata.snapshots.values()), "key-index")
+        out |= dict.fromkeys(file_logs(metadata, metadata.snapshots.values()), "file-log")
         return out | dict.fromkeys(statistics_files(metadata), "statistics")
+
+    def indexes(self, metadata: TableMetadata, snapshots: Iterable[Snapshot]) -> set[str]:
+        """Return the files of the key indexes that snapshots name. A damaged or missing root leads to nothing."""
+        wanted = {path: path for path in (sink_path(metadata, name) for name in root_names(snapshots))}
+        runs = self._once(self._runs, wanted, partial(_read_root, self.io))
+        return {*wanted.keys() & self._runs.keys(), *(sink_path(metadata, name) for names in runs for name in names)}
 
     def _once(self, known: dict[_K, _V], wanted: Mapping[_K, _T], read: Callable[[_T], _V | None]) -> list[_V]:
         """Return what was read of the wanted items. Read those that are not known; None is a missing file."""
@@ -98,6 +110,14 @@ def _read_list(
     with suppress(NotFoundError) if missing_ok else nullcontext():
         return SnapshotReader(io, metadata).manifests(snapshot)
     return None
+
+
+def _read_root(io: FileIO, path: str) -> tuple[str, ...] | None:
+    """Return the names of the runs of an index; None without its root."""
+    try:
+        return tuple(run.name for run in read_root(io, path).runs)
+    except DamagedIndexError as e:
+        return None if isinstance(e.__cause__, NotFoundError) else ()
 
 
 def _read_manifest(io: FileIO, missing_ok: bool, listed: ManifestFile) -> Mapping[str, str] | None:

@@ -19,6 +19,7 @@ from deletekit.table.locations import KnownFiles, SpellingRules, is_ambiguous, i
 from deletekit.table.metadata import TableMetadata, parse_metadata
 from deletekit.table.metadata_file import METADATA_SUFFIXES, logged_files
 from deletekit.table.own_places import check_own_metadata, own_folders
+from deletekit.table.sink_files import FOLDER, is_sink_file
 from deletekit.table.table import Table
 from deletekit.verbs.shared.read_options import milliseconds
 
@@ -146,7 +147,12 @@ def _check_seen(table: Table, root: str, listed: Iterable[str], rules: SpellingR
 
 
 def _is_hidden(path: str, root: str, metadata: TableMetadata) -> bool:
-    """Tell whether a name begins with `_` or `.` and is no partition (Java's HiddenPathFilter). Such files stay."""
+    """Tell whether a name begins with `_` or `.` and is no partition (Java's HiddenPathFilter). Such files stay.
+
+    Files of sinks are not hidden here.
+    """
+    if is_sink_file(path):
+        path = path.removesuffix(f"/{path.rpartition('/')[2]}").removesuffix(f"/{FOLDER}")
     fields = tuple(f"{f.name}=" for s in metadata.specs.values() for f in s.fields if f.name.startswith(("_", ".")))
     names = path.removeprefix(root).split("/")
     return any(n.startswith(("_", ".")) and not (fields and n.startswith(fields)) for n in names)

@@ -29,8 +29,9 @@ from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.stream.change_rows import Changes, LastChanges
-from deletekit.stream.key_columns import FileKeys
+from deletekit.stream.file_keys import FileKeys
 from deletekit.stream.key_index import by_file
+from deletekit.stream.saved_index import SavedIndex
 from deletekit.stream.table_index import Hits, TableIndex
 from deletekit.verbs.shared.equality_keys import specs_in_use, write_key_deletes
 
@@ -45,19 +46,22 @@ class BatchDelta:
     ----------
     hits: keys with a known old row; misses: the other keys.
     targets: paths of the data files in which old rows were found.
+    index: the index that was saved with them.
     """
 
     delta: RowDelta
     hits: int = 0
     misses: int = 0
     targets: frozenset[str] = frozenset()
+    index: SavedIndex | None = None
 
 
 def indexed_delta(base: Base, changes: Changes, index: TableIndex) -> BatchDelta:
     """Delete old rows by their positions in the index, which must be that of the attempt's base.
 
     If the index is not complete, all old rows are deleted by value, because an older row of a key may be outside of it.
-    An updated row keeps its `_row_id`. The index is told which files it need not read when it next catches up.
+    An updated row keeps its `_row_id`. The index is told which files it need not read when it next catches up, and is
+    saved.
     """
     last = changes.last
     hits = index.find(last.keys)
@@ -66,26 +70,26 @@ def indexed_delta(base: Base, changes: Changes, index: TableIndex) -> BatchDelta
     kept = np.flatnonzero(last.put >= 0)
     rows = changes.puts.take(pa.array(last.put[kept]))
     row_ids = _row_ids(base, last, index, hits, kept)
-    files, written = [], {}
+    written = []
     for file, numbers in write_rows(base.write, rows, row_ids):
-        files.append(file)
         columns = tuple(c.take(pa.array(kept[numbers])) for c in last.keys)
         own = None if row_ids is None else row_ids.take(pa.array(numbers))
-        written[file.file_path] = FileKeys(columns=columns, row_ids=own)
+        written.append((file, FileKeys(columns=columns, row_ids=own)))
     unknown = np.empty(0, np.int64) if index.is_complete else np.arange(len(last))
     hidden = [
-        HiddenRows(index.files[number].task, PositionBitmap(hits.positions[at]), index.files[number].hidden)
-        for number, at in by_file(hits.files)
+        HiddenRows(file.task, PositionBitmap(hits.positions[at]), file.hidden)
+        for file, at in ((index.file(number), at) for number, at in by_file(hits.files))
         if index.is_complete
     ]
     delta = by_position(base, hidden)
     delta = replace(
         delta,
-        added_data_files=tuple(files),
+        added_data_files=tuple(file for file, _ in written),
         added_delete_files=(*delta.added_delete_files, *_by_value(base, changes, unknown)),
     )
     index.expect(written, delta.added_delete_files, hits)
     return BatchDelta(
+        index=index.save(base),
         delta=delta,
         hits=int(found.sum()),
         misses=int((~found).sum()),

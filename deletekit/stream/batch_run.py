@@ -22,6 +22,7 @@ from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta
 from deletekit.stream.change_rows import Changes, read_changes
 from deletekit.stream.dead_letters import DeadLetter
 from deletekit.stream.file_batches import logged
+from deletekit.stream.saved_index import index_entry
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot
 from deletekit.table.sink_batches import NEWEST_TIME, sink_tag
@@ -130,9 +131,10 @@ class BatchRun:
             written, self._read_files = self._state.with_index(base, lambda index: indexed_delta(base, changes, index))
         self._written = written
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
+        saved, files = index_entry(base, changes.form.fields, written.index, keeps=self._is_indexed)
         logs, log_files = logged(base, self._batch)
-        summary = {**summary_of(self._batch, metadata, base.snapshot), **logs, **self._newest_time()}
-        delta = replace(written.delta, summary=summary, refs=(tag,), other_files=log_files)
+        summary = {**summary_of(self._batch, metadata, base.snapshot), **logs, **self._newest_time(), **saved}
+        delta = replace(written.delta, summary=summary, refs=(tag,), other_files=(*files, *log_files))
         # Others may add a row with a key that was not found here. A delete by value is right in any case.
         reads: BooleanExpression = AlwaysTrue() if self._is_by_position and len(changes) else AlwaysFalse()
         return replace(delta, read_set=ReadSet(data_files=written.targets, where=reads))
@@ -140,6 +142,10 @@ class BatchRun:
     def _newest_time(self) -> Mapping[str, str]:
         newest = time_ms(self._changes.newest)
         return {} if newest is None else {NEWEST_TIME: str(newest)}
+
+    @property
+    def _is_indexed(self) -> bool:
+        return self._state.mode in {"auto", "index-only"} and self._state.max_index_keys is None
 
     @property
     def _falls_back(self) -> bool:

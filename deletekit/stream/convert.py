@@ -7,7 +7,6 @@ from dataclasses import replace
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import check_same_table, plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.merge_previous_deletes import HiddenRows
 from deletekit.formats.content_file import FileContent
 from deletekit.maintenance.convert_equality_deletes import convert_equality_deletes
 from deletekit.maintenance.head_files import Head
@@ -42,14 +41,7 @@ def convert(table: Table | Sink, *, ref: str = MAIN) -> Commit:
         deletes = [entry for entry, _ in head.deletes(FileContent.EQUALITY_DELETES)]
         if not deletes:
             return RowDelta()
-        # The index applied the equality deletes before `use` is called, so it reads no copies of keys after that.
-        index, _ = state.with_index(base, lambda index: index)
-        new = []
-        for file in index.files.values():
-            if any(d.kind == "equality-delete" for d in file.task.delete_files):
-                positions = file.hidden - head.context.loader.positions(file.task)
-                if positions:
-                    new.append(HiddenRows(file.task, positions, file.hidden))
+        new, _ = state.with_index(base, lambda index: list(index.hidden_by_value()))
         delta = by_position(base, new)
         return replace(delta, removed_delete_files=(*delta.removed_delete_files, *deletes), operation="replace")
 

@@ -1,49 +1,60 @@
-"""Find rows by the hash of their key: (file number, position), packed.
+"""Keep rows of a key index in sorted runs: in memory, or in files whose blocks are read when they are first asked for.
 
-A row takes 16 bytes. Rows are never changed in place: new ones come as a sorted run, runs of about the same length are
-merged, and rows that are gone are dropped by `keep`. A hash may have several rows, of the same key or of others.
-
-Equal keys have equal hashes, by the equality of equality deletes (NULL = NULL). Different keys may have equal hashes,
-unless the hasher is `exact`, so compare the keys before acting on a hit.
+A run never changes. New rows come as a new run, and runs of about the same length are merged. Each row is the hash of
+its key, its place (number of the data file, position in it, and whether the key is NULL), and its row id if some data
+file of the run stores row ids. A hash may have several rows.
 """
 
-from collections.abc import Callable, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
-import pyarrow as pa
-from pyiceberg.types import NestedField
 
-from deletekit.deletes.keys import key_frame
 from deletekit.errors import UnsupportedError
-from deletekit.table.types import arrow_type
+from deletekit.stream.key_hashes import KeyHashes, Numbers, Words
+from deletekit.table.file_io import FileIO
+from deletekit.table.index_files import (
+    IndexedFile,
+    Rows,
+    RunInfo,
+    read_blocks,
+    read_tail,
+    row_type,
+    write_run,
+)
 
-Hashes = npt.NDArray[np.uint64]
-Locations = npt.NDArray[np.uint64]
-_SEED = 0
-_POSITION_BITS = 40
+NO_ID = -1
+MOST_FILES = 1 << 27
+_POSITION_BITS = 36
 _POSITION_MASK = np.uint64((1 << _POSITION_BITS) - 1)
+_NULL = np.uint64(1 << 63)
 
 
-def pack(file_number: int, positions: npt.NDArray[np.int64]) -> Locations:
-    """Pack rows of one file as locations. Raise UnsupportedError beyond 2^24 files or 2^40 rows of a file."""
-    if file_number >> (64 - _POSITION_BITS) or (len(positions) and int(positions.max()) >> _POSITION_BITS):
-        expected = f"files below 2^{64 - _POSITION_BITS}, positions below 2^{_POSITION_BITS}"
+def pack(file_number: int, positions: Numbers, is_null: npt.NDArray[np.bool_]) -> Words:
+    """Pack rows of one file as places. Raise UnsupportedError beyond 2^27 files or 2^36 rows of a file."""
+    if file_number >= MOST_FILES or (len(positions) and int(positions.max()) >> _POSITION_BITS):
+        expected = f"files below {MOST_FILES}, positions below 2^{_POSITION_BITS}"
         message = "too many files or rows for a key index"
         raise UnsupportedError(message, kind="key-index-size", found=file_number, expected=expected)
-    return positions.astype(np.uint64) | np.uint64(file_number << _POSITION_BITS)
+    places = positions.astype(np.uint64) | np.uint64(file_number << _POSITION_BITS)
+    return np.where(is_null, places | _NULL, places) if is_null.any() else places
 
 
-def unpack(locations: Locations) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def unpack(places: Words) -> tuple[Numbers, Numbers]:
     """Return file numbers and positions."""
-    files = (locations >> np.uint64(_POSITION_BITS)).astype(np.int64)
-    return files, (locations & _POSITION_MASK).astype(np.int64)
+    return files_of(places), (places & _POSITION_MASK).astype(np.int64)
 
 
-def by_file(files: npt.NDArray[np.int64]) -> list[tuple[int, npt.NDArray[np.int64]]]:
+def files_of(places: Words) -> Numbers:
+    """Return file numbers."""
+    return ((places & ~_NULL) >> np.uint64(_POSITION_BITS)).astype(np.int64)
+
+
+def by_file(files: Numbers) -> list[tuple[int, Numbers]]:
     """Return each file number with the indices at which it occurs."""
     order = np.argsort(files, kind="stable")
     starts = np.flatnonzero(np.diff(files[order], prepend=-1))
@@ -51,99 +62,275 @@ def by_file(files: npt.NDArray[np.int64]) -> list[tuple[int, npt.NDArray[np.int6
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    hashes: Hashes
-    locations: Locations
+class IndexRows:
+    """Rows of an index, in any order: their hashes and places; row ids, -1 for none, or None if no row has one."""
+
+    hashes: KeyHashes
+    places: Words
+    ids: Numbers | None = None
 
     def __len__(self) -> int:
-        return len(self.hashes)
+        return len(self.places)
 
 
-class KeyIndex:
-    """Sorted runs, the longest first."""
-
-    def __init__(self) -> None:
-        self._runs: list[_Run] = []
-
-    def __len__(self) -> int:
-        return sum(len(run) for run in self._runs)
-
-    @property
-    def nbytes(self) -> int:
-        """Return the bytes of memory that the runs take."""
-        return sum(run.hashes.nbytes + run.locations.nbytes for run in self._runs)
-
-    def add(self, hashes: Hashes, locations: Locations) -> None:
-        """Add rows, in any order."""
-        if not len(hashes):
-            return
-        order = np.argsort(hashes, kind="stable")
-        self._runs.append(_Run(hashes[order], locations[order]))
-        while len(self._runs) > 1 and len(self._runs[-2]) <= 2 * len(self._runs[-1]):
-            last = self._runs.pop()
-            self._runs[-1] = _merged(self._runs[-1], last)
-
-    def find(self, hashes: Hashes) -> tuple[npt.NDArray[np.int64], Locations]:
-        """Find every row with one of these hashes. Return the index of the hash, and the location."""
-        order = np.argsort(hashes, kind="stable")
-        wanted = hashes[order]
-        rows, found = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
-        for run in self._runs:
-            asked, place = np.arange(len(wanted)), np.searchsorted(run.hashes, wanted)
-            while len(asked):  # as often as a hash has rows in this run
-                inside = place < len(run)
-                asked, place = asked[inside], place[inside]
-                hit = run.hashes[place] == wanted[asked]
-                asked, place = asked[hit], place[hit]
-                rows.append(order[asked])
-                found.append(run.locations[place])
-                place = place + 1
-        return np.concatenate(rows), np.concatenate(found)
-
-    def keep(self, is_live: Callable[[Locations], npt.NDArray[np.bool_]]) -> None:
-        """Drop the rows that are not live."""
-        runs = []
-        for run in self._runs:
-            live = is_live(run.locations)
-            runs.append(run if live.all() else _Run(run.hashes[live], run.locations[live]))
-        self._runs = sorted((run for run in runs if len(run)), key=len, reverse=True)
-
-
-def _merged(longer: _Run, shorter: _Run) -> _Run:
-    """Merge two runs without sorting them again."""
-    places = np.searchsorted(longer.hashes, shorter.hashes, side="right") + np.arange(len(shorter))
-    rest = np.ones(len(longer) + len(shorter), np.bool_)
-    rest[places] = False
-    hashes, locations = np.empty(len(rest), np.uint64), np.empty(len(rest), np.uint64)
-    hashes[places], hashes[rest] = shorter.hashes, longer.hashes
-    locations[places], locations[rest] = shorter.locations, longer.locations
-    return _Run(hashes, locations)
-
-
-@dataclass(frozen=True, slots=True)
-class KeyHashes:
-    """One hash for each key. `is_null` marks NULL keys, which have no hash in an exact hasher."""
-
-    values: Hashes
-    is_null: npt.NDArray[np.bool_]
-
-
-class KeyHasher:
-    """Hash keys of some columns. Hashes are valid in one process only, because they may change with polars.
+class Run:
+    """A sorted run.
 
     Attributes
     ----------
-    exact: whether the key is one integer, date or time, which is its own hash.
+    low, high, places, ids: the rows; `high` and `ids` may be None. Empty while blocks of a file are still `partial`.
+    files: the data files whose rows it has.
+    saved: what a root says of its file; None for a run in no file.
     """
 
-    def __init__(self, fields: Sequence[NestedField]) -> None:
-        kinds = [arrow_type(f.field_type) for f in fields]
-        self.exact = len(kinds) == 1 and (pa.types.is_integer(kinds[0]) or pa.types.is_temporal(kinds[0]))
+    def __init__(
+        self, low: Words, high: Words | None, places: Words, ids: Numbers | None, files: tuple[IndexedFile, ...]
+    ) -> None:
+        self.low, self.high, self.places, self.ids, self.files = low, high, places, ids, files
+        self.saved: RunInfo | None = None
+        self.partial: Blocks | None = None
 
-    def __call__(self, columns: Sequence[Any]) -> KeyHashes:
-        """Hash keys, given as columns of the fields' types."""
-        frame = key_frame(columns)
-        if not self.exact:
-            return KeyHashes(frame.hash_rows(seed=_SEED).to_numpy(), np.zeros(len(frame), np.bool_))
-        values = frame.to_series().cast(pl.Int64)
-        return KeyHashes(values.fill_null(0).to_numpy().view(np.uint64), values.is_null().to_numpy())
+    def __len__(self) -> int:
+        return len(self.low) if self.partial is None else self.partial.info.rows
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of memory that the loaded rows take."""
+        if self.partial is not None:
+            return self.partial.nbytes
+        return len(self) * row_type(wide=self.high is not None, ids=self.ids is not None).itemsize
+
+    def find(self, hashes: KeyHashes) -> FoundRows:
+        """Find the rows with some hashes, which are sorted. Raise DamagedIndexError."""
+        if self.partial is not None and self.partial.must_load_all(hashes.low):
+            self.load()
+        if self.partial is not None:
+            place, stop = self.partial.first(hashes.low)
+            rows = self.partial.rows
+            low, places, names = rows["low"], rows["place"], rows.dtype.names or ()
+            high, ids = (rows[name] if name in names else None for name in ("high", "id"))
+        else:
+            place, stop = np.searchsorted(self.low, hashes.low), np.full(len(hashes), len(self))
+            low, places, high, ids = self.low, self.places, self.high, self.ids
+        keys, found = _equal(low, hashes.low, place, stop)
+        same = ((places[found] & _NULL) != 0) == hashes.is_null[keys]
+        if high is not None and hashes.high is not None:
+            same &= high[found] == hashes.high[keys]
+        keys, found = keys[same], found[same]
+        return FoundRows(keys, places[found], np.full(len(found), NO_ID) if ids is None else ids[found])
+
+    def load(self) -> Run:
+        """Load all blocks, and return the run. Raise DamagedIndexError."""
+        if self.partial is not None:
+            info, count = self.partial.info, self.partial.info.rows
+            self.low, self.places = np.empty(count, np.uint64), np.empty(count, np.uint64)
+            self.high = np.empty(count, np.uint64) if info.wide else None
+            self.ids = np.empty(count, np.int64) if info.ids else None
+            for part, rows in self.partial.all_rows():
+                self.low[part], self.places[part] = rows["low"], rows["place"]
+                if self.high is not None:
+                    self.high[part] = rows["high"]
+                if self.ids is not None:
+                    self.ids[part] = rows["id"]
+            self.partial = None
+        return self
+
+    def rows(self, begin: int, end: int) -> Rows:
+        """Return rows as a file has them."""
+        out = np.empty(end - begin, row_type(wide=self.high is not None, ids=self.ids is not None))
+        out["low"], out["place"] = self.low[begin:end], self.places[begin:end]
+        if self.high is not None:
+            out["high"] = self.high[begin:end]
+        if self.ids is not None:
+            out["id"] = self.ids[begin:end]
+        return out
+
+    def save(self, io: FileIO, path: str) -> None:
+        """Write the run to a new file."""
+        wide, ids = self.high is not None, self.ids is not None
+        self.saved = write_run(io, path, self.low, self.rows, self.files, wide=wide, ids=ids)
+
+
+class Blocks:
+    """The blocks of a run that are loaded: rows of several blocks in one array, in the order in which they were read.
+
+    The whole run is not set aside for them, because memory is zeroed in larger pieces than blocks are.
+    """
+
+    def __init__(self, io: FileIO, path: str, info: RunInfo) -> None:
+        self._io, self._path, self.info = io, path, info
+        self.tail = read_tail(io, path, info)
+        self._begins = np.full(1 << info.bits, -1, np.int64)
+        self.rows = np.empty(0, info.row_type)
+        self._used = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of loaded rows."""
+        return self._used * self.info.row_type.itemsize
+
+    def must_load_all(self, wanted: Words) -> bool:
+        """Tell whether half of the rows are loaded, or would be after a search."""
+        return 2 * (self._used + self._missing(wanted)[1]) > self.info.rows
+
+    def first(self, wanted: Words) -> tuple[Numbers, Numbers]:
+        """Load the blocks of some hashes. Return the first row not below each one, and the end of its block."""
+        self._load(self._missing(wanted)[0])
+        blocks = self._blocks(wanted)
+        counts = np.diff(self.tail.starts)
+        begin = self._begins[blocks]
+        stop = end = begin + counts[blocks]
+        low = self.rows["low"]
+        while (open_ := begin < end).any():  # a binary search in each hash's block
+            middle = (begin + end) >> 1
+            below = np.zeros(len(wanted), np.bool_)
+            below[open_] = low[middle[open_]] < wanted[open_]
+            begin, end = np.where(below, middle + 1, begin), np.where(open_ & ~below, middle, end)
+        return begin, stop
+
+    def all_rows(self) -> Iterator[tuple[slice, Rows]]:
+        """Read the whole run. Yield rows and which they are."""
+        starts = self.tail.starts
+        for first, last, rows in read_blocks(
+            self._io, self._path, self.info, self.tail, np.arange(1 << self.info.bits)
+        ):
+            yield slice(int(starts[first]), int(starts[last])), rows
+
+    def _blocks(self, wanted: Words) -> Numbers:
+        bits = self.info.bits
+        return (wanted >> np.uint64(64 - bits)).astype(np.int64) if bits else np.zeros(len(wanted), np.int64)
+
+    def _missing(self, wanted: Words) -> tuple[Numbers, int]:
+        """Return the blocks of some hashes that are not loaded, and their rows."""
+        blocks = np.unique(self._blocks(wanted))
+        blocks = blocks[self._begins[blocks] < 0]
+        return blocks, int((self.tail.starts[blocks + 1] - self.tail.starts[blocks]).sum())
+
+    def _load(self, blocks: Numbers) -> None:
+        starts, parts, used = self.tail.starts, [self.rows[: self._used]], self._used
+        for first, last, rows in read_blocks(self._io, self._path, self.info, self.tail, blocks):
+            self._begins[first:last] = used + starts[first:last] - starts[first]
+            parts.append(rows)
+            used += len(rows)
+        if used > len(self.rows):
+            grown = np.empty(max(used, 2 * len(self.rows)), self.info.row_type)
+            grown[: self._used] = parts[0]
+            self.rows = grown
+        if used > self._used:
+            self.rows[self._used : used] = np.concatenate(parts[1:])
+            self._used = used
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """Rows of a run: the index of the wanted hash, the place, and the row id, -1 for none."""
+
+    keys: Numbers
+    places: Words
+    ids: Numbers
+
+
+def _equal(low: Words, wanted: Words, place: Numbers, stop: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the rows with each hash, from the first one up to others: the index of the hash, and the row."""
+    asked = np.arange(len(wanted))
+    keys, rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    while len(asked):  # as often as a hash has rows in this run
+        inside = place < stop[asked]
+        asked, place = asked[inside], place[inside]
+        hit = low[place] == wanted[asked]
+        asked, place = asked[hit], place[hit]
+        keys.append(asked)
+        rows.append(place)
+        place = place + 1
+    return np.concatenate(keys), np.concatenate(rows)
+
+
+def open_run(io: FileIO, path: str, info: RunInfo) -> Run:
+    """Open a run in a file, of which only the tail is read. Raise DamagedIndexError."""
+    blocks = Blocks(io, path, info)
+    nothing = np.empty(0, np.uint64)
+    run = Run(nothing, nothing if info.wide else None, nothing, None, blocks.tail.files)
+    run.saved, run.partial = info, blocks
+    return run
+
+
+def new_run(parts: Sequence[IndexRows], files: Iterable[IndexedFile], *, wide: bool) -> Run:
+    """Sort rows into a run."""
+    low = _joined([p.hashes.low for p in parts], np.uint64)
+    places = _joined([p.places for p in parts], np.uint64)
+    high = _joined([p.hashes.high for p in parts if p.hashes.high is not None], np.uint64) if wide else None
+    ids = None
+    if any(p.ids is not None for p in parts):
+        ids = _joined([np.full(len(p), NO_ID) if p.ids is None else p.ids for p in parts], np.int64)
+    order = np.argsort(low)
+    return Run(
+        low[order],
+        None if high is None else high[order],
+        places[order],
+        None if ids is None else ids[order],
+        tuple(files),
+    )
+
+
+def with_run(runs: Sequence[Run], run: Run, is_live: npt.NDArray[np.bool_]) -> list[Run]:
+    """Add a run to runs, the longest first. Merge those of about the same length, and then leave out dead files.
+
+    `is_live` tells by number which data files are live. Raises DamagedIndexError.
+    """
+    out = [*runs, run]
+    while len(out) > 1 and len(out[-2]) <= 2 * len(out[-1]):
+        last = out.pop()
+        out[-1] = _merge(*sorted((_live(out[-1], is_live), _live(last, is_live)), key=len, reverse=True))
+    return out
+
+
+def compacted(runs: Sequence[Run], is_live: npt.NDArray[np.bool_]) -> list[Run]:
+    """Merge all runs into one, without the rows of dead files. Raise DamagedIndexError."""
+    left = [_live(run, is_live) for run in reversed(runs)]
+    while len(left) > 1:
+        short, long = left[:2] if len(left[0]) <= len(left[1]) else left[1::-1]
+        left[:2] = [_merge(long, short)]
+    return left
+
+
+def _live(run: Run, is_live: npt.NDArray[np.bool_]) -> Run:
+    if all(is_live[f.number] for f in run.files):
+        return run.load()
+    run.load()
+    kept = is_live[files_of(run.places)]
+    high, ids = run.high, run.ids
+    return Run(
+        run.low[kept],
+        None if high is None else high[kept],
+        run.places[kept],
+        None if ids is None else ids[kept],
+        tuple(f for f in run.files if is_live[f.number]),
+    )
+
+
+def _merge(longer: Run, shorter: Run) -> Run:
+    """Merge two runs without sorting them again."""
+    at = np.searchsorted(longer.low, shorter.low, side="right") + np.arange(len(shorter))
+    rest = np.ones(len(longer) + len(shorter), np.bool_)
+    rest[at] = False
+
+    def mixed(long: Any, short: Any) -> Any:
+        out = np.empty(len(rest), long.dtype)
+        out[at], out[rest] = short, long
+        return out
+
+    def ids(run: Run) -> Numbers:
+        return np.full(len(run), NO_ID) if run.ids is None else run.ids
+
+    wide = longer.high is not None and shorter.high is not None
+    return Run(
+        mixed(longer.low, shorter.low),
+        mixed(longer.high, shorter.high) if wide else None,
+        mixed(longer.places, shorter.places),
+        None if longer.ids is None and shorter.ids is None else mixed(ids(longer), ids(shorter)),
+        (*longer.files, *shorter.files),
+    )
+
+
+def _joined(parts: Sequence[Any], kind: type[np.generic]) -> Any:
+    return np.concatenate([np.empty(0, kind), *parts])

@@ -18,8 +18,9 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.stream.applied_batches import check_owner, newest_marker
 from deletekit.stream.dead_letters import DeadLetters
-from deletekit.stream.key_columns import DamagedCopyError
+from deletekit.stream.saved_index import tell_damage
 from deletekit.stream.table_index import TableIndex
+from deletekit.table.index_files import DamagedIndexError
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.sink_batches import sink_tag
 from deletekit.table.snapshot import SnapshotReader
@@ -58,9 +59,7 @@ class SinkState:
     def close(self) -> None:
         """Free the index."""
         with self.lock:
-            if self.index is not None:
-                self.index.close()
-                self.index = None
+            self.index = None
 
     def key_fields(self, schema: Schema) -> tuple[NestedField, ...]:
         """Return the key columns. Raise InvalidInputError."""
@@ -73,20 +72,22 @@ class SinkState:
     def with_index(self, base: Base, use: Callable[[TableIndex], T]) -> tuple[T, int]:
         """Call `use` with the index of the attempt's base. Return its result, and how many data files were read.
 
-        If the copies of keys on the local disk are damaged, the index is made again, once. So `use` must read
-        everything that it needs from the index before it writes anything.
+        If files of the index are damaged or gone, what `use` has written is removed, and the index is made again from
+        the data files, once.
         """
         try:
             return self._with_caught_up(base, use)
-        except DamagedCopyError:
+        except DamagedIndexError as e:
+            tell_damage(e)
+            base.write.discard()
             self.close()
-        return self._with_caught_up(base, use)
+        return self._with_caught_up(base, use, load=False)
 
-    def _with_caught_up(self, base: Base, use: Callable[[TableIndex], T]) -> tuple[T, int]:
+    def _with_caught_up(self, base: Base, use: Callable[[TableIndex], T], *, load: bool = True) -> tuple[T, int]:
         fields = self.key_fields(base.metadata.schema)
         if self.index is None or [_kind(f) for f in self.index.fields] != [_kind(f) for f in fields]:
             self.close()
-            self.index = TableIndex(fields, max_keys=self.max_index_keys)
+            self.index = TableIndex(fields, max_keys=self.max_index_keys, load=load)
         read = self.index.catch_up(base.table.io, base, self.engine)
         return use(self.index), read
 

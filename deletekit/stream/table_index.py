@@ -1,67 +1,86 @@
-"""Keep an index of a table's live rows by key, from commit to commit, exact for one head at a time.
+"""Keep an index of a table's rows by key, from commit to commit, and save it in the table.
 
-The index follows the live files, not the intentions of commits. It compares the head's data and delete files with those
-that it has seen, reads the new ones and forgets those that are gone, by any writer, in any order. After a hash is
-found, the key itself is compared. The index only knows where a row is, not its values.
+The index is exact for one head at a time. It follows the live files, not the intentions of commits. It compares the
+head's data files with those that it has, reads the new ones and passes over those that are gone, by any writer, in any
+order. Equal hashes are equal keys (`key_hashes.py`). Whether a row is live is decided when it is found
+(`live_rows.py`).
 
-A row takes 16 bytes of memory, and at most one bit if it is hidden. Keys that are not integers, and row ids that data
-files store, are on the local disk (`KeyColumns`).
+Before a batch is committed, its rows are saved as a run, and a root that names all runs. The batch's summary names the
+root. So another process starts with the index of the newest batch, and reads what came after it. If files of the index
+are damaged, missing or another table's, the index is made again from the data files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
-from deletekit.deletes.keys import same_keys
-from deletekit.deletes.merge_previous_deletes import positions_in_file
+from deletekit.deletes.merge_previous_deletes import HiddenRows
 from deletekit.deletes.plan import plan_scan
-from deletekit.deletes.read import ReadContext, deleted_positions
+from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_task import ScanTask
+from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import Engine
-from deletekit.formats.content_file import DeleteFile
+from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.stream.key_columns import FileKeys, KeyColumns, read_file_keys
-from deletekit.stream.key_index import KeyHasher, KeyIndex, Locations, by_file, pack, unpack
+from deletekit.stream.file_keys import FileKeys, index_rows, read_file_keys
+from deletekit.stream.key_hashes import KeyHasher, Numbers
+from deletekit.stream.key_index import MOST_FILES, NO_ID, IndexRows, Run, by_file, compacted, new_run, with_run
+from deletekit.stream.live_rows import LiveRows
+from deletekit.stream.saved_index import (
+    SavedIndex,
+    find_in_runs,
+    is_in_history,
+    key_of,
+    load_index,
+    tell_damage,
+)
 from deletekit.table.file_io import FileIO
+from deletekit.table.index_files import DamagedIndexError, IndexedFile, IndexRoot, encode_root
+from deletekit.table.sink_files import RUN, new_name, sink_path
 
-Numbers = npt.NDArray[np.int64]
+# Rows are sorted when so many have been read.
+_SORTED_ROWS = 1 << 23
 
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Live rows with one of the wanted keys: the index of the key, the number of the file, the position."""
+    """Live rows with one of the wanted keys: the index of the key, the number of the file, the position.
+
+    `stored_ids` are the row ids that data files store, -1 for none.
+    """
 
     keys: Numbers
     files: Numbers
     positions: Numbers
+    stored_ids: Numbers
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    def where(self, mask: npt.NDArray[np.bool_]) -> Hits:
-        return Hits(self.keys[mask], self.files[mask], self.positions[mask])
 
-
-@dataclass(slots=True)
-class IndexedFile:
-    """A live data file of the head: its hidden rows, whether it stores row ids, and the deletes that were seen."""
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A data file of the head, and the rows that deletes by position hide, as far as they had to be known."""
 
     task: ScanTask
     hidden: PositionBitmap
-    stored_ids: bool
-    seen: frozenset[Any]
 
-    def has_live(self, positions: Numbers) -> npt.NDArray[np.bool_]:
-        return np.isin(positions, (PositionBitmap(positions) - self.hidden).to_numpy())
+
+@dataclass(frozen=True, slots=True)
+class _Next:
+    """The index with the files of a commit that may happen."""
+
+    runs: list[Run]
+    paths: frozenset[str]
+    number: int
 
 
 class TableIndex:
@@ -70,265 +89,278 @@ class TableIndex:
     Parameters
     ----------
     fields: the key columns.
-    max_keys: how many rows it may hold; the data files with the oldest rows are left out. None: no limit.
-
-    Attributes
-    ----------
-    files: the data files by their numbers.
+    max_keys: how many rows it may hold; the data files with the oldest rows are left out, and it is not saved. None: no
+        limit.
+    load: whether to begin with the index that is saved in the table.
     """
 
-    def __init__(self, fields: Sequence[NestedField], *, max_keys: int | None = None) -> None:
+    def __init__(self, fields: Sequence[NestedField], *, max_keys: int | None = None, load: bool = True) -> None:
         self.fields = tuple(fields)
         self._hasher = KeyHasher(fields)
         self._max_keys = max_keys
-        self._columns = KeyColumns()
+        self._must_load = load and max_keys is None
         self._clear()
 
     def _clear(self) -> None:
-        self._index, self._nulls = KeyIndex(), KeyIndex()
-        self.files: dict[int, IndexedFile] = {}
-        self._numbers: dict[str, int] = {}
+        self._runs: list[Run] = []
+        self._known: dict[str, IndexedFile] = {}
+        self._tasks: dict[int, ScanTask] = {}
         self._left_out: set[str] = set()
-        self._next = 0
-        self._gone_rows = 0
-        self._expected: dict[str, FileKeys] = {}
-        self._expected_hidden: dict[Any, PositionBitmap] = {}
-
-    def close(self) -> None:
-        """Remove the files on disk."""
-        self._columns.close()
+        self._number = 0
+        self._live = LiveRows(self.fields)
+        self._next: _Next | None = None
+        self._saved: SavedIndex | None = None
+        self._unsure: tuple[SavedIndex, SavedIndex | None, list[Run]] | None = None
+        self._context: ReadContext | None = None
 
     def __len__(self) -> int:
-        return len(self._index) + len(self._nulls)
+        return sum(map(len, self._runs))
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of memory of keys, locations and hidden rows."""
-        return self._index.nbytes + self._nulls.nbytes + sum(_size(f.hidden) for f in self.files.values())
+        """Return the bytes of memory of loaded rows, hidden rows and keys of equality deletes."""
+        return sum(run.nbytes for run in self._runs) + self._live.nbytes
 
     @property
     def is_complete(self) -> bool:
         """Return whether a key that is not found is certainly not in the table."""
         return not self._left_out
 
-    def expect(self, written: Mapping[str, FileKeys], deletes: Iterable[DeleteFile], hits: Hits) -> None:
-        """Announce what a commit writes, so that the next `catch_up` need not read it.
+    def file(self, number: int) -> LiveFile:
+        """Return a live data file. Raise FormatError or NotFoundError if its deletes cannot be read."""
+        assert self._context is not None
+        task = self._tasks[number]
+        return LiveFile(task, self._live.by_position(self._context, task))
 
-        `written` are the keys of data files, by path. `deletes` are its delete files; vectors for files of `hits` hide
-        those hits.
-        """
-        self._expected = dict(written)
-        of_path = {self.files[n].task.data_file.file_path: (n, at) for n, at in by_file(hits.files)}
-        self._expected_hidden = {}
-        for delete in deletes:
-            if delete.is_deletion_vector and delete.referenced_data_file in of_path:
-                number, at = of_path[delete.referenced_data_file]
-                self._expected_hidden[delete.identity] = self.files[number].hidden | PositionBitmap(hits.positions[at])
+    # --- following the table ------------------------------------------------------------------------------------------
 
     def catch_up(self, io: FileIO, base: Base, engine: Engine) -> int:
         """Make the index exact for a head. Return how many data files were read.
 
         Raise FormatError and NotFoundError for files that cannot be read; the index is then built again next time.
+        DamagedIndexError is only of the files of the index.
         """
-        tasks = {t.data_file.file_path: t for t in plan_scan(base.metadata, base.snapshot, base.reader)}
-        context = ReadContext(io, base.metadata)
         try:
-            self._forget(set(self._numbers) - set(tasks))
-            known = [t for path, t in tasks.items() if path in self._numbers]
-            changed = [t for t in known if {d.identity for d in t.delete_files} != self._file(t).seen]
-            expected = self._expected_hidden.keys()
-            context.loader.expect(t for t in changed if expected.isdisjoint(d.identity for d in t.delete_files))
-            self._forget(self._hide(context, changed))
-            for task in known:
-                if task.data_file.file_path in self._numbers:
-                    self._file(task).task = task
-            read = self._read(context, self._chosen(tasks), engine)
+            tasks = {t.data_file.file_path: t for t in plan_scan(base.metadata, base.snapshot, base.reader)}
+            self._context = ReadContext(io, base.metadata)
+            self._confirm(base)
+            self._adopt(tasks)
+            self._load(io, base)
+            if self._number + len(tasks) >= MOST_FILES:
+                self._clear()
+                self._context = ReadContext(io, base.metadata)
+            chosen = self._chosen(tasks)
+            new = [t for path, t in chosen.items() if not self._has(path, t)]
+            known = [(self._known[path].number, t) for path, t in chosen.items() if self._has(path, t)]
+            self._tasks = dict(known)
+            self._live.keep(tasks.values())
+            self._read(self._context, new, engine)
             self._compact()
         except BaseException:
             self._clear()
             raise
-        self._expected, self._expected_hidden = {}, {}
-        return read
+        return len(new)
 
-    def find(self, keys: Sequence[Any]) -> Hits:
-        """Find the live rows with one of these keys, given as columns of the fields' types."""
-        hashes = self._hasher(keys)
-        plain, null = np.flatnonzero(~hashes.is_null), np.flatnonzero(hashes.is_null)
-        rows, locations = self._index.find(hashes.values[plain])
-        null_rows, null_locations = self._nulls.find(hashes.values[null])
-        locations = np.concatenate([locations, null_locations])
-        hits = Hits(np.concatenate([plain[rows], null[null_rows]]), *unpack(locations))
-        return self._verified(keys, hits.where(self._are_live(locations)))
+    def _confirm(self, base: Base) -> None:
+        """Forget what was written for a commit that did not happen: its files are removed."""
+        if self._unsure is not None:
+            saved, before, written = self._unsure
+            if not is_in_history(base.metadata, base.snapshot, saved.name):
+                self._saved = before
+                for run in written:
+                    run.saved = None
+        self._unsure = None
 
-    def row_ids(self, hits: Hits) -> pa.Array:
-        """Return the `_row_id` of each row; null for rows without one."""
-        ids, known = np.zeros(len(hits), np.int64), np.zeros(len(hits), np.bool_)
-        for number, rows in by_file(hits.files):
-            file, positions = self.files[number], hits.positions[rows]
-            if file.stored_ids:
-                found = self._columns.take(number, positions).column("_row_id")
-                ids[rows] = found.to_numpy()
-                known[rows] = True
-            elif file.task.data_file.first_row_id is not None:
-                ids[rows] = file.task.data_file.first_row_id + positions
-                known[rows] = True
-        return pa.array(ids, mask=~known)
+    def _adopt(self, tasks: Mapping[str, ScanTask]) -> None:
+        """Go on with the files of the last commit, if it happened."""
+        if self._next is not None and self._next.paths <= tasks.keys():
+            self._number = self._next.number
+            self._set(self._next.runs)
+        self._next = None
 
-    # --- what is live -------------------------------------------------------------------------------------------------
+    def _load(self, io: FileIO, base: Base) -> None:
+        if not self._must_load:
+            return
+        self._must_load = False
+        saved = load_index(io, base.metadata, base.snapshot, self.fields)
+        if saved is None:
+            return
+        try:
+            runs = saved.runs()
+        except DamagedIndexError as e:
+            tell_damage(e)
+            return
+        self._set(runs)
+        self._number = max([saved.root.next_number, *(f.number + 1 for f in self._known.values())])
+        self._saved = saved
 
-    def _file(self, task: ScanTask) -> IndexedFile:
-        return self.files[self._numbers[task.data_file.file_path]]
+    def _set(self, runs: list[Run]) -> None:
+        """Go on with other runs. Of two numbers of one path, the file was changed, and the later one is right."""
+        self._runs = runs
+        self._known = {f.path: f for f in sorted((f for run in runs for f in run.files), key=lambda f: f.number)}
 
-    def _chosen(self, tasks: Mapping[str, ScanTask]) -> list[ScanTask]:
-        """Choose the data files to read: the new ones, the newest first, as many as fit into `max_keys`."""
-        new = [t for path, t in tasks.items() if path not in self._numbers]
-        self._left_out &= set(tasks)
+    def _has(self, path: str, task: ScanTask) -> bool:
+        known, file = self._known.get(path), task.data_file
+        return known is not None and (known.rows, known.size) == (file.record_count, file.file_size_in_bytes)
+
+    def _chosen(self, tasks: Mapping[str, ScanTask]) -> Mapping[str, ScanTask]:
+        """Choose the data files of the index: the newest ones, as many as fit into `max_keys`."""
         if self._max_keys is None:
-            return new
-        room = self._max_keys
-        newest = sorted(tasks.values(), key=lambda t: t.data.sequence_number or 0, reverse=True)
-        kept: set[str] = set()
-        for task in newest:
+            return tasks
+        room, kept = self._max_keys, {}
+        for task in sorted(tasks.values(), key=lambda t: t.data.sequence_number or 0, reverse=True):
             room -= task.data_file.record_count
             if room < 0:
                 break
-            kept.add(task.data_file.file_path)
-        self._forget(set(self._numbers) - kept)
-        self._left_out = set(tasks) - kept
-        return [t for t in new if t.data_file.file_path in kept]
+            kept[task.data_file.file_path] = task
+        self._left_out = set(tasks) - set(kept)
+        return kept
 
-    def _read(self, context: ReadContext, tasks: Sequence[ScanTask], engine: Engine) -> int:
-        expected = self._expected
-        unread = [t for t in tasks if t.deletes or t.data_file.file_path not in expected]
-        for task in tasks:
-            if not task.deletes and task.data_file.file_path in expected:
-                self._add(task, expected[task.data_file.file_path])
-        for task, keys in engine.map(lambda t: (t, read_file_keys(context, t, self.fields)), unread):
-            self._add(task, keys)
-        return len(unread)
+    def _read(self, context: ReadContext, tasks: Sequence[ScanTask], engine: Engine) -> None:
+        waiting: list[tuple[IndexedFile, IndexRows]] = []
+        for task, keys in engine.map(lambda t: (t, read_file_keys(context, t, self.fields)), tasks):
+            file = self._numbered(task.data_file, self._number)
+            self._number += 1
+            waiting.append((file, index_rows(self._hasher, file.number, keys)))
+            self._known[file.path], self._tasks[file.number] = file, task
+            if sum(len(rows) for _, rows in waiting) >= _SORTED_ROWS:
+                self._add(waiting)
+                waiting = []
+        if waiting:
+            self._add(waiting)
 
-    def _add(self, task: ScanTask, keys: FileKeys) -> None:
-        number = self._next
-        self._next += 1
-        live = np.arange(len(keys)) if keys.hidden is None else np.flatnonzero(~keys.hidden)
-        hashes = self._hasher(keys.columns if keys.hidden is None else [c.take(pa.array(live)) for c in keys.columns])
-        self._index.add(hashes.values[~hashes.is_null], pack(number, live[~hashes.is_null]))
-        self._nulls.add(hashes.values[hashes.is_null], pack(number, live[hashes.is_null]))
-        kept = {} if self._hasher.exact else {str(i): c for i, c in enumerate(keys.columns)}
-        if keys.row_ids is not None:
-            kept["_row_id"] = _filled(keys.row_ids, task.data_file.first_row_id)
-        if kept and len(keys):
-            self._columns.put(number, pa.table(kept))
-        hidden = PositionBitmap(() if keys.hidden is None else np.flatnonzero(keys.hidden))
-        seen = frozenset(d.identity for d in task.delete_files)
-        self.files[number] = IndexedFile(task, hidden, keys.row_ids is not None, seen)
-        self._numbers[task.data_file.file_path] = number
+    def _numbered(self, file: DataFile, number: int) -> IndexedFile:
+        return IndexedFile(number=number, path=file.file_path, rows=file.record_count, size=file.file_size_in_bytes)
 
-    def _forget(self, paths: Iterable[str]) -> None:
-        for path in paths:
-            number = self._numbers.pop(path)
-            self._gone_rows += self.files.pop(number).task.data_file.record_count
-            self._columns.drop(number)
+    def _add(self, read: Sequence[tuple[IndexedFile, IndexRows]]) -> None:
+        run = new_run([rows for _, rows in read], [file for file, _ in read], wide=not self._hasher.exact)
+        self._set(with_run(self._runs, run, self._is_live(self._number)))
 
-    def _compact(self) -> None:
-        """Drop rows that are hidden or whose file is gone, once they are a third of all."""
-        if 3 * self._gone_rows > len(self):
-            self._index.keep(self._are_live)
-            self._nulls.keep(self._are_live)
-            self._gone_rows = 0
-
-    def _are_live(self, locations: Locations) -> npt.NDArray[np.bool_]:
-        files, positions = unpack(locations)
-        live = np.zeros(len(files), np.bool_)
-        for number, rows in by_file(files):
-            if number in self.files:
-                live[rows] = self.files[number].has_live(positions[rows])
+    def _is_live(self, numbers: int) -> npt.NDArray[np.bool_]:
+        live = np.zeros(max(numbers, self._number, 1), np.bool_)
+        live[list(self._tasks)] = True
         return live
 
-    # --- what is hidden -----------------------------------------------------------------------------------------------
-
-    def _hide(self, context: ReadContext, tasks: Sequence[ScanTask]) -> set[str]:
-        """Apply new deletes. Return the files that lost deletes, which must be read again."""
-        read_again: set[str] = set()
-        by_value: list[tuple[ScanTask, list[DeleteFile]]] = []
-        for task in tasks:
-            file = self._file(task)
-            now = {d.identity: d for d in task.delete_files}
-            new = [d for i, d in now.items() if i not in file.seen]
-            positions = [d for d in new if d.kind != "equality-delete"]
-            hidden = self._positions(context, task, positions)
-            # New deletes must hide all rows of removed ones, as when a vector replaces another.
-            if file.seen - set(now) and file.hidden - hidden:
-                read_again.add(task.data_file.file_path)
-                continue
-            self._hide_rows(file, hidden)
-            file.seen = frozenset(now)
-            keyed = [d for d in new if d.kind == "equality-delete"]
-            if keyed:
-                by_value.append((task, keyed))
-        self._hide_keys(context, by_value)
-        return read_again
-
-    def _positions(self, context: ReadContext, task: ScanTask, deletes: Collection[DeleteFile]) -> PositionBitmap:
-        """Return what position deletes hide of a file, without positions behind its end, which some writers leave."""
-        hidden = PositionBitmap()
-        for delete in deletes:
-            known = self._expected_hidden.get(delete.identity)
-            if known is None:
-                found = context.loader.positions_of(delete, task.data_file.file_path)
-                known = positions_in_file(found, task.data_file)
-            hidden = hidden | known
-        return hidden
-
-    def _hide_keys(self, context: ReadContext, found: Sequence[tuple[ScanTask, list[DeleteFile]]]) -> None:
-        """Look up the keys of equality deletes in the index.
-
-        Read data files only for deletes with other key columns.
-        """
-        ids = tuple(sorted(f.field_id for f in self.fields))
-        other = [t for t, deletes in found if any(tuple(sorted(d.equality_ids or ())) != ids for d in deletes)]
-        for task in other:
-            self._hide_rows(self._file(task), deleted_positions(context, task))
-        skip = {t.data_file.file_path for t in other}
-        targets: dict[Any, tuple[DeleteFile, set[int]]] = {}
-        for task, deletes in found:
-            if task.data_file.file_path not in skip:
-                for delete in deletes:
-                    number = self._numbers[task.data_file.file_path]
-                    targets.setdefault(delete.identity, (delete, set()))[1].add(number)
-        for delete, numbers in targets.values():
-            hits = self.find(context.loader.key_columns(ids, delete))
-            for number, rows in by_file(hits.files):
-                if number in numbers:
-                    self._hide_rows(self.files[number], PositionBitmap(hits.positions[rows]))
-
-    def _hide_rows(self, file: IndexedFile, positions: PositionBitmap) -> None:
-        hidden = file.hidden | positions  # rows never come back
-        self._gone_rows += len(hidden) - len(file.hidden)
-        file.hidden = hidden
+    def _compact(self) -> None:
+        """Leave out the rows of files that are gone, once they are a third of all."""
+        live = sum(t.data_file.record_count for t in self._tasks.values())
+        if 3 * (len(self) - live) > len(self):
+            self._set(compacted(self._runs, self._is_live(self._number)))
 
     # --- looking up ---------------------------------------------------------------------------------------------------
 
-    def _verified(self, keys: Sequence[Any], hits: Hits) -> Hits:
-        if self._hasher.exact:
-            return hits
-        right = np.zeros(len(hits), np.bool_)
+    def find(self, keys: Sequence[Any]) -> Hits:
+        """Find the live rows with one of these keys, given as columns of the fields' types.
+
+        Raises DamagedIndexError for files of the index; FormatError and NotFoundError for deletes.
+        """
+        if self._context is None:
+            return Hits(*(np.empty(0, np.int64) for _ in range(4)))
+        hashes = self._hasher(keys)
+        found = find_in_runs(self._runs, hashes)
+        of_live = np.isin(found.files, list(self._tasks))
+        hits = [part[of_live] for part in (found.keys, found.files, found.positions, found.row_ids)]
+        self._check_positions(hits[1], hits[2])
+        live = self._live.are_live(self._context, self._tasks.__getitem__, hits[1], hits[2], hashes.take(hits[0]))
+        return Hits(*(part[live] for part in hits))
+
+    def _check_positions(self, files: Numbers, positions: Numbers) -> None:
+        for number, rows in by_file(files):
+            count = self._tasks[number].data_file.record_count
+            if int(positions[rows].max()) >= count:
+                message, path = "the key index has a row behind the end of a data file", self._tasks[number].data_file
+                raise DamagedIndexError(message, kind="key-index", file=path.file_path, expected=f"{count} rows")
+
+    def hidden_by_value(self) -> Iterator[HiddenRows]:
+        """List what equality deletes hide of each data file, apart from what deletes by position hide."""
+        if self._context is None:
+            return
+        of_delete: dict[Any, tuple[DeleteFile, set[int]]] = {}
+        hidden: dict[int, PositionBitmap] = {}
+        for number, task in self._tasks.items():
+            other = self._live.by_other_keys(self._context, task)
+            if other:
+                hidden[number] = other
+            for delete in self._live.by_key(task):
+                of_delete.setdefault(delete.identity, (delete, set()))[1].add(number)
+        for delete, numbers in of_delete.values():
+            found = find_in_runs(self._runs, self._live.keys_of(self._context, delete))
+            for number, rows in by_file(found.files):
+                if number in numbers:
+                    positions = PositionBitmap(found.positions[rows])
+                    hidden[number] = hidden.get(number, PositionBitmap()) | positions
+        for number, positions in hidden.items():
+            file = self.file(number)
+            if positions - file.hidden:
+                yield HiddenRows(file.task, positions - file.hidden, file.hidden)
+
+    def row_ids(self, hits: Hits) -> pa.Array:
+        """Return the `_row_id` of each row; null for rows without one."""
+        ids = hits.stored_ids.copy()
         for number, rows in by_file(hits.files):
-            stored = self._columns.take(number, hits.positions[rows])
-            asked = [c.take(pa.array(hits.keys[rows])) for c in keys]
-            right[rows] = same_keys(asked, [stored.column(str(i)) for i in range(len(keys))])
-        return hits.where(right)
+            first = self._tasks[number].data_file.first_row_id
+            if first is not None:
+                by_position = rows[ids[rows] == NO_ID]
+                ids[by_position] = first + hits.positions[by_position]
+            else:
+                ids[rows] = NO_ID
+        return pa.array(ids, mask=ids == NO_ID)
+
+    # --- what a commit adds -------------------------------------------------------------------------------------------
+
+    def expect(self, written: Sequence[tuple[DataFile, FileKeys]], deletes: Iterable[DeleteFile], hits: Hits) -> None:
+        """Announce what a commit writes, so that the next `catch_up` need not read it, and `save` saves it.
+
+        `written` are data files and their keys. `deletes` are its delete files; vectors for files of `hits` hide those
+        hits.
+        """
+        files = [self._numbered(file, self._number + i) for i, (file, _) in enumerate(written)]
+        rows = [index_rows(self._hasher, f.number, keys) for f, (_, keys) in zip(files, written, strict=True)]
+        number, runs = self._number + len(files), self._runs
+        if files and number < MOST_FILES:
+            live = self._is_live(number)
+            live[self._number :] = True
+            runs = with_run(runs, new_run(rows, files, wide=not self._hasher.exact), live)
+            self._next = _Next(runs, frozenset(f.path for f in files), number)
+        else:
+            self._next = None
+        of_path = {self._tasks[n].data_file.file_path: (n, at) for n, at in by_file(hits.files)}
+        announced = {}
+        for delete in deletes:
+            if delete.is_deletion_vector and delete.referenced_data_file in of_path:
+                number, at = of_path[delete.referenced_data_file]
+                announced[delete.identity] = self.file(number).hidden | PositionBitmap(hits.positions[at])
+        self._live.announce(announced)
+
+    def save(self, base: Base) -> SavedIndex | None:
+        """Save the index with the files of the expected commit, as far as it is not saved. None with `max_keys`.
+
+        The files are written with those of the base, so a commit that fails removes them.
+        """
+        if self._max_keys is not None:
+            return None
+        runs, number = (self._next.runs, self._next.number) if self._next is not None else (self._runs, self._number)
+        written = [run for run in runs if run.saved is None]
+        names = tuple(run.saved for run in runs if run.saved is not None)
+        if not written and self._saved is not None and self._saved.root.runs == names:
+            return self._saved
+        for run in written:
+            _save(run, base.write)
+        root = IndexRoot(
+            table_uuid=base.metadata.table_uuid,
+            key=key_of(self.fields),
+            snapshot_id=base.snapshot.snapshot_id if base.snapshot else None,
+            next_number=number,
+            runs=tuple(run.saved for run in runs if run.saved is not None),
+        )
+        name, data = encode_root(root)
+        base.write.write(sink_path(base.metadata, name), data)
+        saved = SavedIndex(base.table.io, base.metadata, name, root)
+        self._unsure, self._saved = (saved, self._saved, written), saved
+        return saved
 
 
-def _size(positions: PositionBitmap) -> int:
-    found = [bitmap.get_statistics() for bitmap in positions.by_key.values()]
-    return sum(
-        int(f["n_bytes_array_containers"] + f["n_bytes_run_containers"] + f["n_bytes_bitset_containers"]) for f in found
-    )
-
-
-def _filled(row_ids: pa.Array, first_row_id: int | None) -> pa.Array:
-    """Fill in row ids that are not stored. They follow from the position."""
-    if not row_ids.null_count or first_row_id is None:
-        return row_ids
-    return pc.coalesce(row_ids, pa.array(first_row_id + np.arange(len(row_ids))))
+def _save(run: Run, write: WriteContext) -> None:
+    path = sink_path(write.metadata, new_name(RUN))
+    write.remember(path)
+    run.save(write.io, path)

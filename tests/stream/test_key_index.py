@@ -1,74 +1,192 @@
-"""The packed index against a dict of lists, and keys that share a hash."""
+"""Runs against a dict of lists, in memory and in files, and hashes that are the same everywhere."""
 
 from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from hashlib import blake2b
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyiceberg.types import BinaryType, DateType, DecimalType, LongType, NestedField, StringType
+from pyiceberg.types import (
+    BinaryType,
+    DateType,
+    DecimalType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+)
 
 import deletekit as dk
-from deletekit.deletes.keys import same_keys
-from deletekit.stream.key_columns import KeyColumns
-from deletekit.stream.key_index import KeyHasher, KeyIndex, pack, unpack
+from deletekit.deletes.keys import key_bytes, same_keys
+from deletekit.stream.key_hashes import KeyHasher, KeyHashes, bucket_of, splitmix64
+from deletekit.stream.key_index import IndexRows, Run, compacted, new_run, open_run, pack, unpack, with_run
+from deletekit.stream.saved_index import find_in_runs
+from deletekit.table.file_io import PyIcebergIO
+from deletekit.table.index_files import IndexedFile
+
+IO = PyIcebergIO({})
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_it_is_a_dict_of_lists(seed: int) -> None:
+def field(kind: IcebergType) -> NestedField:
+    return NestedField(1, "key", kind, required=False)
+
+
+def hashes(values: Any, *, wide: bool) -> KeyHashes:
+    low = np.asarray(values, np.uint64) << np.uint64(56)
+    return KeyHashes(low, np.asarray(values, np.uint64) % 3 if wide else None, np.zeros(len(low), np.bool_))
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("saved", [False, True], ids=["in memory", "in files"])
+@pytest.mark.parametrize("seed", range(2))
+def test_runs_are_a_dict_of_lists(tmp_path: Path, seed: int, *, saved: bool, wide: bool) -> None:
     random = np.random.default_rng(seed)
-    index, model, gone = KeyIndex(), {}, set()
+    runs: list[Run] = []
+    model: dict[int, list[tuple[int, int, int]]] = {}
+    live = np.ones(30, np.bool_)
     for number in range(30):
-        hashes = random.integers(0, 200, random.integers(0, 100)).astype(np.uint64)
-        index.add(hashes, pack(number, np.arange(len(hashes))))
-        for position, value in enumerate(hashes.tolist()):
-            model.setdefault(value, []).append((number, position))
+        values = random.integers(0, 200, random.integers(0, 3000 if number % 10 == 0 else 60))
+        ids = random.integers(0, 9, len(values)) if number % 4 == 0 else None
+        rows = IndexRows(
+            hashes(values, wide=wide), pack(number, np.arange(len(values)), np.zeros(len(values), bool)), ids
+        )
+        runs = with_run(runs, new_run([rows], [indexed(number, len(values))], wide=wide), live)
+        for position, value in enumerate(values.tolist()):
+            model.setdefault(value, []).append((number, position, -1 if ids is None else int(ids[position])))
         if number % 7 == 6:
-            gone.add(int(random.integers(0, number)))
-            index.keep(lambda places: ~np.isin(unpack(places)[0], list(gone)))
-        asked = random.integers(0, 250, 40).astype(np.uint64)
-        rows, places = index.find(asked)
-        files, positions = unpack(places)
-        found = sorted(zip(rows.tolist(), files.tolist(), positions.tolist(), strict=True))
-        live = {key: [place for place in model.get(key, []) if place[0] not in gone] for key in asked.tolist()}
-        assert found == sorted((row, *place) for row, key in enumerate(asked.tolist()) for place in live[key])
-    assert index.nbytes == 16 * len(index)
+            live[random.integers(0, number)] = False
+            runs = compacted(runs, live)
+        if saved:
+            runs = [reopened(tmp_path, run) for run in runs]
+        asked = random.integers(0, 250, random.choice([1, 40]))
+        hits = find_in_runs(runs, hashes(asked, wide=wide))
+        found = zip(*(part.tolist() for part in (hits.keys, hits.files, hits.positions, hits.row_ids)), strict=True)
+        expected = [(row, *place) for row, key in enumerate(asked.tolist()) for place in model.get(key, [])]
+        assert sorted(h for h in found if live[h[1]]) == sorted(h for h in expected if live[h[1]])
+    assert [len(a) >= 2 * len(b) for a, b in pairwise(runs)] == [True] * (len(runs) - 1)
+
+
+def indexed(number: int, rows: int) -> IndexedFile:
+    return IndexedFile(number=number, path=f"file-{number}", rows=rows, size=rows)
+
+
+def reopened(folder: Path, run: Run) -> Run:
+    if run.saved is None:
+        run.save(IO, f"{folder}/{id(run)}-{len(list(folder.iterdir()))}.run")
+    assert run.saved is not None
+    again = open_run(IO, f"{folder}/{run.saved.name}", run.saved)
+    assert sorted(f.number for f in again.files) == sorted(f.number for f in run.files)
+    return again
+
+
+def test_only_the_blocks_that_are_asked_for_are_read(tmp_path: Path) -> None:
+    rows = 100_000
+    keys = splitmix64(np.arange(rows, dtype=np.uint64))
+    of_keys = KeyHashes(keys, None, np.zeros(rows, np.bool_))
+    run = new_run([IndexRows(of_keys, pack(3, np.arange(rows), of_keys.is_null))], [indexed(3, rows)], wide=False)
+    assert run.nbytes == 16 * rows
+    lazy = reopened(tmp_path, run)
+    assert (len(lazy), lazy.nbytes) == (rows, 0)
+    for wanted in ([7], [7, 8], range(200), range(0, rows, 3)):
+        found = find_in_runs([lazy], of_keys.take(np.array(wanted)))
+        assert sorted(found.positions.tolist()) == sorted(wanted)
+        if len(wanted) < 3:
+            assert lazy.nbytes < 50_000
+    assert lazy.nbytes == 16 * rows
+    assert (tmp_path / lazy.saved.name).stat().st_size < 17 * rows
 
 
 def test_a_place_is_packed_or_refused() -> None:
-    positions = np.array([0, 2**40 - 1])
-    assert [part.tolist() for part in unpack(pack(2**24 - 1, positions))] == [[2**24 - 1] * 2, positions.tolist()]
-    for number, position in ((2**24, 0), (0, 2**40)):
+    positions = np.array([0, 2**36 - 1])
+    for null in (False, True):
+        packed = pack(2**27 - 1, positions, np.array([null, False]))
+        assert [part.tolist() for part in unpack(packed)] == [[2**27 - 1] * 2, positions.tolist()]
+    for number, position in ((2**27, 0), (0, 2**36)):
         with pytest.raises(dk.UnsupportedError):
-            pack(number, np.array([position]))
+            pack(number, np.array([position]), np.zeros(1, np.bool_))
 
 
-def test_a_whole_number_is_its_own_hash_and_null_has_none() -> None:
-    hasher = KeyHasher([NestedField(1, "id", LongType(), required=False)])
+# --- hashes -----------------------------------------------------------------------------------------------------------
+
+
+def test_splitmix64_is_the_published_one() -> None:
+    """The first numbers of the generator with seed 1234567, from its author's page, are the hashes of its states."""
+    states = [1234567 + i * 0x9E3779B97F4A7C15 & (1 << 64) - 1 for i in range(5)]
+    expected = [
+        6457827717110365317,
+        3203168211198807973,
+        9817491932198370423,
+        4593380528125082431,
+        16408922859458223821,
+    ]
+    assert splitmix64(np.array(states, np.uint64)).tolist() == expected
+
+
+def test_a_whole_number_is_exact_and_null_is_no_number() -> None:
+    hasher = KeyHasher([field(LongType())])
     assert hasher.exact
-    hashes = hasher([pa.chunked_array([[0, None, -1, 2**63 - 1]])])
-    assert hashes.is_null.tolist() == [False, True, False, False]
-    assert hashes.values.view(np.int64)[[0, 2, 3]].tolist() == [0, -1, 2**63 - 1]
-    assert KeyHasher([NestedField(1, "day", DateType(), required=False)]).exact
+    assert KeyHasher([field(DateType())]).exact
+    found = hasher([pa.chunked_array([[0, None, -1, 2**63 - 1]])])
+    assert found.is_null.tolist() == [False, True, False, False]
+    assert len(set(found.low[[0, 2, 3]].tolist())) == 3
+    small = KeyHasher([field(IntegerType())])([pa.array([0, -1], pa.int32())])
+    assert small.low.tolist() == found.low[[0, 2]].tolist(), "a column that is widened keeps its hashes"
+    rows = IndexRows(found, pack(0, np.arange(4), found.is_null))
+    run = new_run([rows], [indexed(0, 4)], wide=False)
+    hits = find_in_runs([run], hasher([pa.array([None, 0], pa.int64())]))
+    assert dict(zip(hits.keys.tolist(), hits.positions.tolist(), strict=True)) == {0: 1, 1: 0}
 
 
 @pytest.mark.parametrize("kind", [StringType(), BinaryType(), DecimalType(10, 2)])
-def test_other_keys_are_compared(kind: object) -> None:
-    assert not KeyHasher([NestedField(1, "key", kind, required=False)]).exact
+def test_other_keys_have_128_bits(kind: IcebergType) -> None:
+    hasher = KeyHasher([field(kind)])
+    assert not hasher.exact
+    columns = {
+        "string": pa.array(["a", None, "", "ab"]),
+        "binary": pa.array([b"a", None, b"", b"-"]),
+        "decimal(10, 2)": pa.array([Decimal(1), None, Decimal(0), Decimal(-1)], pa.decimal128(10, 2)),
+    }
+    found = hasher([columns[str(kind)]])
+    assert len(set(zip(found.low.tolist(), found.high.tolist(), strict=True))) == 4
 
 
-def test_keys_are_equal_as_equality_deletes_have_it() -> None:
-    left = [pa.array(["a", None, "b", None]), pa.array([1, 2, None, None])]
-    right = [pa.array(["a", None, "b", "c"]), pa.array([1, 2, None, None])]
-    assert same_keys(left, right).tolist() == [True, True, True, False]
+def test_keys_have_equal_bytes_where_they_are_equal() -> None:
+    random = np.random.default_rng(3)
+    texts, numbers = ["", "a", "b", "1:", "-", None], [0, 1, -1, None]
+    floats = [0.0, -0.0, float("nan"), 1.5, None]
+    rows = [(texts[random.integers(6)], numbers[random.integers(4)], floats[random.integers(5)]) for _ in range(300)]
+    columns = [
+        pa.array(c, t) for c, t in zip(zip(*rows, strict=True), (pa.string(), pa.int64(), pa.float64()), strict=True)
+    ]
+    bytes_ = key_bytes(columns).to_pylist()
+    first = [pa.array([c[0].as_py()] * 300, c.type) for c in columns]
+    for shift in range(1, 40):
+        other = [pa.concat_arrays([c[shift:], c[:shift]]) for c in columns]
+        same = [a == b for a, b in zip(bytes_, bytes_[shift:] + bytes_[:shift], strict=True)]
+        assert same == same_keys(columns, other).tolist()
+    assert [b == key_bytes(first)[0].as_py() for b in bytes_] == same_keys(columns, first).tolist()
 
 
-@pytest.mark.parametrize("rows", [3, 2_500_000], ids=["in memory", "on disk"])
-def test_columns_by_position(rows: int) -> None:
-    columns = KeyColumns()
-    columns.put(7, pa.table({"a": np.arange(rows), "b": pa.array(np.arange(rows).astype(str))}))
-    positions = np.array([rows - 1, 0, rows // 2, 0])
-    taken = columns.take(7, positions)
-    assert taken.column("a").to_pylist() == positions.tolist()
-    assert taken.column("b").to_pylist() == [str(p) for p in positions]
-    columns.drop(7)
-    columns.close()
+def test_hashes_never_change() -> None:
+    """Files on disk hold them."""
+    here = KeyHasher([field(StringType()), field(DateType())])(
+        [pa.array(["x", None]), pa.array([date(1970, 1, 5), None])]
+    )
+    expected = [blake2b(key, digest_size=16).digest() for key in (b"1:x8:\4\0\0\0\0\0\0\0", b"-:-:")]
+    assert here.low.tolist() == [int.from_bytes(d[:8], "little") for d in expected]
+    assert here.high is not None
+    assert here.high.tolist() == [int.from_bytes(d[8:], "little") for d in expected]
+
+
+def test_buckets_are_the_first_bits() -> None:
+    low = np.array([0, 1 << 63, (1 << 64) - 1], np.uint64)
+    found = KeyHashes(low, None, np.zeros(3, np.bool_))
+    assert bucket_of(found, 1).tolist() == [0, 0, 0]
+    assert bucket_of(found, 8).tolist() == [0, 4, 7]

@@ -19,6 +19,7 @@ from deletekit.formats.content_file import ContentFile, DeleteFile
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.maintenance.verify.dropped_deletes import check_dropped_deletes
 from deletekit.maintenance.verify.file_rules import check_data_file, check_delete_file, check_size
+from deletekit.maintenance.verify.index_rules import check_indexes
 from deletekit.maintenance.verify.manifest_rules import check_list, check_manifest
 from deletekit.maintenance.verify.metadata_rules import check_metadata, check_named_files, usable_snapshots
 from deletekit.maintenance.verify.report import DAMAGE, Finding, Findings, Level, VerifyReport, guarded
@@ -86,7 +87,10 @@ class _Verification:
     def run(self, snapshots: Iterable[int] | str) -> VerifyReport:
         self.findings.add(check_metadata(self.metadata))
         self.findings.add(guarded(check_named_files(self.metadata, self.io), None, "table metadata"))
-        live = self._manifests(self._chosen(snapshots))
+        chosen = self._chosen(snapshots)
+        for finding, ids in check_indexes(self.io, self.metadata, chosen, self.level, self.engine):
+            self.findings.add([finding], ids)
+        live = self._manifests(chosen)
         if self.level != "metadata":
             opened = set(_heads(self.metadata)) if snapshots == "all" and live else set(live)
             self._files(live, {i: files for i, files in live.items() if i in opened})

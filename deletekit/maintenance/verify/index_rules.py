@@ -1,0 +1,67 @@
+"""Check the files of key indexes that snapshots name. No reader needs them, and a sink makes a damaged index again."""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+import numpy as np
+
+from deletekit.engines.local import Engine
+from deletekit.maintenance.verify.report import Finding, Level, warning
+from deletekit.table.file_io import FileIO
+from deletekit.table.index_files import DamagedIndexError, RunInfo, read_blocks, read_root, read_tail
+from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.sink_files import root_name, sink_path
+
+_REPAIRED = "made again by the next batch of its sink"
+
+
+def check_indexes(
+    io: FileIO, metadata: TableMetadata, snapshots: Iterable[Snapshot], level: Level, engine: Engine
+) -> Iterator[tuple[Finding, list[int]]]:
+    """Check the indexes of snapshots: roots and the tails of runs, at level `data` each block. Yield their snapshots.
+
+    Raises StorageError.
+    """
+    named: dict[str, list[int]] = {}
+    for snapshot in snapshots:
+        name = root_name(snapshot)
+        if name is not None:
+            named.setdefault(name, []).append(snapshot.snapshot_id)
+    of_run: dict[RunInfo, list[int]] = {}
+    for name, (runs, found) in zip(named, engine.map(partial(_root, io, metadata), named), strict=True):
+        for run in runs:
+            of_run.setdefault(run, []).extend(named[name])
+        yield from ((finding, named[name]) for finding in found)
+    if level != "metadata":
+        for run, found in zip(of_run, engine.map(partial(_run, io, metadata, level), of_run), strict=True):
+            yield from ((finding, of_run[run]) for finding in found)
+
+
+def _root(io: FileIO, metadata: TableMetadata, name: str) -> tuple[tuple[RunInfo, ...], list[Finding]]:
+    path = sink_path(metadata, name)
+    try:
+        root = read_root(io, path)
+    except DamagedIndexError as e:
+        return (), [_finding(e)]
+    if root.table_uuid != metadata.table_uuid:
+        found, expected = root.table_uuid, metadata.table_uuid
+        message = "the key index is another table's"
+        return (), [warning("key-index", message, "table-uuid", found, expected, file=path)]
+    return root.runs, []
+
+
+def _run(io: FileIO, metadata: TableMetadata, level: Level, run: RunInfo) -> list[Finding]:
+    path = sink_path(metadata, run.name)
+    try:
+        tail = read_tail(io, path, run)
+        if level == "data":
+            for _ in read_blocks(io, path, run, tail, np.arange(1 << run.bits)):
+                pass
+    except DamagedIndexError as e:
+        return [_finding(e)]
+    return []
+
+
+def _finding(error: DamagedIndexError) -> Finding:
+    message = "a file of a key index is damaged or missing"
+    return warning("key-index", message, "deletekit.key-index", error.found, _REPAIRED, file=error.file)

@@ -1,0 +1,207 @@
+"""Read a key index that is a part of the table: its root, the parts of one bucket, and rows by the hash of their key.
+
+The index says where each physical row of some data files is, live or hidden, and nothing of deletes. Data files never
+change, so it is right for every snapshot. What differs is which of its files are live: files of the snapshot that it
+does not have must be read, and rows of files that the snapshot does not have must be passed over.
+
+A bucket is a range of hashes. A run has its rows sorted by hash, in small blocks, each with a checksum. So a bucket is
+a range of blocks of each run, and the number of buckets may be any power of two.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+from pyiceberg.types import NestedField
+
+from deletekit.commit.change import Base
+from deletekit.errors import InvalidInputError
+from deletekit.log import tell
+from deletekit.stream.key_hashes import KeyHashes, Numbers
+from deletekit.stream.key_index import Run, open_run, unpack
+from deletekit.table.file_io import FileIO
+from deletekit.table.index_files import DamagedIndexError, IndexedFile, IndexRoot, RunInfo, read_root, read_tail
+from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.sink_batches import KEY, history
+from deletekit.table.sink_files import KEY_INDEX, root_name, sink_path
+
+_BUCKET_ROWS = 1_000_000
+_MOST_ROOTS = 3
+_NEWEST = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPart:
+    """What a task needs to look one bucket up in one run: a value that can be pickled. It reads nothing."""
+
+    path: str
+    info: RunInfo
+    bucket: int
+    bucket_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexHits:
+    """Rows with one of the wanted hashes, live or not.
+
+    Attributes
+    ----------
+    keys: the index of the wanted hash.
+    files, positions: number of the data file, and position in it.
+    row_ids: the `_row_id` that the file stores; -1 if it follows from the file's `first_row_id` and the position.
+    """
+
+    keys: Numbers
+    files: Numbers
+    positions: Numbers
+    row_ids: Numbers
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True)
+class SavedIndex:
+    """The root of an index. The runs are not loaded.
+
+    Attributes
+    ----------
+    name: of the root, as the summary has it.
+    """
+
+    io: FileIO
+    metadata: TableMetadata
+    name: str
+    root: IndexRoot
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """Return the head that it was made on. It also has the files of the commit that followed."""
+        return self.root.snapshot_id
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows it has, hidden ones and those of dead files too."""
+        return sum(run.rows for run in self.root.runs)
+
+    @property
+    def bucket_count(self) -> int:
+        """Return the proposed number of buckets, a power of two: about a million rows each."""
+        return 1 << max(self.rows // _BUCKET_ROWS, 0).bit_length()
+
+    @cached_property
+    def files(self) -> Mapping[int, IndexedFile]:
+        """Return the data files by their numbers. The first call reads the tail of each run.
+
+        Raises DamagedIndexError.
+        """
+        tails = [read_tail(self.io, self.path_of(run), run) for run in self.root.runs]
+        return {f.number: f for tail in tails for f in tail.files}
+
+    def path_of(self, run: RunInfo) -> str:
+        """Return the path of a run."""
+        return sink_path(self.metadata, run.name)
+
+    def parts_of(self, bucket: int, bucket_count: int | None = None) -> tuple[RunPart, ...]:
+        """Return what a task needs to look up one bucket. Raise InvalidInputError for a bucket that is not one."""
+        count = bucket_count or self.bucket_count
+        if count & (count - 1) or not 0 <= bucket < count:
+            found, expected = f"{bucket} of {count}", "below their number, which is a power of two"
+            raise InvalidInputError("no such bucket", kind="bucket", field="bucket", found=found, expected=expected)
+        return tuple(
+            RunPart(path=self.path_of(run), info=run, bucket=bucket, bucket_count=count) for run in self.root.runs
+        )
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Return the paths of the root and its runs."""
+        return (sink_path(self.metadata, self.name), *map(self.path_of, self.root.runs))
+
+    def runs(self) -> list[Run]:
+        """Open the runs: read their tails. Raise DamagedIndexError."""
+        return [open_run(self.io, self.path_of(run), run) for run in self.root.runs]
+
+
+def load_index(
+    io: FileIO, metadata: TableMetadata, head: Snapshot | None, fields: Sequence[NestedField]
+) -> SavedIndex | None:
+    """Return the newest index in the history of a head for a key; None if there is none that can be used.
+
+    A damaged or missing root is told to the log, and the one before it is tried.
+    """
+    for name in _roots(metadata, head, fields):
+        try:
+            root = read_root(io, sink_path(metadata, name))
+        except DamagedIndexError as e:
+            tell_damage(e)
+            continue
+        if root.table_uuid == metadata.table_uuid and root.key == key_of(fields):
+            return SavedIndex(io, metadata, name, root)
+    return None
+
+
+def index_entry(
+    base: Base, fields: Sequence[NestedField], index: SavedIndex | None, *, keeps: bool
+) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """Return the summary entry of a commit that names an index, and the paths that the entry leads to.
+
+    A commit without one of its own names that of the history (`keeps`), so that it does not expire.
+    """
+    if index is not None:
+        return {KEY_INDEX: index.name}, index.paths
+    name = next(_roots(base.metadata, base.snapshot, fields), None) if keeps else None
+    return ({}, ()) if name is None else ({KEY_INDEX: name}, ())
+
+
+def is_in_history(metadata: TableMetadata, head: Snapshot | None, name: str) -> bool:
+    """Tell whether one of the newest snapshots of a head names a root."""
+    return any(root_name(s) == name for s in islice(history(metadata, head), _NEWEST))
+
+
+def tell_damage(error: DamagedIndexError) -> None:
+    """Log that an index cannot be used."""
+    tell("key-index", level=logging.WARNING, file=error.file, found=error.found, then="made again")
+
+
+def _roots(metadata: TableMetadata, head: Snapshot | None, fields: Sequence[NestedField]) -> Iterator[str]:
+    key, seen = ",".join(str(f.field_id) for f in fields), set[str]()
+    for snapshot in history(metadata, head):
+        name = root_name(snapshot)
+        if name is not None and name not in seen and snapshot.summary.get(KEY, key) == key:
+            seen.add(name)
+            yield name
+            if len(seen) == _MOST_ROOTS:
+                return
+
+
+def key_of(fields: Sequence[NestedField]) -> tuple[tuple[int, str], ...]:
+    """Return the key as a root has it."""
+    return tuple((f.field_id, str(f.field_type)) for f in fields)
+
+
+def find_in_parts(io: FileIO, parts: Sequence[RunPart], hashes: KeyHashes) -> IndexHits:
+    """Find every row with one of these hashes, all of which are of the parts' bucket.
+
+    Only the blocks that may hold them are read. Raises DamagedIndexError for bytes that are not those that were
+    written, and if they are missing. Which hits are live is not known here: the number must be of a file that the
+    snapshot has, and the position not hidden by that file's deletes (`live_rows.LiveRows`).
+    """
+    return find_in_runs([open_run(io, p.path, p.info) for p in parts], hashes)
+
+
+def find_in_runs(runs: Sequence[Run], hashes: KeyHashes) -> IndexHits:
+    """Find every row of some runs with one of these hashes. Raise DamagedIndexError."""
+    order = np.argsort(hashes.low)
+    wanted = hashes.take(order)
+    keys, places, ids = [np.empty(0, np.int64)], [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
+    for run in runs:
+        found = run.find(wanted)
+        keys.append(order[found.keys])
+        places.append(found.places)
+        ids.append(found.ids)
+    return IndexHits(np.concatenate(keys), *unpack(np.concatenate(places)), np.concatenate(ids))
