@@ -150,6 +150,9 @@ def reachable(table: dk.Table) -> set[str]:
     found = {table.metadata_location, *(entry["metadata-file"] for entry in metadata["metadata-log"])}
     for snapshot in metadata["snapshots"]:
         found.add(snapshot["manifest-list"])
+        folder = metadata.get("properties", {}).get("write.metadata.path", f"{metadata['location']}/metadata")
+        logs = snapshot["summary"].get("deletekit.batch-files", "").split(",")
+        found |= {f"{folder}/_deletekit/{name}" for name in logs if name}  # of the files that a sink applied
         found |= key_index(metadata, snapshot)
         for manifest in avro(snapshot["manifest-list"]):
             found.add(manifest["manifest_path"])

@@ -29,6 +29,7 @@ _EXPIRED_FILES = {
     "deleted_manifest_lists": "Manifest lists",
     "deleted_statistics_files": "Statistics files",
     "deleted_key_index_files": "Key index files",
+    "deleted_file_logs": "Logs of applied files",
 }
 
 

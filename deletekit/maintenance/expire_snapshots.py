@@ -30,7 +30,7 @@ from deletekit.table.metadata_file import logged_files
 from deletekit.table.metadata_update import apply_updates
 from deletekit.table.own_places import check_own_metadata
 from deletekit.table.properties import value_of
-from deletekit.table.sink_batches import KEPT_FOR_EVER, rewound_sinks
+from deletekit.table.sink_batches import KEPT_FOR_EVER, file_logs, rewound_sinks
 from deletekit.table.table import Table
 from deletekit.verbs.shared.read_options import milliseconds
 
@@ -79,6 +79,7 @@ class ExpiredSnapshots:
     deleted_manifest_lists: tuple[str, ...] = ()
     deleted_statistics_files: tuple[str, ...] = ()
     deleted_key_index_files: tuple[str, ...] = ()
+    deleted_file_logs: tuple[str, ...] = ()
     kept_files: tuple[str, ...] = ()
     failed_files: Mapping[str, str] = field(default_factory=dict)
     dry_run: bool = False
@@ -94,6 +95,7 @@ _FIELDS = {
     "manifest-list": "deleted_manifest_lists",
     "statistics": "deleted_statistics_files",
     "key-index": "deleted_key_index_files",
+    "file-log": "deleted_file_logs",
 }
 
 
@@ -273,12 +275,13 @@ def _unreachable(
     expired = reachability.manifests(before, expiry.snapshots, missing_ok=True)
     kept = reachability.manifests(after, after.snapshots.values())
     needed = {*kept, *_lists(after.snapshots.values()), *statistics_files(after), *metadata_files}
-    needed |= reachability.indexes(after, after.snapshots.values())
+    needed |= reachability.indexes(after, after.snapshots.values()) | file_logs(after, after.snapshots.values())
     known = KnownFiles(rules, needed)
     ids = [s.snapshot_id for s in expiry.snapshots]
     others = dict.fromkeys(expired, "manifest") | dict.fromkeys(_lists(expiry.snapshots), "manifest-list")
     others |= dict.fromkeys(statistics_files(before, ids), "statistics")
     others |= dict.fromkeys(reachability.indexes(before, expiry.snapshots), "key-index")
+    others |= dict.fromkeys(file_logs(before, expiry.snapshots), "file-log")
     others = {path: kind for path, kind in others.items() if path not in known}
     candidates = reachability.content([m for p, m in expired.items() if p in others], missing_ok=True)
     # A manifest list was read, so it cannot be a live data file by another name. Anything else can.

@@ -28,6 +28,7 @@ from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.metadata_file import metadata_folder
 from deletekit.table.own_places import own_folders
 from deletekit.table.properties import value_of
+from deletekit.table.sink_batches import file_logs
 from deletekit.table.sink_files import root_names, sink_path
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
@@ -75,6 +76,7 @@ class Reachability:
         out |= dict.fromkeys(manifests, "manifest")
         out |= {s.manifest_list: "manifest-list" for s in metadata.snapshots.values() if s.manifest_list is not None}
         out |= dict.fromkeys(self.indexes(metadata, metadata.snapshots.values()), "key-index")
+        out |= dict.fromkeys(file_logs(metadata, metadata.snapshots.values()), "file-log")
         return out | dict.fromkeys(statistics_files(metadata), "statistics")
 
     def indexes(self, metadata: TableMetadata, snapshots: Iterable[Snapshot]) -> set[str]:

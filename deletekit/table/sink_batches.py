@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from deletekit.table.metadata import Snapshot, TableMetadata
-from deletekit.table.sink_files import is_name
+from deletekit.table.sink_files import FILE_LOG, is_name, sink_path
 
 SINK_ID = "deletekit.sink-id"
 QUERY_ID = "deletekit.query-id"
@@ -114,10 +114,10 @@ def history(metadata: TableMetadata, head: Snapshot | None) -> Iterator[Snapshot
         wait(promoted_snapshot(snapshot))
 
 
-def file_log_names(snapshots: Iterable[Snapshot]) -> dict[str, None]:
-    """Return the names of all logs of files (see `sink_files`) that snapshots name, each once."""
-    named = (name for s in snapshots for name in s.summary.get(FILE_LOGS, "").split(","))
-    return dict.fromkeys(name for name in named if is_name(name))
+def file_logs(metadata: TableMetadata, snapshots: Iterable[Snapshot]) -> set[str]:
+    """Return the paths of the logs of applied files that snapshots name."""
+    named = {name for s in snapshots for name in s.summary.get(FILE_LOGS, "").split(",")}
+    return {sink_path(metadata, name) for name in named if is_name(name) and name.endswith(FILE_LOG)}
 
 
 def marker_of(snapshot: Snapshot) -> Marker | None:

@@ -152,3 +152,28 @@ def test_files_of_messages(run: Run, tmp_path: Path) -> None:
     assert run(*command, "debezium-json", "--rate", "3").exit_code == 2
     assert run(*command, "debezium-avro", file).exit_code == 2
     assert "not Maxwell's" in run(*command, "maxwell", file, "--sink-id", "other").stderr
+
+
+def test_a_sink_is_reset(run: Run, tmp_path: Path) -> None:
+    make(tmp_path)
+    where = ("--warehouse", tmp_path / "wh", "demo.users")
+    rows = [{"_change_type": "INSERT", "id": 9, "name": "z"}]
+    with new_catalog(tmp_path / "wh") as catalog:
+        table = dk.load_table(catalog, "demo.users")
+        with dk.stream.sink(table, "numbers", equality_fields=["id"]) as sink:
+            sink.write(rows, 0, query_id="lost")
+    for wrong in (["--reset", "numbers"], ["--batch", "3"], ["--query", "q"], ["--reset", "a", "--drop", "b"]):
+        assert run("sinks", *where, *wrong).exit_code == 2, wrong
+    done = run("sinks", *where, "--reset", "numbers", "--batch", "41", "--query", "new", "--sizes")
+    assert done.exit_code == 0, done.output
+    assert "sink numbers of demo.users set to batch 41" in done.output
+    assert "only kept by its tag" in done.output
+    [listed] = json.loads(run("sinks", *where, "--json").output)["sinks"]
+    assert (listed["batch_id"], listed["query_id"], listed["is_reset"]) == (41, "new", True)
+    with new_catalog(tmp_path / "wh") as catalog:
+        table = dk.load_table(catalog, "demo.users")
+        with dk.stream.sink(table, "numbers", equality_fields=["id"]) as sink:
+            assert sink.write(rows, 42, query_id="new").status == "committed"
+    unknown = run("sinks", *where, "--reset", "nobody", "--batch", "0")
+    assert unknown.exit_code == 1
+    assert "no such sink" in unknown.output

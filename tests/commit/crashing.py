@@ -85,6 +85,12 @@ def write_batch(table: dk.Table, mode: str, ref: str = "main") -> None:
         sink.write(CHANGES, 0)
 
 
+def write_file(table: dk.Table) -> None:
+    """Apply the same changes from a file, which is logged in a file of the table."""
+    with dk.stream.sink(table, "sink", equality_fields=["id"], mode="eq-only") as sink:
+        list(sink.run_files([Path(__file__).with_name("changes.jsonl")]))
+
+
 def convert_batch(table: dk.Table) -> None:
     with dk.stream.sink(table, "sink", equality_fields=["id"]) as sink:
         dk.stream.convert(sink)
@@ -164,6 +170,11 @@ CASES = {
     "stream.sink, auto": Case(partial(write_batch, mode="auto")),
     "stream.sink, auto, race lost": Case(
         partial(write_batch, mode="auto"), race=lambda t: dk.append(t, items((10, "o", 0.0)))
+    ),
+    "stream.sink, a file": Case(write_file),
+    "stream.sink, a file, race lost": Case(write_file, race=lambda t: dk.append(t, items((10, "o", 0.0)))),
+    "stream.reset_sink": Case(
+        lambda t: dk.stream.reset_sink(t, "sink", batch_id=7), prepare=partial(write_batch, mode="eq-only")
     ),
     "stream.sink, flink": Case(partial(write_batch, mode="flink"), 2),
     "stream.promote": Case(
