@@ -15,7 +15,7 @@ from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.errors import CommitStateUnknownError
+from deletekit.errors import CommitStateUnknownError, DeletekitError
 from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, tag_update
 from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta
 from deletekit.stream.change_rows import Changes, read_changes
@@ -87,8 +87,11 @@ class BatchRun:
             done = commit(plan_change(table, self._build, ref=state.ref, validate=self._validate, reader=state.reader))
         except _AlreadyCommittedError:
             return self._progress("skipped", started)
-        except CommitStateUnknownError:
-            table.refresh()
+        except CommitStateUnknownError as unknown:
+            try:
+                table.refresh()
+            except DeletekitError:  # nobody can be asked: what the caller must know is that it may have landed
+                raise unknown from None
             if not self._is_committed(self._head()):
                 raise
             return self._progress("skipped", started)
