@@ -123,9 +123,7 @@ class SqlStore(Catalog):
         changed = with_metadata_log(changed, old, current.metadata.raw["last-updated-ms"])
         location = metadata_file_path(changed, old)
         state = TableState(changed, location, current.io)
-        unlogged = unlogged_files(
-            current.metadata, changed, location
-        )  # raises for a wrong property: not after the swap
+        unlogged = unlogged_files(current.metadata, changed, location)  # may refuse a property: not after the swap
         swap = sa.update(IcebergTables).filter_by(**self._row(identifier), metadata_location=old)
         swap = swap.values(metadata_location=location, previous_metadata_location=old)
         if not self._register(identifier, state, swap):
