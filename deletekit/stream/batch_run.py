@@ -90,7 +90,7 @@ class BatchRun:
         except CommitStateUnknownError as unknown:
             try:
                 table.refresh()
-            except DeletekitError:  # nobody can be asked: what the caller must know is that it may have landed
+            except DeletekitError:  # what the caller must know is that it may have landed
                 raise unknown from None
             if not self._is_committed(self._head()):
                 raise

@@ -1,4 +1,4 @@
-"""The Spark half of `kill_loop`: a query whose driver or executor is killed. `python -m tests.stream.kill_spark JOB`."""
+"""The half of `kill_loop` on Spark: a query whose driver or executor is killed; `kill_spark JOB` is the driver."""
 
 from __future__ import annotations
 
