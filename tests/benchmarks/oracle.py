@@ -1,7 +1,7 @@
 """Part `oracle`: millions of changes through a sink, equal to what DuckDB folds them to, read by deletekit and Spark.
 
-The changes are Parquet files made of a seed. DuckDB takes the last change of each key by its sequence, and knows nothing
-of the table. What deletekit and Iceberg in Spark read is written to Parquet again, and DuckDB compares all rows.
+The changes are Parquet files made of a seed. DuckDB takes the last change of each key by its sequence, and knows
+nothing of the table. What deletekit and Iceberg in Spark read is written to Parquet again, and DuckDB compares all rows.
 """
 
 # ruff: noqa: PLC0415  # imported in the worker alone
@@ -33,8 +33,7 @@ def run(settings: Settings) -> str:
     batches = 10 if settings.small else BATCHES
     job = {"folder": str(folder), "rows": settings.rows // batches * batches, "batches": batches}
     rows: list[list[str]] = []
-    parts = ["make", "apply", "fold", "read", "spark"]
-    for part in parts:
+    for part in PARTS if settings.peers else list(PARTS)[:-1]:  # Spark is a peer
         worker = Worker("tests.benchmarks.oracle:open_oracle", part, seconds=SECONDS)
         try:
             seconds, facts, peak = worker.run_with_memory(job)
@@ -175,7 +174,8 @@ def compared(folder: Path, theirs: str) -> Facts:
             differing += db.execute(query).fetchall()[0][0]
     assert found is not None
     equal = found == folded and differing == 0
+    sums = "equal" if found == folded else "DIFFER"
     return {
-        "what": f"{found[0]:,} rows, {found[1]:,} keys, {differing:,} that differ, sums {'equal' if found == folded else 'DIFFER'}",
+        "what": f"{found[0]:,} rows, {found[1]:,} keys, {differing:,} that differ, sums {sums}",
         "verdict": "met" if equal else "MISSED",
     }
