@@ -21,11 +21,12 @@ LOGGER.addHandler(logging.NullHandler())
 
 
 def tell(event: str, *, level: int = logging.INFO, **facts: Any) -> None:
-    """Log one event. What is None is left out."""
+    """Log one event. What is None is left out. A handler that raises does not: it would hide what happened."""
     if LOGGER.isEnabledFor(level):
         known = {name: fact for name, fact in facts.items() if fact is not None}
         text = " ".join(f"{name}={plain(fact)}" for name, fact in known.items())
-        LOGGER.log(level, "%s %s", event, text, extra={"deletekit": {"event": event, **known}})
+        with suppress(Exception):
+            LOGGER.log(level, "%s %s", event, text, extra={"deletekit": {"event": event, **known}})
 
 
 @contextmanager

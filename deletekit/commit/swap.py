@@ -110,7 +110,9 @@ def _commit(change: PlannedChange) -> Commit:
         return retry(attempt, change.back_off)
     except BaseException as error:
         if unknown:
-            raise
+            if isinstance(error, CommitStateUnknownError) or not isinstance(error, Exception):
+                raise
+            raise _broken_off(error) from error
         try:
             if lost and isinstance(error, CommitConflictError):
                 raise change.conflict(error) from error
@@ -176,16 +178,22 @@ def create_with(
     """
     catalog.check_writable(metadata.format_version)
     base = read_base(Table(identifier, TableState(metadata, metadata.location, io), catalog))
+    unknown = False
     try:
         delta = plan(base)
-        if delta.is_empty:
-            return Table(identifier, catalog.create(identifier, metadata), catalog), Commit()
-        made = new_snapshot(base, delta, properties or {})
-        state = catalog.create(identifier, apply_updates(metadata, made.updates))
-    except CommitStateUnknownError:
-        raise
+        made = None if delta.is_empty else new_snapshot(base, delta, properties or {})
+        whole = metadata if made is None else apply_updates(metadata, made.updates)
+        unknown = True
+        try:
+            state = _answered(lambda: catalog.create(identifier, whole))
+        except CommitStateUnknownError:
+            raise
+        except DeletekitError:  # a definite no
+            unknown = False
+            raise
     except BaseException:
-        base.write.discard()
+        if not unknown:
+            base.write.discard()
         raise
     return Table(identifier, state, catalog), result_of(made)
 
@@ -224,15 +232,23 @@ def write_snapshot(change: PlannedChange) -> NewSnapshot | None:
 
 
 def _swap(change: PlannedChange, made: NewSnapshot) -> TableState:
-    """Do the compare-and-swap. Raises CommitStateUnknownError for anything that is not an answer of the catalog."""
     table, pinned = change.request.table, change.request.pinned_snapshot_id
     updates = made.updates if pinned is None else _while_retained(pinned, made)
+    return _answered(lambda: table.require_catalog().commit(table.identifier, made.requirements, updates))
+
+
+def _answered(ask: Callable[[], TableState]) -> TableState:
+    """Ask the catalog. Raise CommitStateUnknownError for any error that is not its answer."""
     try:
-        return table.require_catalog().commit(table.identifier, made.requirements, updates)
+        return ask()
     except DeletekitError:
         raise
     except Exception as e:
-        raise CommitStateUnknownError("the commit broke off", found=f"{type(e).__name__}: {e}") from e
+        raise _broken_off(e) from e
+
+
+def _broken_off(error: Exception) -> CommitStateUnknownError:
+    return CommitStateUnknownError("the commit broke off", found=f"{type(error).__name__}: {error}")
 
 
 def _while_retained(snapshot_id: int, made: NewSnapshot) -> tuple[Mapping[str, Any], ...]:

@@ -16,7 +16,7 @@ from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import PlannedChange, plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.errors import CommitStateUnknownError
+from deletekit.errors import CommitStateUnknownError, DeletekitError
 from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, tag_update
 from deletekit.stream.batch_delta import BatchDelta
 from deletekit.stream.batch_rows import BatchRows
@@ -95,8 +95,8 @@ class BatchRun:
             done = commit(self.planned())
         except AlreadyCommittedError:
             return self.skipped(started)
-        except CommitStateUnknownError:
-            if not self.has_landed():
+        except CommitStateUnknownError as unknown:
+            if not self.has_landed(unknown):
                 raise
             return self.skipped(started)
         return self.done(started, done)
@@ -118,9 +118,12 @@ class BatchRun:
         """Remove what was kept for the batch."""
         self._rows.discard()
 
-    def has_landed(self) -> bool:
-        """Return whether the batch is in the table as it is now."""
-        self._state.table.refresh()
+    def has_landed(self, unknown: CommitStateUnknownError) -> bool:
+        """Return whether the batch is in the table as it is now. Raise `unknown` if the table cannot be read."""
+        try:
+            self._state.table.refresh()
+        except DeletekitError:  # what the caller must know is that it may have landed
+            raise unknown from None
         return self._is_committed(self._head())
 
     def skipped(self, started: float) -> BatchProgress:

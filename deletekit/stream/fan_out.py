@@ -219,8 +219,8 @@ class FanOut:
                 done = commit_together(list(planned.values()))
             except AlreadyCommittedError:
                 continue
-            except CommitStateUnknownError:
-                if not all(run.has_landed() for run in runs.values()):
+            except CommitStateUnknownError as unknown:
+                if not all(run.has_landed(unknown) for run in runs.values()):
                     raise
                 return {name: run.skipped(started) for name, run in runs.items()}
             made = dict(zip(planned, done, strict=True))

@@ -45,8 +45,9 @@ from deletekit.table.metadata_parts import KnownFiles
 from deletekit.table.metadata_update import (
     apply_updates,
     check_requirements,
+    check_uuid,
     creating_updates,
-    is_applied,
+    has_landed,
     rehearse,
     without_known,
 )
@@ -126,7 +127,7 @@ class SqlStore(Catalog):
 
     def _commit_rows(self, changes: Sequence[TableChange]) -> list[TableState]:
         """Swap the rows of tables in one SQL transaction, if every one is still as it was read."""
-        swaps, places = [], []
+        swaps, read, unlogged = [], [], list[tuple[FileIO, str]]()
         for identifier, requirements, updates in sorted(changes, key=lambda c: c[0]):  # one order: no deadlock
             current = self.load(identifier)
             old = current.metadata_location
@@ -137,13 +138,12 @@ class SqlStore(Catalog):
             swap = sa.update(IcebergTables).filter_by(**self._row(identifier), metadata_location=old)
             swap = swap.values(metadata_location=location, previous_metadata_location=old)
             swaps.append((identifier, TableState(changed, location, current.io), swap))
-            places.append((current, swaps[-1][1]))
+            read.append(old)
+            unlogged += [(current.io, p) for p in unlogged_files(current.metadata, changed, location)]  # may refuse
         if not self._register(swaps):
-            expected = ", ".join(current.metadata_location for current, _ in places)
+            expected = ", ".join(read)
             raise CommitConflictError("another writer committed first", field="metadata_location", expected=expected)
-        for current, state in places:
-            for path in unlogged_files(current.metadata, state.metadata, state.metadata_location):
-                try_delete(state.io, path)
+        _delete(unlogged)
         states = {identifier: state for identifier, state, _ in swaps}
         return [states[identifier] for identifier, _, _ in changes]
 
@@ -177,12 +177,17 @@ class SqlStore(Catalog):
 
     def _execute(self, name: str, *statements: Any) -> bool:
         """Run statements in one transaction. Return False, and leave all as it is, unless each changed one row."""
-        with row_errors(name), self.pyiceberg.engine.connect() as connection:
-            changed = all(connection.execute(statement).rowcount == 1 for statement in statements)
-            if changed:
-                with committing_row(connection):
-                    connection.commit()
-        return changed
+        landed = False
+        try:
+            with row_errors(name), self.pyiceberg.engine.connect() as connection:
+                if all(connection.execute(statement).rowcount == 1 for statement in statements):
+                    with committing_row(connection):
+                        connection.commit()
+                    landed = True
+        except DeletekitError:
+            if not landed:  # else only the way back into the pool failed
+                raise
+        return landed
 
     def _landed(self, made: Sequence[tuple[Identifier, str]]) -> bool | None:
         """Return True if metadata files are in the tables' history, else None: that proves nothing."""
@@ -244,12 +249,19 @@ class PyIcebergStore(Catalog):
             # pyiceberg writes the metadata file before it looks.
             if not self._is_rest and self.pyiceberg.table_exists(identifier):
                 raise InvalidInputError("table exists already", kind="table-exists", found=dotted(identifier))
-        with committing(dotted(identifier)):
-            self._create(identifier, metadata)
-        return self.load(identifier)
+        try:
+            with committing(dotted(identifier)):
+                self._create(identifier, metadata)
+        except DeletekitError as e:
+            if self._chooses_uuid(metadata):  # nothing tells our table from another's
+                raise
+            return state_after(e, partial(self._created, identifier, metadata, e), metadata.properties)
+        unreadable = CommitStateUnknownError("the table was made, and cannot be read", found=dotted(identifier))
+        return state_after(unreadable, lambda: self.load(identifier), metadata.properties)
 
     def commit(self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json]) -> TableState:
         table = self._table(identifier)
+        check_uuid(str(table.metadata.table_uuid), requirements)
         self.check_writable(max([table.metadata.format_version, *(u.get("format-version", 1) for u in updates)]))
         if not self._is_rest:
             # pyiceberg applies the updates itself, and what it refuses would look like an unknown state.
@@ -305,15 +317,29 @@ class PyIcebergStore(Catalog):
         properties = {**metadata.properties, "format-version": str(metadata.format_version)}
         order = SortOrder.model_validate(metadata.raw["sort-orders"][-1])
         arguments = (identifier, metadata.schema, metadata.location or None, metadata.spec, order)
-        fields = metadata.all_fields.values()
-        has_defaults = any(f.initial_default is not None or f.write_default is not None for f in fields)
-        if not has_defaults and not metadata.snapshots:
+        if self._chooses_uuid(metadata):
             self.pyiceberg.create_table(*arguments, properties=properties)
             return
         # create_table drops column defaults and snapshots. So let the catalog choose the location, and send everything
         # as updates.
         staged = self.pyiceberg.create_table_transaction(*arguments, properties=properties)._table  # noqa: SLF001
         self._send(staged, [{"type": "assert-create"}], creating_updates(metadata, staged.location()))
+
+    def _chooses_uuid(self, metadata: TableMetadata) -> bool:
+        """Tell whether the catalog makes this table on its own, with a uuid of its choice."""
+        fields = metadata.all_fields.values()
+        has_defaults = any(f.initial_default is not None or f.write_default is not None for f in fields)
+        return not has_defaults and not metadata.snapshots
+
+    def _created(self, identifier: Identifier, metadata: TableMetadata, refusal: DeletekitError) -> TableState | None:
+        """Return the state of the table if it is the one that we made; None if there is none, or another."""
+        try:
+            state = self.load(identifier)
+        except NotFoundError as e:
+            if e.kind != "table-not-found" or refusal.kind in ("table-exists", "commit-conflict"):
+                raise  # it was there a moment ago
+            return None
+        return state if state.metadata.table_uuid == metadata.table_uuid else None
 
     def _send(self, table: PyIcebergTable, requirements: Sequence[Json], updates: Sequence[Json]) -> str:
         """Send the updates, and return the location of the metadata file that the catalog made."""
@@ -327,13 +353,14 @@ class PyIcebergStore(Catalog):
     def _landed(
         self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json], error: DeletekitError
     ) -> TableState | None:
-        """Return the state if it has what the updates ask for, else None: that proves nothing."""
+        """Return the state if it has what the updates ask for, None if it never had. Raise if that cannot be told."""
         state = self.load(identifier)
-        if is_applied(state.metadata, updates):
+        if has_landed(state.metadata, requirements, updates):
             return state
         if error.kind == "catalog-refused":
             # A server may answer 400 if a commit on another branch took the sequence number. That is a lost race.
-            rehearse(state.metadata, requirements, updates)
+            with suppress(InvalidInputError, UnsupportedError):
+                rehearse(state.metadata, requirements, updates)
         return None
 
     def _table(self, identifier: Identifier) -> PyIcebergTable:

@@ -114,25 +114,36 @@ def _commit_error(error: Exception, name: str) -> DeletekitError:
 def state_after(error: DeletekitError, look: Callable[[], T | None], properties: Mapping[str, str]) -> T:
     """Return what `look` finds if the commit happened although there was an error. Otherwise raise the error.
 
-    After an unknown state, look several times, by the table's `commit.status-check.*` properties: the catalog may be
-    restarting, or still working. So finding nothing proves nothing. After a refusal, look once: an SDK or a gateway may
-    have sent the request twice, and the answer is that to the second.
+    A refusal is definite only if the table was read afterwards and does not hold the commit: an SDK or a gateway may
+    have sent the request twice, and the answer is that to the second. So look again while the table cannot be read, by
+    its `commit.status-check.*` properties; if it stays so, raise CommitStateUnknownError. After an unknown state look
+    as often: the catalog may be restarting, or still working. There, finding nothing proves nothing.
+
+    Parameters
+    ----------
+    look: returns None if the table was read and does not hold the commit; raises if it cannot tell.
     """
+    refused = not isinstance(error, CommitStateUnknownError)
     back_off = BackOff(properties, "commit.status-check")
     try:
         back_off.limits()
     except InvalidInputError:  # too late to refuse a wrong property: the commit was already sent
         back_off = BackOff({}, "commit.status-check")
     while True:
+        unread = None
         try:
             found = look()
         except CommitConflictError:
             raise
-        except DeletekitError:  # still down, or the table was dropped or renamed
-            found = None
+        except DeletekitError as e:  # still down, or the table was dropped, renamed or replaced
+            found, unread = None, e
         if found is not None:
             return found
-        if not isinstance(error, CommitStateUnknownError) or not back_off.wait():
+        if refused and unread is None:
+            raise error
+        if not back_off.wait():
+            if refused and unread is not None:
+                raise _unproven(error, unread) from error
             raise error
 
 
@@ -177,6 +188,11 @@ def _lost_race(error: Exception) -> CommitConflictError | None:
 
 def _unknown_state(error: Exception) -> CommitStateUnknownError:
     return CommitStateUnknownError("the catalog failed while committing", found=f"{type(error).__name__}: {error}")
+
+
+def _unproven(refusal: DeletekitError, unread: DeletekitError) -> CommitStateUnknownError:
+    message = "the catalog refused the commit, and the table cannot be read to see whether it landed before that"
+    return CommitStateUnknownError(message, found=f"{refusal}; then {unread}")
 
 
 def _failed(error: Exception) -> DeletekitError:

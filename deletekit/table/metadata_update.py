@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from deletekit.errors import CommitConflictError, InvalidInputError, UnsupportedError
+from deletekit.errors import CommitConflictError, CommitStateUnknownError, InvalidInputError, UnsupportedError
 from deletekit.table.format_version import NEWEST, FormatVersion
 from deletekit.table.metadata import MAIN, TableMetadata, spec_to_json
 from deletekit.table.types import schema_to_json
@@ -149,13 +149,48 @@ def without_known(metadata: TableMetadata, updates: Sequence[Update]) -> list[Up
     return out
 
 
-def is_applied(metadata: TableMetadata, updates: Sequence[Update]) -> bool:
-    """Tell whether a state has what the updates ask for. Except for snapshots, anyone may have committed it."""
-    added = {u["snapshot"]["snapshot-id"] for u in updates if u["action"] == "add-snapshot"}
-    if added:
-        return added <= set(metadata.snapshots)
-    again = apply_updates(metadata, updates, 0)
+def has_landed(metadata: TableMetadata, requirements: Sequence[Update], updates: Sequence[Update]) -> bool:
+    """Tell whether a state has what the updates ask for. Except for snapshots, anyone may have committed it.
+
+    Raises CommitStateUnknownError if that cannot be told: it is another table's state, or a snapshot of the updates may
+    have landed and expired since.
+    """
+    try:
+        check_uuid(metadata.table_uuid, requirements)
+    except CommitConflictError as e:
+        raise CommitStateUnknownError("the table was replaced by another of its name", found=str(e)) from e
+    snapshots = [u["snapshot"] for u in updates if u["action"] == "add-snapshot"]
+    if snapshots:
+        landed = {s["snapshot-id"] for s in snapshots} <= set(metadata.snapshots)
+        if not landed and not all(_never_landed(metadata, s) for s in snapshots):
+            raise CommitStateUnknownError("the commit may have landed, and its snapshot expired since")
+        return landed
+    try:
+        again = apply_updates(metadata, updates, 0)
+    except (InvalidInputError, UnsupportedError):
+        return False  # this state cannot take them: it has not what they ask for
     return dict(again.raw) == {**metadata.raw, "last-updated-ms": again.raw["last-updated-ms"]}
+
+
+def _never_landed(metadata: TableMetadata, snapshot: Update) -> bool:
+    """Tell whether a snapshot that a state has not was certainly never in the table.
+
+    A sequence number is given once: ours is still free, or another snapshot has it. In version 1 the parent tells: it
+    is still a head, or has another child.
+    """
+    number, parent = snapshot.get("sequence-number"), snapshot.get("parent-snapshot-id")
+    others = metadata.snapshots.values()
+    if number and metadata.version.has_sequence_numbers:
+        return metadata.last_sequence_number < number or any(o.sequence_number == number for o in others)
+    heads = {ref["snapshot-id"] for ref in metadata.refs.values()}
+    return not metadata.snapshots or parent in heads or any(o.parent_snapshot_id == parent for o in others)
+
+
+def check_uuid(uuid: str | None, requirements: Sequence[Update]) -> None:
+    """Raise CommitConflictError if the requirements are for a table with another uuid."""
+    for requirement in requirements:
+        if requirement["type"] == "assert-table-uuid" and requirement["uuid"] != uuid:
+            raise _conflict(requirement["type"], uuid, requirement["uuid"])
 
 
 def creating_updates(metadata: TableMetadata, location: str) -> list[Update]:

@@ -22,6 +22,8 @@ PARTS = {
     "plan": "Planning",
     "merge": "Merging deletion vectors",
     "changes": "Streams of changes",
+    "oracle": "A stream of changes, folded by DuckDB",
+    "ladder": "A stream's costs by keys and batches",
     "rows": "Streams of rows",
     "delta": "sync_delta",
     "start": "import deletekit",
@@ -44,6 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         seconds=options.seconds,
         small=options.small,
         gigabytes=options.gigabytes or (0.1 if options.small else 5),
+        keys=tuple(options.keys or ([20_000] if options.small else [1_000_000, 10_000_000, 100_000_000])),
+        batch_rows=tuple(options.batch_rows or ([200] if options.small else [2_000, 10_000, 100_000])),
+        batches=options.batches or (20 if options.small else 50),
     )
     sections = []
     for part in options.only or PARTS:
@@ -60,6 +65,9 @@ def parser() -> argparse.ArgumentParser:
     out = argparse.ArgumentParser(prog="python -m tests.benchmarks", description="Measure deletekit beside its peers.")
     out.add_argument("--rows", type=int, help="rows of the tables (20,000,000)")
     out.add_argument("--gigabytes", type=float, help="what part `rows` appends (5)")
+    out.add_argument("--keys", type=int, nargs="+", help="part `ladder`: keys of its tables (1, 10, 100 million)")
+    out.add_argument("--batch-rows", type=int, nargs="+", help="part `ladder`: changes a batch (2,000 10,000 100,000)")
+    out.add_argument("--batches", type=int, help="part `ladder`: how many batches (50)")
     out.add_argument("--small", action="store_true", help="200,000 rows and small counts: does it run at all?")
     out.add_argument("--only", nargs="+", choices=list(PARTS), metavar="PART", help=f"of {', '.join(PARTS)}")
     out.add_argument("--tables", nargs="+", default=[], metavar="NAME", help="only these: none 'dv_*' eq_id_1")

@@ -27,6 +27,9 @@ class Settings:
     seconds: float = 60
     small: bool = False
     gigabytes: float = 5
+    keys: tuple[int, ...] = (1_000_000,)
+    batch_rows: tuple[int, ...] = (2_000,)
+    batches: int = 50
     _tables: Tables | None = field(default=None, repr=False)
 
     def tables(self) -> Tables:

@@ -23,13 +23,19 @@ RestFault = Callable[[Forward], Answer | None]
 
 @dataclass
 class RestProxy:
-    """In front of a REST catalog; `faults` are used up one by one by commits to tables, `creations` by new tables."""
+    """In front of a REST catalog.
+
+    `faults` are used up one by one by commits to tables, `creations` by new tables, `drops` by dropped ones.
+    """
 
     upstream: int
     port: int = 0
     faults: list[RestFault] = field(default_factory=list)
     creations: list[RestFault] = field(default_factory=list)
+    drops: list[RestFault] = field(default_factory=list)
     commits: int = 0
+    down: float = 0
+    """How many of the next requests to read are answered by 503; `math.inf`: all, until it is 0 again."""
 
     @property
     def properties(self) -> dict[str, str]:
@@ -46,11 +52,16 @@ def rest_proxy(upstream: int) -> Iterator[RestProxy]:
         def handle_any(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             faults: list[RestFault] = []
-            if self.command == "POST" and ("/tables/" in self.path or self.path.endswith("/transactions/commit")):
+            if self.command in ("GET", "HEAD") and proxy.down > 0:
+                proxy.down -= 1
+                faults = [lambda _: error_answer(503)]
+            elif self.command == "POST" and ("/tables/" in self.path or self.path.endswith("/transactions/commit")):
                 proxy.commits += 1
                 faults = proxy.faults
             elif self.command == "POST" and self.path.endswith("/tables"):
                 faults = proxy.creations
+            elif self.command == "DELETE":
+                faults = proxy.drops
             answer = faults.pop(0)(lambda: self.forward(body)) if faults else self.forward(body)
             if answer is None:
                 self.close_connection = True

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import deletekit as dk
-from tests.commit.faults import KILLED, WHEN, Faults
 from tests.commit.crashing import Case, run
+from tests.commit.faults import KILLED, WHEN, Faults
 from tests.commit.racing import QUICK, Interfering
 from tests.invariants import check_table
 from tests.stream.maintaining import BATCHES, NAME, POLICY, make_people, write_next
@@ -148,7 +148,9 @@ def test_whoever_always_loses_gives_up_quietly(catalog: dk.Catalog, caplog: pyte
     with people(dk.load_table(store, table.name), maintain=Maintain(every=2, min_small_files=2)) as sink:
         sink.write([put(1)], 0)
         store.others += [lambda: None]
-        store.others += [lambda: dk.append(dk.load_table(catalog, table.name), [{"id": 50, "name": "", "score": 0.0}])] * 4
+        store.others += [
+            lambda: dk.append(dk.load_table(catalog, table.name), [{"id": 50, "name": "", "score": 0.0}])
+        ] * 4
         with caplog.at_level(logging.INFO, "deletekit"):
             lost = sink.write([put(2)], 1)
         assert lost.status == "committed"

@@ -81,7 +81,7 @@ class TableWriter(DataSourceArrowWriter):
             self._commit(files)
         except CommitStateUnknownError:
             raise  # if it landed, these are the table's files
-        except BaseException:
+        except Exception:  # nothing else, such as an interrupt: that may come after the commit
             self._remove(files)
             raise
 

@@ -1,0 +1,424 @@
+"""A request that landed, was sent again and then refused, while the table cannot be read: nothing live is ever removed.
+
+A proxy in front of Iceberg's own REST server forwards the commit twice, as a gateway does that heard no answer, gives
+the second answer, and answers 503 to those who look. SQL catalogs lose their connection after the COMMIT.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import sqlalchemy as sa
+
+import deletekit as dk
+from deletekit.table.metadata_file import metadata_file_bytes
+from deletekit.table.metadata_update import apply_updates
+from tests.catalogs.proxies import Answer, Forward, RestFault, RestProxy, error_answer, rest_proxy
+from tests.catalogs.stores import Store, leftovers, on_disk
+from tests.commit.crashing import CASES, LATER, NAME, Case, make_table
+from tests.delta.handmade import HandMade, with_vector
+from tests.invariants import reachable
+from tests.rest_server import RestServer
+from tests.tables import expected, items, live, new_catalog
+
+SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
+ROWS = items((1, "a", 10.0), (2, "b", 20.0), (3, "c", 30.0))
+MORE = items((4, "a", 40.0), (5, "b", 50.0))
+QUICK = {"commit.status-check.num-retries": "2", "commit.status-check.min-wait-ms": "5"}
+# One verb of each way to commit and to clean up; some in the first tier, the others in the second.
+FIRST = ("append", "compact", "expire_snapshots", "stream.sink, auto")
+VERBS = (
+    *FIRST,
+    "append, a stream",
+    "delete, deletion-vector",
+    "delete, equality-delete",
+    "merge, copy-on-write",
+    "compact, in parts",
+    "erase",
+    "rewrite_manifests",
+    "stream.promote",
+    "stream.convert",
+    "add_column",
+)
+
+
+def params() -> list[Any]:
+    return [pytest.param(name, marks=() if name in FIRST else pytest.mark.slow) for name in VERBS]
+
+
+@pytest.fixture
+def proxy(rest_server: RestServer) -> Iterator[RestProxy]:
+    with rest_proxy(rest_server.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def direct(rest_server: RestServer) -> Iterator[dk.Catalog]:
+    """Give the catalog without the proxy."""
+    catalog = dk.load_catalog("direct", type="rest", uri=rest_server.uri)
+    yield catalog
+    catalog.pyiceberg.close()
+
+
+@pytest.fixture
+def table(proxy: RestProxy, tmp_path: Path) -> Iterator[dk.Table]:
+    """Give a table with three rows behind the proxy, which has no fault yet."""
+    store = Store("rest", tmp_path, proxy.properties)
+    table = store.create("t", SCHEMA, format_version=3, properties=QUICK)
+    dk.append(table, ROWS)
+    proxy.commits = 0
+    yield table
+    store.close()
+
+
+def forwarded(forward: Forward) -> Answer:
+    return forward()
+
+
+def sent_twice(proxy: RestProxy, down: float, status: int | None = None) -> RestFault:
+    """Apply the request, refuse it when it comes again, and then answer nobody who reads, for a while or for good."""
+
+    def fault(forward: Forward) -> Answer:
+        forward()
+        answer = forward() if status is None else error_answer(status)
+        proxy.down = down
+        assert 400 <= answer[0] < 500
+        return answer
+
+    return fault
+
+
+def check_whole(table: dk.Table) -> None:
+    """Hold that every file that a snapshot leads to is there, and every row can be read."""
+    report = dk.verify(table)
+    assert report.ok, report
+    assert not [path for path in reachable(table) if not Path(path).exists()]
+    for snapshot_id in table.metadata.snapshots:
+        dk.scan(table, snapshot_id=snapshot_id).to_arrow()
+
+
+# --- a commit ---------------------------------------------------------------------------------------------------------
+
+REFUSALS = [None, 400, 401, 403, 404, 409, 412, 422, 501]
+
+
+@pytest.mark.parametrize("status", REFUSALS)
+def test_a_refusal_of_what_landed_is_recognised_once_the_table_can_be_read(
+    proxy: RestProxy, table: dk.Table, status: int | None
+) -> None:
+    again = [lambda _: error_answer(401)] if status == 401 else []  # pyiceberg renews its token, and asks once more
+    proxy.faults = [sent_twice(proxy, 2, None if status == 501 else status), *again]
+    assert dk.append(table, MORE).attempts == 1
+    assert live(table) == expected(ROWS + MORE) == live(table.refresh())
+    assert leftovers(table) == set()
+
+
+@pytest.mark.parametrize("status", [None, 403])
+def test_a_refusal_is_not_definite_while_the_table_cannot_be_read(
+    proxy: RestProxy, table: dk.Table, status: int | None
+) -> None:
+    proxy.faults = [sent_twice(proxy, math.inf, status)]
+    with pytest.raises(dk.CommitStateUnknownError, match="cannot be read") as caught:
+        dk.append(table, MORE)
+    assert caught.value.__cause__ is not None
+    assert proxy.commits == 1  # tried again, the rows would be there twice
+    proxy.down = 0
+    assert live(table.refresh()) == expected(ROWS + MORE)
+    assert leftovers(table) == set()
+
+
+def test_a_refusal_that_nothing_contradicts_still_cleans_up(proxy: RestProxy, table: dk.Table) -> None:
+    files = on_disk(table.location)
+
+    def refuse(forward: Forward) -> Answer:
+        del forward
+        proxy.down = 1
+        return error_answer(403)
+
+    proxy.faults = [refuse]
+    with pytest.raises(dk.DeletekitError) as caught:
+        dk.append(table, MORE)
+    assert caught.value.kind == "catalog-refused"
+    assert on_disk(table.location) == files
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_its_snapshot_expired_before_we_could_look(
+    proxy: RestProxy, tmp_path: Path, direct: dk.Catalog, version: int
+) -> None:
+    store = Store("rest", tmp_path, proxy.properties)
+    table = store.create("t", SCHEMA, format_version=version, properties=QUICK)
+    dk.append(table, ROWS)
+
+    def hidden(forward: Forward) -> Answer:
+        forward()
+        other = dk.load_table(direct, table.name)
+        dk.append(other, items((100, "x", 0.0)))
+        dk.expire_snapshots(other, older_than=LATER, retain_last=1)
+        return forward()
+
+    proxy.faults = [hidden]
+    with pytest.raises(dk.CommitStateUnknownError):
+        dk.append(table, MORE)
+    assert live(table.refresh()) == expected([*ROWS, *MORE, *items((100, "x", 0.0))])
+    check_whole(table)
+    store.close()
+
+
+def test_a_lost_race_after_which_the_winner_expired_its_base_is_still_a_lost_race(
+    proxy: RestProxy, table: dk.Table, direct: dk.Catalog
+) -> None:
+    def overtaken(forward: Forward) -> Answer:
+        other = dk.load_table(direct, table.name)
+        dk.append(other, items((100, "x", 0.0)))
+        dk.expire_snapshots(other, older_than=LATER, retain_last=1)
+        return forward()
+
+    proxy.faults = [overtaken]
+    assert dk.append(table, MORE).attempts == 2
+    assert live(table.refresh()) == expected([*ROWS, *MORE, *items((100, "x", 0.0))])
+    assert leftovers(table) == set()
+
+
+def test_another_table_has_its_name_by_then(proxy: RestProxy, table: dk.Table, direct: dk.Catalog) -> None:
+    moved = f"{table.name}_moved"
+
+    def replaced(forward: Forward) -> Answer:
+        forward()
+        direct.rename_table(table.name, moved)
+        dk.create_table(direct, table.name, SCHEMA, location=f"{table.location}-other")
+        return forward()
+
+    proxy.faults = [replaced]
+    with pytest.raises(dk.CommitStateUnknownError):
+        dk.append(table, MORE)
+    check_whole(dk.load_table(direct, moved))
+    assert live(dk.load_table(direct, moved)) == expected(ROWS + MORE)
+
+
+# --- every verb -------------------------------------------------------------------------------------------------------
+
+
+def rows_of(table: dk.Table) -> dict[str, Any]:
+    return {ref: live(table, ref=ref) for ref in table.metadata.refs}
+
+
+def attempt(case: Case, catalog: dk.Catalog) -> None:
+    with suppress(dk.DeletekitError), dk.engine.local(1):
+        case.verb(dk.load_table(catalog, NAME))
+
+
+@pytest.mark.parametrize("name", params())
+def test_no_verb_removes_what_landed_behind_a_rest_catalog(proxy: RestProxy, direct: dk.Catalog, name: str) -> None:
+    """Each commit of each verb in turn: it lands, is refused when it comes again, and nobody may look."""
+    case, commits = CASES[name], 0
+    proxied = dk.load_catalog("proxied", **proxy.properties)
+    for at in range(10):
+        table = make_table(direct, case)
+        proxy.commits = 0
+        proxy.faults = [forwarded] * (at - 1) + [sent_twice(proxy, math.inf)] * (at > 0)
+        attempt(case, proxied)
+        proxy.faults, proxy.down = [], 0
+        check_whole(table.refresh())
+        if at == 0:
+            commits, after = proxy.commits, rows_of(table)
+        elif at == commits:
+            assert rows_of(table) == after  # it landed, and once
+        dk.drop_table(direct, NAME, purge=True)
+        if at == commits:
+            break
+    assert commits > 0
+    proxied.pyiceberg.close()
+
+
+@pytest.mark.parametrize("name", params())
+@pytest.mark.parametrize("way", ["answer lost", "connection lost"])
+def test_no_verb_removes_what_landed_in_a_sql_catalog(tmp_path: Path, name: str, way: str) -> None:
+    """Each COMMIT in turn: the connection breaks instead of the answer, or behind it, and nobody may look."""
+    case, commits = CASES[name], 0
+    for at in range(10):
+        with new_catalog(tmp_path / str(at)) as catalog:
+            table = make_table(catalog, case)
+            faults = BrokenAfterCommit(catalog.pyiceberg.engine, at, way)  # type: ignore[attr-defined]
+            attempt(case, catalog)
+            faults.stop()
+            check_whole(table.refresh())
+            if at == 0:
+                commits, after = faults.commits, rows_of(table)
+            elif at == commits:
+                assert rows_of(table) == after
+        if at == commits:
+            break
+    assert commits > 0
+
+
+class BrokenAfterCommit:
+    """Breaks a SQL catalog's connection after its COMMIT number `at`; then no statement is answered. 0 only counts."""
+
+    def __init__(self, engine: sa.Engine, at: int, way: str) -> None:
+        self.engine, self.at, self.way, self.commits, self.is_broken = engine, at, way, 0, False
+        self.execute, self.commit = engine.dialect.do_execute, engine.dialect.do_commit
+        engine.dialect.do_execute, engine.dialect.do_commit = self.do_execute, self.do_commit  # type: ignore[method-assign]
+        sa.event.listen(engine, "checkin", self.checkin)
+
+    def do_execute(self, *arguments: Any) -> None:
+        if self.is_broken:
+            raise OSError("the server does not answer")
+        self.execute(*arguments)
+
+    def do_commit(self, connection: Any) -> None:
+        self.commit(connection)
+        self.commits += 1
+        if self.commits == self.at:
+            self.is_broken = True
+            if self.way == "answer lost":
+                raise OSError("the connection broke after the COMMIT")
+
+    def checkin(self, *_: Any) -> None:
+        if self.is_broken and self.way == "connection lost":
+            raise OSError("the connection broke on its way back into the pool")
+
+    def stop(self) -> None:
+        sa.event.remove(self.engine, "checkin", self.checkin)
+        self.engine.dialect.do_execute, self.engine.dialect.do_commit = self.execute, self.commit  # type: ignore[method-assign]
+        self.engine.dispose()
+
+
+# --- tables that are made and dropped ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def delta(tmp_path: Path) -> HandMade:
+    """Give a Delta table with a vector, which a synced table needs a file for."""
+    made = HandMade(tmp_path / "delta")
+    made.commit(with_vector(made.data(range(5)), made.vector([0, 3])))
+    return made
+
+
+def sync(delta: HandMade, proxy: RestProxy, name: str, **options: Any) -> dk.Table:
+    """Sync to a new table in a folder of its own, in one step with its rows."""
+    catalog = dk.load_catalog("proxied", **proxy.properties)
+    location = str(delta.path.parent / "synced")
+    options = {"location": location, "properties": QUICK, **options}
+    try:
+        return dk.sync_delta(delta.path, catalog, name, **options).table
+    finally:
+        catalog.pyiceberg.close()
+
+
+@pytest.mark.parametrize("down", [0, 2, math.inf])
+@pytest.mark.parametrize("again", [True, False], ids=["sent-twice", "answered"])
+def test_a_table_made_with_rows(
+    proxy: RestProxy, direct: dk.Catalog, delta: HandMade, request: pytest.FixtureRequest, down: float, again: bool
+) -> None:
+    """It was made. Whether the request came twice, and whether somebody can look: its files stay."""
+    name = f"made.t{abs(hash(request.node.name))}"
+
+    def answered(forward: Forward) -> Answer:
+        answer = forward()
+        proxy.down = down
+        return answer
+
+    proxy.faults = [sent_twice(proxy, down) if again else answered]
+    if down == math.inf:
+        with pytest.raises(dk.CommitStateUnknownError):
+            sync(delta, proxy, name)
+    else:
+        assert live(sync(delta, proxy, name)) == [{"id": 1}, {"id": 2}, {"id": 4}]
+    proxy.down = 0
+    table = dk.load_table(direct, name)
+    assert live(table) == [{"id": 1}, {"id": 2}, {"id": 4}]
+    check_whole(table)
+
+
+@pytest.mark.parametrize("status", [403, 409])
+def test_a_table_that_was_not_made_leaves_nothing(
+    proxy: RestProxy, direct: dk.Catalog, delta: HandMade, status: int
+) -> None:
+    name = f"made.not{status}"
+    if status == 409:  # another has the name, made between our looking and our asking
+        other = str(delta.path.parent / "other")
+        proxy.faults = [lambda forward: dk.create_table(direct, name, SCHEMA, location=other) and forward()]
+    else:
+        proxy.faults = [lambda _: error_answer(status)]
+    with pytest.raises(dk.DeletekitError) as caught:
+        sync(delta, proxy, name)
+    assert not isinstance(caught.value, dk.CommitStateUnknownError)
+    assert on_disk(str(delta.path.parent / "synced")) == set()
+
+
+def test_a_table_that_is_not_dropped_keeps_its_files(proxy: RestProxy, table: dk.Table, direct: dk.Catalog) -> None:
+    def lost(forward: Forward) -> Answer:
+        del forward
+        return error_answer(503)
+
+    for fault in (lost, lambda _: None, lambda _: error_answer(403), lambda _: error_answer(404)):
+        proxy.drops = [fault]
+        with pytest.raises(dk.DeletekitError):
+            dk.drop_table(table.require_catalog(), table.name, purge=True)
+        assert live(dk.load_table(direct, table.name)) == expected(ROWS)
+        check_whole(table)
+
+
+def test_a_drop_that_came_twice_removes_no_file_by_mistake(
+    proxy: RestProxy, table: dk.Table, direct: dk.Catalog
+) -> None:
+    """The first one dropped it, the second says that there is no such table: whose it is now, nobody knows."""
+    proxy.drops = [lambda forward: forward() and forward()]
+    files = on_disk(table.location)
+    with pytest.raises(dk.NotFoundError):
+        dk.drop_table(table.require_catalog(), table.name, purge=True)
+    assert on_disk(table.location) == files
+    direct.register_table(table.name, table.metadata_location)
+    assert live(dk.load_table(direct, table.name)) == expected(ROWS)
+
+
+# --- what may fail when it has landed ---------------------------------------------------------------------------------
+
+
+def test_a_wrong_property_is_found_before_the_swap(tmp_path: Path) -> None:
+    with new_catalog(tmp_path) as catalog:
+        table = dk.create_table(catalog, "test.t", SCHEMA)
+        dk.append(table, ROWS)
+        state = table.state
+        wrong = apply_updates(
+            state.metadata,
+            [{"action": "set-properties", "updates": {"write.metadata.delete-after-commit.enabled": "maybe"}}],
+        )
+        Path(table.metadata_location).write_bytes(metadata_file_bytes(wrong, table.metadata_location))
+        before = table.metadata_location
+        with pytest.raises(dk.InvalidInputError):
+            dk.append(table.refresh(), MORE)
+        assert table.refresh().metadata_location == before
+        assert live(table) == expected(ROWS)
+
+
+@pytest.mark.parametrize("down", [0, math.inf])
+def test_a_log_handler_that_fails_changes_nothing(proxy: RestProxy, table: dk.Table, down: float) -> None:
+    class Failing(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise RuntimeError(record)
+
+    handler, logger = Failing(), logging.getLogger("deletekit")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    proxy.faults = [sent_twice(proxy, down)]
+    try:
+        with suppress(dk.CommitStateUnknownError):
+            dk.compact(table, rewrite_all=True)
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    proxy.down = 0
+    assert live(table.refresh()) == expected(ROWS)
+    check_whole(table)
+    assert table.current_snapshot is not None
+    assert table.current_snapshot.operation == "replace"
