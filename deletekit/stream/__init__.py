@@ -9,7 +9,7 @@ from deletekit.stream.convert import convert
 from deletekit.stream.promote import Promotion, promote
 from deletekit.stream.sink import Sink, sink
 from deletekit.stream.sink_list import SinkInfo, drop_sink, sinks
-from deletekit.stream.sources import Decoder, Message, Source, decoder, kafka, postgres
+from deletekit.stream.sources import Decoder, Message, Source, decoder, foreach_messages, kafka, postgres
 
 __all__ = [
     "BatchProgress",
@@ -22,6 +22,7 @@ __all__ = [
     "convert",
     "decoder",
     "drop_sink",
+    "foreach_messages",
     "kafka",
     "postgres",
     "promote",

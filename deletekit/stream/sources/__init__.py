@@ -14,6 +14,7 @@ from deletekit.stream.sources.kafka import Kafka, kafka
 from deletekit.stream.sources.messages import CHANGE_TYPE, SEQUENCE, Decoder, Message, Reject
 from deletekit.stream.sources.postgres import Postgres, postgres
 from deletekit.stream.sources.source import Source, SourceBatch
+from deletekit.stream.sources.spark_kafka import foreach_messages
 
 FORMATS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -38,6 +39,7 @@ __all__ = [
     "Source",
     "SourceBatch",
     "decoder",
+    "foreach_messages",
     "kafka",
     "postgres",
 ]
