@@ -15,10 +15,13 @@ from typing import Any
 
 from tests.rest_server import free_port
 
-__all__ = ["KAFKA_JARS", "KafkaBroker"]
+__all__ = ["KAFKA_JARS", "SPARK_KAFKA_JARS", "SPARK_KAFKA_NAMES", "KafkaBroker"]
 
 KAFKA = "4.1.0"
 KAFKA_JARS = (("org.apache.kafka", "kafka_2.13", KAFKA, ""), ("org.slf4j", "slf4j-simple", "2.0.17", ""))
+SPARK_KAFKA_JARS = (("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.1.1", ""),)
+SPARK_KAFKA_NAMES = ("spark-sql-kafka", "spark-token-provider-kafka", "kafka-clients", "commons-pool2")
+"""Spark's connector: which of the jars that it names are not Spark's own."""
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 SETTINGS = """
 process.roles=broker,controller

@@ -13,7 +13,7 @@ from deletekit.stream.promote import Promotion, promote
 from deletekit.stream.sink import Sink, sink
 from deletekit.stream.sink_list import SinkInfo, drop_sink, sinks
 from deletekit.stream.sink_reset import reset_sink
-from deletekit.stream.sources import Decoder, Message, Source, decoder, kafka, postgres
+from deletekit.stream.sources import Decoder, Message, Source, decoder, foreach_messages, kafka, postgres
 
 __all__ = [
     "BatchProgress",
@@ -33,6 +33,7 @@ __all__ = [
     "decoder",
     "drop_sink",
     "fan_out",
+    "foreach_messages",
     "kafka",
     "postgres",
     "promote",

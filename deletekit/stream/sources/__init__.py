@@ -14,6 +14,7 @@ from deletekit.stream.sources.kafka import Kafka, kafka
 from deletekit.stream.sources.messages import CHANGE_TYPE, SEQUENCE, Decoder, Message, Reject
 from deletekit.stream.sources.postgres import Postgres, postgres
 from deletekit.stream.sources.source import Source, SourceBatch
+from deletekit.stream.sources.spark_kafka import foreach_messages
 
 FORMATS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -38,6 +39,7 @@ __all__ = [
     "Source",
     "SourceBatch",
     "decoder",
+    "foreach_messages",
     "kafka",
     "postgres",
 ]
@@ -52,10 +54,10 @@ def decoder(format: str, **options: Any) -> Decoder:  # noqa: A002  # the word o
     format: `debezium-json`, `debezium-avro`, `debezium-flat` (ExtractNewRecordState), `maxwell` or `canal`.
     options: of all formats: `ignore`, columns of the source to leave out; `sequence`, the field of the source that
         `_sequence` has (`lsn`, `ts_ms`, `binlog`); `time_unit` (`ms`, `us`, `ns`) of whole numbers in columns of times,
-        if messages have no schema; `assume_utc`, for times without a zone in columns with one. Of Debezium:
-        `truncate='apply'`; `replica_identity='full'`; `unavailable`, its placeholder; and of messages without a
-        schema `binary` (`base64`, `base64-url-safe`, `hex`) and `decimal_texts`. Of debezium-avro: `registry`, its address or schemas by id; `id_bytes`. Of canal:
-        `truncate`.
+        if messages have no schema; `assume_utc`, for times without a zone in columns with one.
+        Of Debezium: `truncate='apply'`; `replica_identity='full'`; `unavailable`, its placeholder; and of messages
+        without a schema `binary` (`base64`, `base64-url-safe`, `hex`) and `decimal_texts`.
+        Of debezium-avro: `registry`, its address, or schemas by id; `id_bytes`. Of canal: `truncate`.
 
     Raises InvalidInputError for another format or option.
     """

@@ -222,7 +222,7 @@ def _own_type(values: Sequence[Any], source: SourceType | None, name: str) -> it
     if source is None and found <= {int, float, Decimal} and found != {int}:
         return it.DoubleType()
     if source is None and len(found) == 1 and found <= plain.keys():
-        return plain[min(found)]
+        return plain[next(iter(found))]
     said = ", ".join(t.__name__ for t in found) if source is None else source.shown
     message, expected = "rows have a column the table does not", "the column in the table, or in option ignore"
     raise InvalidInputError(message, kind="column-not-found", field=name, found=said, expected=expected)

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -22,23 +22,20 @@ from pyiceberg import types as it
 
 from deletekit.deletes.projection import repeated
 from deletekit.errors import InvalidInputError
+from deletekit.stream.sources.decimals import DECIMAL_TEXT, WIDE, decimal_values, decimals
 from deletekit.stream.sources.format_options import FormatOptions
 from deletekit.stream.sources.source_types import DECIMAL, DURATIONS, VARIABLE_DECIMAL, SourceType
 from deletekit.stream.sources.times import dates, times, timestamps
-from deletekit.stream.sources.unfit import UnfitError
+from deletekit.stream.sources.unfit import UnfitError, check_types, each
 from deletekit.table.types import arrow_type
 
 Values = Sequence[Any]
 
 _LIBRARY = (pa.ArrowException, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
-_WIDE = Context(prec=400)
-_DECIMAL_TEXT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _INTEGER_TEXT = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _UUID_TEXT = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """How Kafka's JSON converter writes doubles that JSON has no numbers for."""
-_LARGEST = 64
-"""Bytes of a decimal; Iceberg's have at most 16."""
 
 
 def column_of(
@@ -70,7 +67,7 @@ def _array(values: Values, source: SourceType | None, kind: it.IcebergType, opti
         expected = "interval.handling.mode=string in the source"
         raise UnfitError("a duration has no type in a table", found=source.name, expected=expected)
     if isinstance(kind, it.DecimalType):
-        return _decimals(values, source, kind, options)
+        return decimals(values, source, kind, options)
     if isinstance(kind, it.StructType | it.ListType | it.MapType):
         return _nested(values, source, kind, options)
     if isinstance(kind, it.DateType):
@@ -116,21 +113,13 @@ class _Column(NamedTuple):
     options: FormatOptions
 
 
-def _check_types(values: Values, *allowed: type) -> set[type]:
-    found = set(map(type, values)) - {type(None)}
-    odd = found - set(allowed)
-    if odd:
-        raise UnfitError("a value is not of the column's type", found=next(v for v in values if type(v) in odd))
-    return found
-
-
 def _booleans(column: _Column) -> pa.Array:
     values, options = column.values, column.options
     # MySQL has no booleans: a column BOOLEAN is TINYINT(1) there.
     if options.texts:
-        values = _each(values, _integer_of_text)
-    if int in _check_types(values, bool, int):
-        values = _each(values, _boolean)
+        values = each(values, _integer_of_text)
+    if int in check_types(values, bool, int):
+        values = each(values, _boolean)
     return pa.array(values, pa.bool_())
 
 
@@ -143,15 +132,15 @@ def _boolean(value: int) -> bool:
 def _integers(column: _Column) -> pa.Array:
     values, source, kind, options = column.values, column.source, column.kind, column.options
     if source is not None and source.name in (DECIMAL, VARIABLE_DECIMAL):  # MySQL's BIGINT UNSIGNED
-        values = _each(_decimal_values(values, source), _integer_of_decimal)
+        values = each(decimal_values(values, source), _integer_of_decimal)
     if options.texts:
-        values = _each(values, _integer_of_text)
-    _check_types(values, int)
+        values = each(values, _integer_of_text)
+    check_types(values, int)
     return pa.array(values, arrow_type(kind))
 
 
 def _integer_of_decimal(value: Decimal) -> int:
-    if value != value.to_integral_value(context=_WIDE):
+    if value != value.to_integral_value(context=WIDE):
         raise UnfitError("a number with decimals is no integer", found=value)
     return int(value)
 
@@ -168,17 +157,17 @@ def _floats(column: _Column) -> pa.Array:
     values, source, kind, options = column.values, column.source, column.kind, column.options
     is_decimal = source is not None and source.name in (DECIMAL, VARIABLE_DECIMAL)
     if is_decimal and source is not None:
-        values = _each(_decimal_values(values, source), _exact_double)
+        values = each(decimal_values(values, source), _exact_double)
     if options.texts:
-        values = _each(values, _float_of_text)
-    found = _check_types(values, int, float, Decimal, str)
+        values = each(values, _float_of_text)
+    found = check_types(values, int, float, Decimal, str)
     if str in found:
-        values = _each(values, lambda v: _NOT_FINITE.get(v, v) if isinstance(v, str) else v)
-        _check_types(values, int, float, Decimal)
+        values = each(values, lambda v: _NOT_FINITE.get(v, v) if isinstance(v, str) else v)
+        check_types(values, int, float, Decimal)
     elif float in found and not options.infinities and any(map(math.isinf, (v for v in values if type(v) is float))):
         raise UnfitError("a number is too large for a double", found=math.inf)
     if Decimal in found:
-        values = _each(values, _double)
+        values = each(values, _double)
     made = pa.array(values, pa.float64())
     return made if isinstance(kind, it.DoubleType) else _floats32(made)
 
@@ -214,7 +203,7 @@ def _exact_double(value: Decimal) -> float:
 
 def _float_of_text(value: Any) -> Any:
     if isinstance(value, str) and value not in _NOT_FINITE:
-        if _DECIMAL_TEXT.fullmatch(value) is None:
+        if DECIMAL_TEXT.fullmatch(value) is None:
             raise UnfitError("a text is no number", found=value)
         return Decimal(value)
     return value
@@ -223,15 +212,15 @@ def _float_of_text(value: Any) -> Any:
 def _texts(column: _Column) -> pa.Array:
     values, source = column.values, column.source
     if source is not None and source.kind not in ("string", "unknown"):
-        _check_types(values)
-    _check_types(values, str)
+        check_types(values)
+    check_types(values, str)
     return pa.array(values, pa.string())
 
 
 def _uuids(column: _Column) -> pa.Array:
     values = column.values
-    _check_types(values, str, bytes)
-    stored = pa.array(_each(values, _uuid), pa.binary(16))
+    check_types(values, str, bytes)
+    stored = pa.array(each(values, _uuid), pa.binary(16))
     return pa.ExtensionArray.from_storage(pa.uuid(), stored)
 
 
@@ -250,9 +239,9 @@ def _bytes(column: _Column) -> pa.Array:
         # Many texts are both hex and base64, and binary.handling.mode says which.
         raise UnfitError("it is not known how a text writes bytes", expected="option binary, or bytes in the schema")
     if source is not None and source.kind not in ("string", "bytes"):
-        _check_types(values)
-    _check_types(values, str, bytes)
-    return pa.array(_each(values, lambda v: v if isinstance(v, bytes) else _bytes_of(v, str(form))), arrow_type(kind))
+        check_types(values)
+    check_types(values, str, bytes)
+    return pa.array(each(values, lambda v: v if isinstance(v, bytes) else _bytes_of(v, str(form))), arrow_type(kind))
 
 
 def _bytes_of(text: str, form: str) -> bytes:
@@ -280,61 +269,6 @@ _PLAIN: dict[type, Callable[[_Column], pa.Array]] = {
 }
 
 
-# --- decimals ---------------------------------------------------------------------------------------------------------
-
-
-def _decimals(values: Values, source: SourceType | None, kind: it.DecimalType, options: FormatOptions) -> pa.Array:
-    if source is None and not (options.texts or options.decimal_texts) and str in set(map(type, values)):
-        raise UnfitError(
-            "a text in a column of decimals may be a number or base64, and the message does not say which",
-            expected="option decimal_texts (decimal.handling.mode=string), or messages with a schema",
-        )
-    numbers = _decimal_values(values, source)
-    for number in numbers:
-        # Arrow's own conversion dies of very small exponents.
-        if number is not None and not (number.is_finite() and abs(number.adjusted()) < _LARGEST):
-            if number.is_zero():
-                continue
-            raise UnfitError("a number does not fit the decimal", found=number)
-    scale = Decimal(1).scaleb(-kind.scale)
-    exact = [None if n is None else _rescaled(n, scale, kind) for n in numbers]
-    return pa.array(exact, pa.decimal128(kind.precision, kind.scale))
-
-
-def _rescaled(number: Decimal, scale: Decimal, kind: it.DecimalType) -> Decimal:
-    made = Decimal(0).quantize(scale) if number.is_zero() else number.quantize(scale, context=_WIDE)
-    if made != number or len(made.as_tuple().digits) > kind.precision:
-        raise UnfitError("a number does not fit the decimal", found=number, expected=str(kind))
-    return made
-
-
-def _decimal_values(values: Values, source: SourceType | None) -> list[Decimal | None]:
-    if source is not None and source.name == DECIMAL:
-        scale = int(source.parameters["scale"])
-        return _each(values, lambda v: _unscaled(v, scale))
-    if source is not None and source.name == VARIABLE_DECIMAL:
-        return _each(values, lambda v: _unscaled(v["value"], v["scale"]))
-    _check_types(values, int, float, Decimal, str)
-    return _each(values, _decimal)
-
-
-def _unscaled(value: Any, scale: int) -> Decimal:
-    data = value if isinstance(value, bytes) else _bytes_of(value, "base64") if isinstance(value, str) else None
-    if data is None or not 0 < len(data) <= _LARGEST or type(scale) is not int or abs(scale) > 300:
-        raise UnfitError("a value is no decimal in bytes", found=value)
-    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, context=_WIDE)
-
-
-def _decimal(value: Any) -> Decimal:
-    if isinstance(value, str) and _DECIMAL_TEXT.fullmatch(value) is None:
-        raise UnfitError("a text is no decimal number", found=value)
-    if isinstance(value, str) and len(value) > 300:
-        raise UnfitError("a number does not fit the decimal", found=value)
-    if isinstance(value, int) and value.bit_length() > 8 * _LARGEST:
-        raise UnfitError("a number does not fit the decimal", found="an integer of many digits")
-    return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-
-
 # --- nested values ----------------------------------------------------------------------------------------------------
 
 
@@ -343,13 +277,13 @@ def _nested(values: Values, source: SourceType | None, kind: it.IcebergType, opt
         return _structs(values, source, kind, options)
     nulls = [v is None for v in values]
     if isinstance(kind, it.ListType):
-        _check_types(values, list)
+        check_types(values, list)
         items = [item for value in values if value is not None for item in value]
         inner = _array_of(items, source and source.items, kind.element_field, options)
         offsets = _offsets(values)
         return pa.ListArray.from_arrays(offsets, inner, type=arrow_type(kind), mask=pa.array(nulls))
     assert isinstance(kind, it.MapType)
-    _check_types(values, dict, list)
+    check_types(values, dict, list)
     pairs = [pair for value in values if value is not None for pair in _pairs(value)]
     keys = _array_of([k for k, _ in pairs], source and source.keys, kind.key_field, options)
     items = _array_of([v for _, v in pairs], source and source.items, kind.value_field, options)
@@ -372,7 +306,7 @@ def _pairs(value: Any) -> list[Any]:
 
 
 def _structs(values: Values, source: SourceType | None, kind: it.StructType, options: FormatOptions) -> pa.Array:
-    _check_types(values, dict)
+    check_types(values, dict)
     names = {f.name for f in kind.fields}
     for value in values:
         if value is not None and not value.keys() <= names:
@@ -393,10 +327,6 @@ def _array_of(values: Values, source: SourceType | None, field: it.NestedField, 
     if field.required and any(v is None for v in values):
         raise UnfitError("null in a required place of a list or map")
     return _array(values, source, field.field_type, options)
-
-
-def _each(values: Values, function: Callable[[Any], Any]) -> list[Any]:
-    return [None if v is None else function(v) for v in values]
 
 
 def _example(values: Values) -> Any:

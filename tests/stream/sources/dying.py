@@ -20,7 +20,7 @@ from deletekit.stream.sources import Source, decoder, kafka, postgres
 from tests.commit.faults import Faults, faulty
 from tests.tables import new_catalog
 
-__all__ = ["NAME", "Dying", "dying"]
+__all__ = ["NAME", "ROOT", "Dying", "dying"]
 
 NAME = "test.t"
 ROOT = Path(__file__).parents[3]

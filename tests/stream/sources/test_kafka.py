@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,9 +18,10 @@ from deletekit.stream.batch_run import BatchProgress
 from deletekit.stream.sources.kafka import kafka
 from deletekit.stream.sources.kafka_offsets import Offsets
 from tests.commit.faults import KILLED
+from tests.conftest import found_jars
 from tests.invariants import check_table
-from tests.kafka_broker import KafkaBroker
-from tests.stream.sources.dying import NAME, dying
+from tests.kafka_broker import SPARK_KAFKA_JARS, SPARK_KAFKA_NAMES, KafkaBroker
+from tests.stream.sources.dying import NAME, ROOT, dying
 from tests.stream.sources.plain import PEOPLE, PlainJson, Row, State, random_changes, send, send_events
 from tests.tables import expected, live, make, new_catalog, unchanged
 
@@ -308,6 +311,26 @@ def check_steps(table: dk.Table, topic: str, messages: int) -> None:
         assert all(new >= old for new, old in zip(offsets, last, strict=True))
         last = offsets
     assert sum(last) == messages
+
+
+@pytest.mark.slow
+def test_the_connector_of_spark(
+    own_spark: None, java: str, kafka_broker: KafkaBroker, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    found = found_jars(java, tmp_path_factory, SPARK_KAFKA_JARS).split(os.pathsep)
+    jars = [jar for jar in found if Path(jar).name.startswith(SPARK_KAFKA_NAMES)]
+    topic, state = kafka_broker.topic(2), State()
+    with new_catalog(tmp_path / "warehouse") as catalog:
+        table = dk.create_table(catalog, NAME, PEOPLE)
+        for turn in range(2):  # the second process goes on with the first one's checkpoint
+            with kafka_broker.producer() as producer:
+                send_events(producer, topic, random_changes(turn, 150, 30, state), 2)
+            places = [kafka_broker.servers, topic, str(tmp_path / "checkpoint"), str(tmp_path / "warehouse")]
+            command = [sys.executable, "-m", "tests.stream.sources.spark_stream", ",".join(jars), *places]
+            done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=600)
+            assert done.returncode == 0, done.stderr[-3000:]
+            assert live(table.refresh()) == expected(list(state.values()))
+        assert len(table.metadata.snapshots) > 4
 
 
 @pytest.mark.parametrize("setting", ["isolation.level", "enable.auto.commit", "auto.offset.reset"])

@@ -9,6 +9,7 @@ import pytest
 
 import deletekit as dk
 from deletekit.stream import Message, decoder
+from deletekit.table.types import schema_from_arrow
 from tests.stream.replay import check
 from tests.stream.sources.test_formats import SOURCES
 from tests.stream.sources.writers import COLUMNS, Source, random_row
@@ -103,11 +104,9 @@ def test_a_truncate_among_messages_of_several_partitions_has_no_place() -> None:
     first, truncate = source.messages
     moved = Message(truncate.key, truncate.value, truncate.topic, 1, 0)
     with pytest.raises(dk.InvalidInputError, match="several partitions") as found:
-        decoder(form, **options, truncate="apply").decode([first, moved], dk_schema())
+        decoder(form, **options, truncate="apply").decode([first, moved], table_schema())
     assert found.value.kind == "message-truncate"
 
 
-def dk_schema() -> Any:
-    from deletekit.table.types import schema_from_arrow
-
+def table_schema() -> Any:
     return schema_from_arrow(COLUMNS)

@@ -38,7 +38,7 @@ COLUMNS = pa.schema(
         pa.field("quantity", pa.int32(), nullable=False),
     ]
 )
-EPOCH = datetime(1970, 1, 1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 PLACEHOLDERS = {"id": 0, "quantity": 0}
 """What Debezium puts into required columns of `before` that PostgreSQL did not log."""
 
@@ -244,7 +244,7 @@ class Source:
     # --- messages -----------------------------------------------------------------------------------------------------
 
     def _event(self, op: str, key: int | None, old: Row | None, row: Row | None) -> None:
-        self._send(key, getattr(self, "_" + self.form.partition("-")[0])(op, key, old, row))
+        self._send(key, getattr(self, "_" + self.form.partition("-")[0])(op, old, row))
 
     def _send(self, key: int | None, value: bytes | None) -> None:
         own: bytes | None = None
@@ -276,11 +276,11 @@ class Source:
             "transaction": None,
         }
 
-    def _json(self, op: str, key: int | None, old: Row | None, row: Row | None) -> bytes:
+    def _json(self, op: str, old: Row | None, row: Row | None) -> bytes:
         payload = self._envelope(op, old, row, DEBEZIUM if self.form == "json-schema" else WITHOUT_SCHEMA)
         return text({"schema": connect_schema(), "payload": payload} if self.form == "json-schema" else payload)
 
-    def _flat(self, op: str, key: int | None, old: Row | None, row: Row | None) -> bytes:
+    def _flat(self, op: str, old: Row | None, row: Row | None) -> bytes:
         if op == "t":
             return text({"__op": "t", "__table": "items"})
         values = encoded(row or self._before(op, old) or {}, DEBEZIUM if "-" in self.form else WITHOUT_SCHEMA)
@@ -289,7 +289,7 @@ class Source:
         schema = {"type": "struct", "fields": fields, "optional": False}
         return text({"schema": schema, "payload": values} if self.form == "flat-schema" else values)
 
-    def _maxwell(self, op: str, key: int | None, old: Row | None, row: Row | None) -> bytes:
+    def _maxwell(self, op: str, old: Row | None, row: Row | None) -> bytes:
         kind = {"c": "insert", "u": "update", "d": "delete", "r": "bootstrap-insert"}[op]
         data = encoded(row or old or {}, MAXWELL)
         event = {"database": "inventory", "table": "items", "type": kind, "ts": 1477053217, "xid": 23396, "data": data}
@@ -297,7 +297,7 @@ class Source:
             event["old"] = {n: v for n, v in encoded(old or {}, MAXWELL).items() if data[n] != v}
         return text(event)
 
-    def _canal(self, op: str, key: int | None, old: Row | None, row: Row | None) -> bytes:
+    def _canal(self, op: str, old: Row | None, row: Row | None) -> bytes:
         kind = {"c": "INSERT", "u": "UPDATE", "d": "DELETE", "r": "INSERT"}[op]
         data = encoded(row or old or {}, CANAL)
         changed = None
@@ -306,7 +306,7 @@ class Source:
         event = {"data": [data], "database": "inventory", "es": 1589373560000, "id": 9, "isDdl": False, "old": changed}
         return text({**event, "pkNames": ["id"], "table": "items", "ts": 1589373560798, "type": kind})
 
-    def _avro(self, op: str, key: int | None, old: Row | None, row: Row | None) -> bytes:
+    def _avro(self, op: str, old: Row | None, row: Row | None) -> bytes:
         forms = {**DEBEZIUM, "price": _unscaled, "data": bytes}
         return framed(1, self._envelope(op, old, row, forms))
 

@@ -1,0 +1,82 @@
+"""Turn numbers of messages into decimals: Debezium's bytes with a scale, texts, and numbers of JSON."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Sequence
+from decimal import Context, Decimal
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg import types as it
+
+from deletekit.stream.sources.format_options import FormatOptions
+from deletekit.stream.sources.source_types import DECIMAL, VARIABLE_DECIMAL, SourceType
+from deletekit.stream.sources.unfit import UnfitError, check_types, each
+
+Values = Sequence[Any]
+
+WIDE = Context(prec=400)
+"""Arithmetic that is exact for every number that is read."""
+DECIMAL_TEXT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+_LARGEST = 64
+"""Bytes of a decimal; Iceberg's have at most 16."""
+
+
+def decimals(values: Values, source: SourceType | None, kind: it.DecimalType, options: FormatOptions) -> pa.Array:
+    if source is None and not (options.texts or options.decimal_texts) and str in set(map(type, values)):
+        raise UnfitError(
+            "a text in a column of decimals may be a number or base64, and the message does not say which",
+            expected="option decimal_texts (decimal.handling.mode=string), or messages with a schema",
+        )
+    numbers = decimal_values(values, source)
+    for number in numbers:
+        # Arrow's own conversion dies of very small exponents.
+        if number is not None and not (number.is_finite() and abs(number.adjusted()) < _LARGEST):
+            if number.is_zero():
+                continue
+            raise UnfitError("a number does not fit the decimal", found=number)
+    scale = Decimal(1).scaleb(-kind.scale)
+    exact = [None if n is None else _rescaled(n, scale, kind) for n in numbers]
+    return pa.array(exact, pa.decimal128(kind.precision, kind.scale))
+
+
+def _rescaled(number: Decimal, scale: Decimal, kind: it.DecimalType) -> Decimal:
+    made = Decimal(0).quantize(scale) if number.is_zero() else number.quantize(scale, context=WIDE)
+    if made != number or len(made.as_tuple().digits) > kind.precision:
+        raise UnfitError("a number does not fit the decimal", found=number, expected=str(kind))
+    return made
+
+
+def decimal_values(values: Values, source: SourceType | None) -> list[Decimal | None]:
+    if source is not None and source.name == DECIMAL:
+        scale = int(source.parameters["scale"])
+        return each(values, lambda v: _unscaled(v, scale))
+    if source is not None and source.name == VARIABLE_DECIMAL:
+        return each(values, lambda v: _unscaled(v["value"], v["scale"]))
+    check_types(values, int, float, Decimal, str)
+    return each(values, _decimal)
+
+
+def _unscaled(value: Any, scale: int) -> Decimal:
+    data = (
+        value
+        if isinstance(value, bytes)
+        else base64.b64decode(value, validate=True)
+        if isinstance(value, str)
+        else None
+    )
+    if data is None or not 0 < len(data) <= _LARGEST or type(scale) is not int or abs(scale) > 300:
+        raise UnfitError("a value is no decimal in bytes", found=value)
+    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, context=WIDE)
+
+
+def _decimal(value: Any) -> Decimal:
+    if isinstance(value, str) and DECIMAL_TEXT.fullmatch(value) is None:
+        raise UnfitError("a text is no decimal number", found=value)
+    if isinstance(value, str) and len(value) > 300:
+        raise UnfitError("a number does not fit the decimal", found=value)
+    if isinstance(value, int) and value.bit_length() > 8 * _LARGEST:
+        raise UnfitError("a number does not fit the decimal", found="an integer of many digits")
+    return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
