@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ _MOST_BITS = 24
 _LOCAL_GAP, _REMOTE_GAP = 1 << 14, 1 << 20
 _LONGEST_READ = 1 << 26
 
+_T = TypeVar("_T")
 Rows = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
 
@@ -312,7 +313,7 @@ def _size(io: FileIO, path: str) -> int:
         raise _damaged(path, "no file") from e
 
 
-def _decoded(path: str, decode: Callable[[], Any]) -> Any:
+def _decoded(path: str, decode: Callable[[], _T]) -> _T:
     try:
         return decode()
     except (*UNREADABLE, ValueError, TypeError, KeyError, AttributeError, OverflowError, zlib.error) as e:
