@@ -1,7 +1,7 @@
 """Hash keys for the key index, the same way on every machine and in every process.
 
 One key column of integers, dates or times: the hash is splitmix64 of its number. That is a bijection, so different keys
-have different hashes. Any other key: BLAKE2b of its bytes, 128 bits, and no two keys are known with equal ones. So equal
+have different hashes. Any other key: BLAKE2b of its bytes, 128 bits. No two keys with equal ones are known. So equal
 hashes are equal keys, and no key is compared again.
 
 Equal keys have equal hashes by the equality of equality deletes (NULL = NULL, NaN = NaN, -0.0 differs from 0.0).
