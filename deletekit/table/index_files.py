@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ _MOST_BITS = 24
 _LOCAL_GAP, _REMOTE_GAP = 1 << 14, 1 << 20
 _LONGEST_READ = 1 << 26
 
+_T = TypeVar("_T")
 Rows = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
 
@@ -218,6 +219,8 @@ def _tail(counts: Rows, checks: Rows, files: Sequence[IndexedFile]) -> bytes:
 
 def read_tail(io: FileIO, path: str, info: RunInfo) -> RunTail:
     """Read the tail of a run. Raise DamagedIndexError."""
+    if _size(io, path) != info.tail_offset + info.tail:
+        raise _damaged(path, "another size than the root says")
     data = _read(io, path, info.tail_offset, info.tail)
     if _digest(data) != info.digest:
         raise _damaged(path, "another tail than the root says")
@@ -303,7 +306,14 @@ def _read(io: FileIO, path: str, offset: int = 0, length: int | None = None) -> 
         raise _damaged(path, "a file that is too short") from e
 
 
-def _decoded(path: str, decode: Callable[[], Any]) -> Any:
+def _size(io: FileIO, path: str) -> int:
+    try:
+        return io.size(path)
+    except NotFoundError as e:
+        raise _damaged(path, "no file") from e
+
+
+def _decoded(path: str, decode: Callable[[], _T]) -> _T:
     try:
         return decode()
     except (*UNREADABLE, ValueError, TypeError, KeyError, AttributeError, OverflowError, zlib.error) as e:
