@@ -146,4 +146,3 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 def _paths(messages: Sequence[WriterCommitMessage | None]) -> list[str]:
     return [m.path for m in messages if isinstance(m, StagedRows) and m.path is not None]
-

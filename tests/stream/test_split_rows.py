@@ -217,4 +217,3 @@ def test_a_marker_of_an_older_release(
             assert running.write(rows, 0).status == "skipped"
         with pytest.raises(dk.InvalidInputError, match="repeated with other data"):
             running.write(framed(spark, batch[:-1]), 0)
-
