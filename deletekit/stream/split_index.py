@@ -173,7 +173,7 @@ def _with_live_files(saved: SavedIndex, live: npt.NDArray[np.bool_]) -> list[Run
 
 
 def _stacks(runs: Sequence[RunInfo]) -> list[list[RunInfo]]:
-    """Put runs together that shall be one: those of about the same length, as long as a task can hold them."""
+    """Put runs together that become one: those of about the same length, as long as a task can hold them."""
     stacks: list[list[RunInfo]] = []
     for run in sorted(runs, key=lambda r: r.rows, reverse=True):
         stacks.append([run])
