@@ -1,10 +1,10 @@
 """Keep a table in shape while a sink writes to it: after a batch, in the same process, in commits of their own.
 
-No commit of maintenance has the marker of a batch. So it may fail, be killed or be lost at any point, and every batch is
-still applied exactly once. A failure never fails the batch: it is logged, and the next round tries again.
+No commit of maintenance has the marker of a batch. So it may fail, be killed or be lost at any point, and every batch
+is still applied exactly once. A failure never fails the batch: it is logged, and the next round tries again.
 
-Data files of about one size are written as one as soon as there are enough of them. So a row is written again only a few
-times, however large the table gets, and a table has few files of each size.
+Data files of about one size are written as one as soon as there are enough of them. So a row is written again only a
+few times, however large the table gets, and there are few files of each size.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class _Round:
         return done
 
     def _convert(self) -> None:
-        if not self._policy.convert or not _count_deletes(*self._head(), FileContent.EQUALITY_DELETES):
+        if not self._policy.convert or not self._count(FileContent.EQUALITY_DELETES):
             return
         from deletekit.stream.convert import convert_by_index  # noqa: PLC0415  # it imports the sink, which imports us
 
@@ -173,7 +173,7 @@ class _Round:
 
     def _merge_deletes(self) -> None:
         state, few = self._state, self._policy.min_small_files
-        if _count_deletes(*self._head(), FileContent.POSITION_DELETES) < few:
+        if self._count(FileContent.POSITION_DELETES) < few:
             return
         done = rewrite_position_deletes(
             state.table, ref=state.ref, engine=state.engine, commit_properties=self._properties, min_input_files=few
@@ -192,6 +192,18 @@ class _Round:
         done = expire_snapshots(state.table, older_than=now, retain_last=keep, engine=state.engine)
         self._done = replace(self._done, expired_snapshots=len(done.snapshot_ids))
 
+    def _count(self, content: FileContent) -> int:
+        """Count the equality deletes, or the position deletes that are not about one data file."""
+        reader, _, head = self._head()
+        count = 0
+        for columns in reader.live_columns(head, ManifestContent.DELETES) if head is not None else ():
+            rows = np.flatnonzero(columns.is_live & ~columns.is_vector & (columns.content == content))
+            if content == FileContent.EQUALITY_DELETES:
+                count += len(rows)
+            else:
+                count += sum(referenced_path(entry.data_file) is None for entry in columns.entries(rows))
+        return count
+
     def _head(self) -> tuple[SnapshotReader, TableMetadata, Snapshot | None]:
         metadata = self._state.table.refresh().metadata
         return self._state.reader(metadata), metadata, metadata.snapshot_of_ref(self._state.ref)
@@ -201,9 +213,7 @@ class _Round:
         self._done = replace(self._done, commits=self._done.commits + made, **counts)
 
 
-def groups_to_compact(
-    tasks: Iterable[ScanTask], context: ReadContext, policy: Maintain
-) -> list[tuple[ScanTask, ...]]:
+def groups_to_compact(tasks: Iterable[ScanTask], context: ReadContext, policy: Maintain) -> list[tuple[ScanTask, ...]]:
     """Choose the data files of the table's partition spec to write again, those of one partition together.
 
     A file's level is the logarithm of its live rows. All files up to a level are written as one if the level has enough
@@ -250,20 +260,6 @@ def _live_share(context: ReadContext, task: ScanTask) -> float:
     return max(0.0, 1 - sum(d.record_count for d in deletes) / rows) if rows else 0.0
 
 
-def _count_deletes(
-    reader: SnapshotReader, metadata: TableMetadata, head: Snapshot | None, content: FileContent
-) -> int:
-    """Count the equality deletes, or the position deletes that are not about one data file."""
-    count = 0
-    for columns in reader.live_columns(head, ManifestContent.DELETES) if head is not None else ():
-        rows = np.flatnonzero(columns.is_live & ~columns.is_vector & (columns.content == content))
-        if content == FileContent.EQUALITY_DELETES:
-            count += len(rows)
-        else:
-            count += sum(referenced_path(entry.data_file) is None for entry in columns.entries(rows))
-    return count
-
-
 def _batches_since(state: SinkState, most: int) -> int:
     """Count the sink's batches since the last maintenance, up to a number: another process may have written them."""
     count = 0
@@ -281,7 +277,7 @@ def _tell_failure(state: SinkState, error: Exception) -> None:
     tell("maintenance-failed", level=level, kind=getattr(error, "kind", None), error=str(error), **facts)
 
 
-def _check(field: str, found: object, fits: bool, expected: str) -> None:  # noqa: FBT001
+def _check(field: str, found: object, fits: bool, expected: str) -> None:
     if not fits or isinstance(found, bool):
         message = "bad number for the maintenance of a sink"
         raise InvalidInputError(message, kind="maintain", field=field, found=found, expected=expected)

@@ -175,7 +175,10 @@ class _Promote:
         files, hidden = _staged(found)
         keys = self._touched(found)
         deletes = write_key_deletes(base.write, specs_in_use(base), keys, self.fields, None) if len(keys) else []
-        return RowDelta(added_data_files=files, added_delete_files=(*deletes, *write_positions(base.write, hidden, delete_granularity(base))))
+        return RowDelta(
+            added_data_files=files,
+            added_delete_files=(*deletes, *write_positions(base.write, hidden, delete_granularity(base))),
+        )
 
     def _copied(self, base: Base, found: _Difference) -> RowDelta:
         hidden_rows = {k.task.data_file.file_path: k for k in self._rows_to_hide(found)}

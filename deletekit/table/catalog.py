@@ -71,7 +71,7 @@ class SqlStore(Catalog):
             raise NotFoundError("no such table", kind="table-not-found", found=dotted(identifier))
         with asking(dotted(identifier)):
             io = PyIcebergIO(self.pyiceberg.properties, location)
-            return TableState(self._files.get(location, io.read(location), parse_metadata), location, io)
+            return TableState(self._files.get(identifier, location, io.read(location), parse_metadata), location, io)
 
     def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:
         if self._find(identifier) is not None:
@@ -145,7 +145,7 @@ class SqlStore(Catalog):
                 state.io.write(location, data)
             changed = self._execute(identifier, statement)
             if changed:
-                self._files.put(location, data, state.metadata)
+                self._files.put(identifier, location, data, state.metadata)
         except CommitStateUnknownError as e:
             return state_after(e, lambda: self._landed(identifier, location), state.metadata.properties)
         except Exception:
@@ -301,7 +301,8 @@ class PyIcebergStore(Catalog):
         # pyiceberg's parsed model cannot be serialised for v3 and drops what it does not know: read the file itself.
         with asking(dotted(tuple(table.name()))):
             io = PyIcebergIO(table.io.properties, location, table.io)
-            return TableState(self._files.get(location, io.read(location), parse_metadata), location, io)
+            name = tuple(table.name())
+            return TableState(self._files.get(name, location, io.read(location), parse_metadata), location, io)
 
 
 def local_catalog(path: str | Path, name: str = "local") -> Catalog:

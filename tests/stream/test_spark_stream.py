@@ -152,9 +152,7 @@ def test_spark_reads_what_a_sink_maintains(spark: SparkSession, catalog: dk.Cata
     dk.create_branch(table, "ingestion")
     batches = list(random_batches(2, batches=7, rows=10, keys=9))
     policy = dk.stream.Maintain(every=3, min_small_files=2)
-    with dk.stream.sink(
-        table, "s", equality_fields=["id"], mode=mode, ref="ingestion", maintain=policy
-    ) as sink:
+    with dk.stream.sink(table, "s", equality_fields=["id"], mode=mode, ref="ingestion", maintain=policy) as sink:
         done = list(sink.run(batches))
     assert sum(p.maintained.rewritten_data_files for p in done if p.maintained) > 1
     state = replay(batches, start=start)
