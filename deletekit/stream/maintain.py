@@ -1,10 +1,10 @@
 """Keep a table in shape while a sink writes to it: after a batch, in the same process, in commits of their own.
 
-No commit of maintenance has the marker of a batch. So it may fail, be killed or be lost at any point, and every batch is
-still applied exactly once. A failure never fails the batch: it is logged, and the next round tries again.
+No commit of maintenance has the marker of a batch. So it may fail, be killed or be lost at any point, and every batch
+is still applied exactly once. A failure never fails the batch: it is logged, and the next round tries again.
 
-Data files of about one size are written as one as soon as there are enough of them. So a row is written again only a few
-times, however large the table gets, and a table has few files of each size.
+Data files of about one size are written as one as soon as there are enough of them. So a row is written again only a
+few times, however large the table gets, and there are few files of each size.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class _Round:
         return done
 
     def _convert(self) -> None:
-        if not self._policy.convert or not _count_deletes(*self._head(), FileContent.EQUALITY_DELETES):
+        if not self._policy.convert or not self._count(FileContent.EQUALITY_DELETES):
             return
         from deletekit.stream.convert import convert_by_index  # noqa: PLC0415  # it imports the sink, which imports us
 
@@ -173,7 +173,7 @@ class _Round:
 
     def _merge_deletes(self) -> None:
         state, few = self._state, self._policy.min_small_files
-        if _count_deletes(*self._head(), FileContent.POSITION_DELETES) < few:
+        if self._count(FileContent.POSITION_DELETES) < few:
             return
         done = rewrite_position_deletes(
             state.table, ref=state.ref, engine=state.engine, commit_properties=self._properties, min_input_files=few
@@ -191,6 +191,18 @@ class _Round:
         now = max(time.time_ns() // 1_000_000, *(s.timestamp_ms + 1 for s in metadata.snapshots.values()))
         done = expire_snapshots(state.table, older_than=now, retain_last=keep, engine=state.engine)
         self._done = replace(self._done, expired_snapshots=len(done.snapshot_ids))
+
+    def _count(self, content: FileContent) -> int:
+        """Count the equality deletes, or the position deletes that are not about one data file."""
+        reader, _, head = self._head()
+        count = 0
+        for columns in reader.live_columns(head, ManifestContent.DELETES) if head is not None else ():
+            rows = np.flatnonzero(columns.is_live & ~columns.is_vector & (columns.content == content))
+            if content == FileContent.EQUALITY_DELETES:
+                count += len(rows)
+            else:
+                count += sum(referenced_path(entry.data_file) is None for entry in columns.entries(rows))
+        return count
 
     def _head(self) -> tuple[SnapshotReader, TableMetadata, Snapshot | None]:
         metadata = self._state.table.refresh().metadata
@@ -246,18 +258,6 @@ def _live_share(context: ReadContext, task: ScanTask) -> float:
         return live_share(context, task)
     rows = task.data_file.record_count
     return max(0.0, 1 - sum(d.record_count for d in deletes) / rows) if rows else 0.0
-
-
-def _count_deletes(reader: SnapshotReader, metadata: TableMetadata, head: Snapshot | None, content: FileContent) -> int:
-    """Count the equality deletes, or the position deletes that are not about one data file."""
-    count = 0
-    for columns in reader.live_columns(head, ManifestContent.DELETES) if head is not None else ():
-        rows = np.flatnonzero(columns.is_live & ~columns.is_vector & (columns.content == content))
-        if content == FileContent.EQUALITY_DELETES:
-            count += len(rows)
-        else:
-            count += sum(referenced_path(entry.data_file) is None for entry in columns.entries(rows))
-    return count
 
 
 def _batches_since(state: SinkState, most: int) -> int:

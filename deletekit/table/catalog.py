@@ -71,7 +71,7 @@ class SqlStore(Catalog):
             raise NotFoundError("no such table", kind="table-not-found", found=dotted(identifier))
         with asking(dotted(identifier)):
             io = PyIcebergIO(self.pyiceberg.properties, location)
-            return TableState(self._files.get(location, io.read(location), parse_metadata), location, io)
+            return TableState(self._files.get(identifier, location, io.read(location), parse_metadata), location, io)
 
     def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:
         if self._find(identifier) is not None:
@@ -156,15 +156,12 @@ class SqlStore(Catalog):
         changed, written, known = False, [], []
         try:
             with asking(name):
-                for _, state, _ in swaps:
+                for identifier, state, _ in swaps:
                     written.append((state.io, state.metadata_location))
                     data = metadata_file_bytes(state.metadata, state.metadata_location)
                     state.io.write(state.metadata_location, data)
-                    known.append((state.metadata_location, data, state.metadata))
+                    known.append((identifier, state.metadata_location, data, state.metadata))
             changed = self._execute(name, *(statement for _, _, statement in swaps))
-            if changed:
-                for location, data, metadata in known:
-                    self._files.put(location, data, metadata)
         except CommitStateUnknownError as e:
             landed = partial(self._landed, [(i, state.metadata_location) for i, state, _ in swaps])
             return state_after(e, landed, swaps[0][1].metadata.properties)
@@ -173,7 +170,10 @@ class SqlStore(Catalog):
             raise
         if not changed:
             _delete(written)
-        return changed
+            return False
+        for file in known:
+            self._files.put(*file)
+        return True
 
     def _execute(self, name: str, *statements: Any) -> bool:
         """Run statements in one transaction. Return False, and leave all as it is, unless each changed one row."""
@@ -371,7 +371,8 @@ class PyIcebergStore(Catalog):
         # pyiceberg's parsed model cannot be serialised for v3 and drops what it does not know: read the file itself.
         with asking(dotted(tuple(table.name()))):
             io = PyIcebergIO(table.io.properties, location, table.io)
-            return TableState(self._files.get(location, io.read(location), parse_metadata), location, io)
+            name = tuple(table.name())
+            return TableState(self._files.get(name, location, io.read(location), parse_metadata), location, io)
 
 
 def _delete(files: Sequence[tuple[FileIO, str]]) -> None:

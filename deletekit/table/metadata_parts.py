@@ -56,6 +56,9 @@ class Parts(Generic[T]):
         """Return the JSON of the list."""
         return f"[{','.join(map(self._text, entries))}]"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Parts, (self._parse, self._key)  # a copy in another process parses what it needs
+
     def successor(self) -> Parts[T]:
         """Return parts for the next document, which know those of this one."""
         after = Parts(self._parse, self._key)
@@ -72,27 +75,27 @@ class Parts(Generic[T]):
 
 
 class KnownFiles(Generic[T]):
-    """The metadata files of a few tables that were read or written last, by location, with their bytes."""
+    """The metadata files of a few tables that were read or written last, with their bytes: one file for each table."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[bytes, T]] = OrderedDict()
+        self._known: OrderedDict[tuple[str, ...], tuple[str, bytes, T]] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, location: str, data: bytes, parse: Callable[[bytes, str], T]) -> T:
-        """Return the document of a file, parsed only if other bytes are known of it or none."""
+    def get(self, table: tuple[str, ...], location: str, data: bytes, parse: Callable[[bytes, str], T]) -> T:
+        """Return the document of a table's file, parsed unless this file with these bytes is known."""
         with self._lock:
-            known = self._known.get(location)
-        if known is not None and known[0] == data:
-            return known[1]
+            known = self._known.get(table)
+        if known is not None and known[:2] == (location, data):
+            return known[2]
         parsed = parse(data, location)
-        self.put(location, data, parsed)
+        self.put(table, location, data, parsed)
         return parsed
 
-    def put(self, location: str, data: bytes, document: T, replaces: str | None = None) -> None:
-        """Remember a file, and forget the one that it replaces."""
+    def put(self, table: tuple[str, ...], location: str, data: bytes, document: T) -> None:
+        """Remember a table's file, and forget the one before."""
         with self._lock:
-            self._known.pop(replaces or location, None)
-            self._known[location] = data, document
+            self._known.pop(table, None)
+            self._known[table] = location, data, document
             while len(self._known) > _TABLES:
                 self._known.popitem(last=False)
 
