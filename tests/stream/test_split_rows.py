@@ -13,6 +13,7 @@ import pytest
 import deletekit as dk
 from deletekit.stream import split_index, split_rows
 from deletekit.stream.split_rows import SplitRows
+from tests.interop.rows import same_rows
 from tests.stream.on_executors import nothing_is_collected
 from tests.stream.replay import PEOPLE, Row, check, random_batches, replay
 from tests.tables import make, unchanged
@@ -138,7 +139,9 @@ def test_a_damaged_index_and_a_sink_that_holds_rows(
             before = {key for (key,) in replay(batches[:number])}
             progress = running.write(held if number in (0, 2) else framed(spark, batch), number)
             assert progress.hits == len({row["id"] for row in batch} & before)
-        check(table, replay(batches[: number + 1]))
+        same_rows(dk.scan(table.refresh()).to_arrow().to_pylist(), replay(batches[: number + 1]).values())
+        # The runs that were damaged above are found; nothing else is wrong.
+        assert {f.kind for f in dk.verify(table).findings} <= ({"key-index"} if number > 2 else set())
 
 
 def test_lost_races(spark: SparkSession, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
