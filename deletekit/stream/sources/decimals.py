@@ -25,6 +25,7 @@ _LARGEST = 64
 
 
 def decimals(values: Values, source: SourceType | None, kind: it.DecimalType, options: FormatOptions) -> pa.Array:
+    """Return numbers as a column of decimals. A number that would be rounded is refused."""
     if source is None and not (options.texts or options.decimal_texts) and str in set(map(type, values)):
         raise UnfitError(
             "a text in a column of decimals may be a number or base64, and the message does not say which",
@@ -50,6 +51,7 @@ def _rescaled(number: Decimal, scale: Decimal, kind: it.DecimalType) -> Decimal:
 
 
 def decimal_values(values: Values, source: SourceType | None) -> list[Decimal | None]:
+    """Return the numbers that values stand for."""
     if source is not None and source.name == DECIMAL:
         scale = int(source.parameters["scale"])
         return each(values, lambda v: _unscaled(v, scale))
@@ -60,14 +62,8 @@ def decimal_values(values: Values, source: SourceType | None) -> list[Decimal | 
 
 
 def _unscaled(value: Any, scale: int) -> Decimal:
-    data = (
-        value
-        if isinstance(value, bytes)
-        else base64.b64decode(value, validate=True)
-        if isinstance(value, str)
-        else None
-    )
-    if data is None or not 0 < len(data) <= _LARGEST or type(scale) is not int or abs(scale) > 300:
+    data = base64.b64decode(value, validate=True) if isinstance(value, str) else value
+    if not isinstance(data, bytes) or not 0 < len(data) <= _LARGEST or type(scale) is not int or abs(scale) > 300:
         raise UnfitError("a value is no decimal in bytes", found=value)
     return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, context=WIDE)
 
