@@ -55,8 +55,8 @@ class Router:
             return [row.get(self.route) for row in rows]
         if self.route not in rows.column_names:
             raise _refused("changes lack the column of their table", None, self.route)
-        names: list[Any] = rows.column(self.route).to_pylist()
-        return names
+        found: list[Any] = rows.column(self.route).to_pylist()
+        return found
 
     def _identifier(self, name: Any) -> str:
         if not isinstance(name, str):

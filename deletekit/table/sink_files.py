@@ -38,7 +38,13 @@ def new_name(suffix: str, text: str = "") -> str:
 
 def is_name(text: object) -> bool:
     """Tell whether a text from a summary or a root can be the name of a sink file: it names no other folder."""
-    return isinstance(text, str) and text.endswith(SUFFIXES) and len(text) < 200 and not set(text) & set("/\\:?#%\0") and not text.startswith(".")
+    return (
+        isinstance(text, str)
+        and text.endswith(SUFFIXES)
+        and len(text) < 200
+        and not set(text) & set("/\\:?#%\0")
+        and not text.startswith(".")
+    )
 
 
 def is_sink_file(path: str) -> bool:

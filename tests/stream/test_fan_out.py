@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.catalog import rest
+from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.rest.response import _handle_non_200_response
 from requests import HTTPError
