@@ -90,6 +90,7 @@ def right_arguments(verb: str, catalog: dk.Catalog, folder: Path) -> dict[str, A
         "path": folder / "made",
         "location": table.metadata_location,
         "sink_id": "s",
+        "route": "name",
         "pool": ThreadPoolExecutor(1),
         "files": [folder / "data.parquet"],
         "sort_by": "id",

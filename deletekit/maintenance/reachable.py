@@ -29,7 +29,7 @@ from deletekit.table.metadata_file import metadata_folder
 from deletekit.table.own_places import own_folders
 from deletekit.table.properties import value_of
 from deletekit.table.sink_batches import file_logs
-from deletekit.table.sink_files import root_names, sink_path
+from deletekit.table.sink_files import delete_names, root_names, sink_path
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
@@ -80,10 +80,15 @@ class Reachability:
         return out | dict.fromkeys(statistics_files(metadata), "statistics")
 
     def indexes(self, metadata: TableMetadata, snapshots: Iterable[Snapshot]) -> set[str]:
-        """Return the files of the key indexes that snapshots name. A damaged or missing root leads to nothing."""
+        """Return the files of key indexes and of remembered deletes that snapshots name.
+
+        A damaged or missing root leads to nothing.
+        """
+        snapshots = tuple(snapshots)
         wanted = {path: path for path in (sink_path(metadata, name) for name in root_names(snapshots))}
         runs = self._once(self._runs, wanted, partial(_read_root, self.io))
-        return {*wanted.keys() & self._runs.keys(), *(sink_path(metadata, name) for names in runs for name in names)}
+        names = {name for names in (*runs, delete_names(snapshots)) for name in names}
+        return {*wanted.keys() & self._runs.keys(), *(sink_path(metadata, name) for name in names)}
 
     def _once(self, known: dict[_K, _V], wanted: Mapping[_K, _T], read: Callable[[_T], _V | None]) -> list[_V]:
         """Return what was read of the wanted items. Read those that are not known; None is a missing file."""

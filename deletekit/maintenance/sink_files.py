@@ -1,6 +1,7 @@
-"""Remove the files of a table's sinks that may hold keys or rows: key indexes and staged rows.
+"""Remove the files of a table's sinks that may hold keys or rows: key indexes, remembered deletes and staged rows.
 
-A sink that runs makes its index again. A batch whose staged rows are removed fails, and is written again.
+A sink that runs makes its index again. A batch whose staged rows are removed fails, and is written again. Deletes that
+a sink with `sequence_by` remembers are hashes of keys: without them it refuses to go on, unless `allow_rewind` is set.
 """
 
 from collections.abc import Mapping
@@ -9,12 +10,12 @@ from typing import Any
 from deletekit.engines.local import Engine
 from deletekit.errors import UnsupportedError
 from deletekit.maintenance.reachable import Reachability, read_latest, remove_files
-from deletekit.table.sink_files import ROOT, RUN, STAGED_ROWS, is_sink_file, sink_folder
+from deletekit.table.sink_files import DELETES, ROOT, RUN, STAGED_ROWS, is_sink_file, sink_folder
 from deletekit.table.table import Table
 
 
 def remove_sink_files(table: Table, engine: Engine) -> Mapping[str, Any]:
-    """Remove all key indexes and staged rows.
+    """Remove all key indexes, remembered deletes and staged rows.
 
     Return the fields of an `Erasure`: the removed files, and the reason for each that is left.
 
@@ -26,6 +27,6 @@ def remove_sink_files(table: Table, engine: Engine) -> Mapping[str, Any]:
         listed = [file.path for file in table.io.list(sink_folder(table.metadata))]
     except UnsupportedError:
         listed = []
-    found |= {path for path in listed if is_sink_file(path) and path.endswith((ROOT, RUN, STAGED_ROWS))}
+    found |= {path for path in listed if is_sink_file(path) and path.endswith((ROOT, RUN, STAGED_ROWS, DELETES))}
     failed = remove_files(table.io, table.metadata, sorted(found), engine)
     return {"removed_sink_files": tuple(sorted(found - failed.keys())), "failed_sink_files": failed}

@@ -37,7 +37,7 @@ _ORDERED = (
 
 
 def sequence_field(schema: Schema, name: str | None) -> NestedField | None:
-    """Return the field of `sequence_by`. Raise InvalidInputError if the table has no such column that can be ordered."""
+    """Return the field of `sequence_by`. Raise InvalidInputError if the table has no such column with an order."""
     if name is None:
         return None
     field = next((f for f in schema.fields if f.name == name), None)

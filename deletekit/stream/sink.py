@@ -76,25 +76,19 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     order: the column that rows of a batch are sorted by; None: they come in order.
     allow_rewind: apply a batch even if the stream or the branch seems to have gone back.
     allow_gaps: apply a batch even if batches before it are missing; otherwise a gap is refused.
-    max_index_keys: how many rows the index may hold: those of the newest data files. If there are more rows, old rows
-        are deleted by value, because one may be outside of the index.
-    sequence_by: a column of the table with the number or time of each change at its source. A change with a lower value
-        than the stored row, or than a delete of the key by this sink, is dropped, in whatever batch it comes. Of equal
-        values the later arrival wins. Every change needs a value, deletes too. In a batch it orders rows before `order`
-        does. Modes `auto` and `index-only`, without `max_index_keys`.
+    max_index_keys: how many rows the index may hold, the newest. If there are more, old rows are deleted by value.
+    sequence_by: a column of the table. A change with a lower value than the stored row of its key, or than its newest
+        delete, is dropped; of equal values the later arrival wins. In a batch it counts before `order`.
     forget_deletes_after: for how many batches the deletes of `sequence_by` are remembered; None for ever.
-    evolve: `add` gives the table the columns and struct fields that a batch has more, as optional ones; `widen` also
-        promotes a type if a value does not fit; `refuse` refuses such a batch.
+    evolve: `add` adds columns that only the batch has; `widen` also promotes types; `refuse` does neither.
     maintain: compact data files and convert equality deletes after batches, in commits of their own: a `Maintain`, or
         after how many batches. None: never.
-    dead_letters: a table that `create_dead_letters` made. Rows that do not fit (an unknown type of change, null in a
-        required column, a value that the column cannot hold) are written there, and the others are applied. None: such
-        a row refuses its batch.
+    dead_letters: a table that `create_dead_letters` made. Rows that do not fit are written there, and the others are
+        applied. None: such a row refuses its batch.
     max_dead_letters: a batch with more is refused.
     engine: where data files are read.
 
-    Raises InvalidInputError for a bad key, mode, id or branch, and if batches of this id have another key. Close the
-    sink when it is done, or use it in a `with` statement.
+    Raises InvalidInputError for a bad option, and if batches of this id have another key. Close the sink at the end.
     """
     check_sink_id(sink_id)
     _check_mode(mode, max_index_keys)
@@ -109,13 +103,11 @@ def sink(  # noqa: PLR0913  # options, each given by its name
         allow_rewind=allow_rewind,
         allow_gaps=allow_gaps,
         max_index_keys=max_index_keys,
-        sequence_by=sequence_by,
-        forget_deletes_after=forget_deletes_after,
-        evolve=evolve,
         maintain=as_policy(maintain),
         dead_letters=None if dead_letters is None else DeadLetters(dead_letters, max_dead_letters),
         engine=engine_or_default(engine),
     )
+    state.sequence_by, state.forget_deletes_after, state.evolve = sequence_by, forget_deletes_after, evolve
     state.check()
     return Sink(state, change_type, order)
 

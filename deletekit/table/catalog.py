@@ -2,7 +2,7 @@
 
 If the outcome of a commit is unknown, CommitStateUnknownError is raised. deletekit itself commits to SQL catalogs (the
 embedded SQLite one, PostgreSQL), because pyiceberg cannot serialise v3 metadata. REST and other catalogs get the same
-updates through pyiceberg. No other module imports pyiceberg.catalog.
+updates through pyiceberg. Only `rest_transaction.py` also imports pyiceberg.catalog.
 """
 
 import weakref

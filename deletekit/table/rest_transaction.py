@@ -33,7 +33,6 @@ def send_rest_transaction(catalog: Any, changes: Sequence[TableChange]) -> None:
     """Send changes of tables in one request. Raise what pyiceberg raises for a commit of one table."""
     from pyiceberg.catalog.rest.response import _handle_non_200_response  # noqa: PLC0415  # slow to import
     from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException  # noqa: PLC0415
-    from requests import HTTPError  # noqa: PLC0415  # which pyiceberg's session is of
 
     body = {
         "table-changes": [
@@ -49,7 +48,7 @@ def send_rest_transaction(catalog: Any, changes: Sequence[TableChange]) -> None:
     answer = session.post(catalog.url(_PATH), data=json.dumps(body).encode(), headers=session.headers)
     try:
         answer.raise_for_status()
-    except HTTPError as e:
+    except OSError as e:  # the HTTPError of pyiceberg's session
         unknown = dict.fromkeys((500, 502, 503, 504), CommitStateUnknownException)
         _handle_non_200_response(e, {409: CommitFailedException, **unknown})
     if answer.status_code != _NO_CONTENT:  # a gateway's page, or a redirect that was not followed

@@ -17,7 +17,7 @@ import deletekit as dk
 from deletekit.stream.remembered_deletes import Memory, memory_of
 from deletekit.table.sink_files import SEQUENCE_DELETES
 from tests.stream.replay import check
-from tests.tables import make, new_catalog, refused
+from tests.tables import live, make, new_catalog, refused
 
 Row = dict[str, Any]
 EVENTS = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string()), pa.field("seq", pa.int64())])
@@ -156,6 +156,7 @@ def test_without_its_remembered_deletes_nothing_is_written(catalog: dk.Catalog, 
     (file,) = delete_files(table)
     if how == "missing":
         file.unlink()
+        assert [f.kind for f in dk.verify(table).findings] == ["sequence-deletes"]
     else:
         data = bytearray(file.read_bytes())
         data[len(data) // 2] ^= 1
@@ -289,3 +290,38 @@ def test_a_guard_is_not_left_out_later(catalog: dk.Catalog) -> None:
     for options in ({}, {"sequence_by": "other"}):
         with refused(table, dk.InvalidInputError, "sequence-changed", field="sequence_by"):
             dk.stream.sink(table, "s", equality_fields="id", **options)
+
+
+def test_expiry_and_orphan_removal_keep_what_counts(catalog: dk.Catalog) -> None:
+    table = make(catalog, schema=EVENTS)
+    with guarded(table) as sink:
+        for number in range(6):
+            sink.write([gone(k, number) for k in range(1 + number)], number)
+    left = delete_files(table)[0].with_name(f"{'0' * 32}-{'0' * 12}.deletes")  # of a process that was killed
+    left.write_bytes(b"")
+    before = len(delete_files(table))
+    dk.expire_snapshots(table, older_than=2**62, retain_last=1)
+    head = table.refresh().metadata.snapshot_of_ref("main")
+    assert head is not None
+    named = set(memory_of(head.summary).names)
+    assert {f.name for f in delete_files(table)} == named | {left.name}
+    assert len(named) + 1 < before
+    dk.remove_orphan_files(table, older_than=2**62, force=True)
+    assert {f.name for f in delete_files(table)} == named
+    with guarded(table) as sink:
+        assert sink.write([put(k, 4) for k in range(6)], 6).late == 6
+    check(table, {})
+
+
+def test_erase_leaves_no_hash_of_a_key(catalog: dk.Catalog) -> None:
+    table = make(catalog, schema=EVENTS)
+    with guarded(table) as sink:
+        sink.write([put(1, 1), put(2, 1)], 0)
+        sink.write([gone(3, 5)], 1)
+    dk.erase(table, "id = 2")
+    assert not delete_files(table)
+    with guarded(table) as sink, refused(table, dk.FormatError, "sequence-deletes"):
+        sink.write([put(3, 4)], 2)
+    with guarded(table, allow_rewind=True) as sink:
+        sink.write([put(4, 4)], 2)
+    assert [row["id"] for row in live(table)] == [1, 4]

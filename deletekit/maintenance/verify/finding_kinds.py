@@ -57,6 +57,7 @@ KINDS: Mapping[str, str] = {
     "summary-total": "the summary's totals are those of the live files",
     "summary-count": "the summary's counters are those of the entries that the snapshot added and deleted",
     "key-index": "(legal) the key index that a sink's snapshot names is whole, and this table's",
+    "sequence-deletes": "(legal) the deletes that a sink's snapshot remembers are there",
     # delete files and footers
     "record-count": "record_count is the number of rows, or of positions of a deletion vector",
     "puffin-footer": "a Puffin file begins and ends as one, and has a footer",

@@ -1,4 +1,7 @@
-"""Check the files of key indexes that snapshots name. No reader needs them, and a sink makes a damaged index again."""
+"""Check the files of sinks that snapshots name: key indexes, and remembered deletes. No reader needs them.
+
+A sink makes a damaged index again. Remembered deletes that are lost cannot be made again.
+"""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -10,7 +13,7 @@ from deletekit.maintenance.verify.report import Finding, Level, warning
 from deletekit.table.file_io import FileIO
 from deletekit.table.index_files import DamagedIndexError, RunInfo, read_blocks, read_root, read_tail
 from deletekit.table.metadata import Snapshot, TableMetadata
-from deletekit.table.sink_files import root_name, sink_path
+from deletekit.table.sink_files import SEQUENCE_DELETES, delete_names, root_name, sink_path
 
 _REPAIRED = "made again by the next batch of its sink"
 
@@ -22,6 +25,8 @@ def check_indexes(
 
     Raises StorageError.
     """
+    snapshots = tuple(snapshots)
+    yield from _check_deletes(io, metadata, snapshots, engine)
     named: dict[str, list[int]] = {}
     for snapshot in snapshots:
         name = root_name(snapshot)
@@ -35,6 +40,20 @@ def check_indexes(
     if level != "metadata":
         for run, found in zip(of_run, engine.map(partial(_run, io, metadata, level), of_run), strict=True):
             yield from ((finding, of_run[run]) for finding in found)
+
+
+def _check_deletes(
+    io: FileIO, metadata: TableMetadata, snapshots: Iterable[Snapshot], engine: Engine
+) -> Iterator[tuple[Finding, list[int]]]:
+    named: dict[str, list[int]] = {}
+    for snapshot in snapshots:
+        for name in delete_names([snapshot]):
+            named.setdefault(sink_path(metadata, name), []).append(snapshot.snapshot_id)
+    for path, is_there in zip(named, engine.map(io.exists, named), strict=True):
+        if not is_there:
+            message, expected = "remembered deletes of a sink are missing", "the file that the snapshot names"
+            found = warning("sequence-deletes", message, SEQUENCE_DELETES, "no file", expected, file=path)
+            yield found, named[path]
 
 
 def _root(io: FileIO, metadata: TableMetadata, name: str) -> tuple[tuple[RunInfo, ...], list[Finding]]:
