@@ -119,9 +119,7 @@ def summary_of(batch: BatchId, metadata: TableMetadata, head: Snapshot | None) -
     return entries
 
 
-def reset_summary(
-    marker: Marker, metadata: TableMetadata, batch_id: int, query_id: str | None
-) -> Mapping[str, str]:
+def reset_summary(marker: Marker, metadata: TableMetadata, batch_id: int, query_id: str | None) -> Mapping[str, str]:
     """Return the summary entries of a commit that sets a sink to a number; `marker` is the newest one until then."""
     entries = {SINK_ID: marker.sink_id, BATCH_ID: str(batch_id), DIGEST: RESET}
     if query_id is not None:

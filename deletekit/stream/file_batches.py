@@ -15,9 +15,7 @@ from deletekit.table.sink_batches import FILE_LOGS, markers
 from deletekit.table.sink_files import sink_path
 
 
-def plan_batches(
-    state: SinkState, paths: Sequence[str | Path], *, as_given: bool
-) -> tuple[list[FileBatch], FileLog]:
+def plan_batches(state: SinkState, paths: Sequence[str | Path], *, as_given: bool) -> tuple[list[FileBatch], FileLog]:
     """Return the batches of files, and the log of those that are in the table.
 
     Raises NotFoundError, InvalidInputError as `change_files` and `plan_files`, and for a branch that was rolled back.

@@ -105,9 +105,7 @@ def read_logs(io: FileIO, metadata: TableMetadata, newest: Marker | None) -> Fil
     return FileLog(tuple(f for n in newest.logs for f in _read_or_nothing(io, metadata, newest.sink_id, n)))
 
 
-def write_log(
-    write: WriteContext, sink_id: str, logs: Sequence[str], new: Iterable[AppliedFile]
-) -> tuple[str, ...]:
+def write_log(write: WriteContext, sink_id: str, logs: Sequence[str], new: Iterable[AppliedFile]) -> tuple[str, ...]:
     """Write a log with new files, and return the names of all logs of the sink, the oldest first.
 
     Parameters

@@ -48,7 +48,12 @@ DELETED = ("data", "position_delete", "deletion_vector", "equality_delete", "man
 
 def removed(done: dk.ExpiredSnapshots) -> set[str]:
     """Every path that the report names."""
-    fields = [f"deleted_{kind}_files" for kind in DELETED] + ["deleted_manifest_lists", "deleted_statistics_files", "deleted_key_index_files", "deleted_file_logs"]
+    fields = [f"deleted_{kind}_files" for kind in DELETED] + [
+        "deleted_manifest_lists",
+        "deleted_statistics_files",
+        "deleted_key_index_files",
+        "deleted_file_logs",
+    ]
     paths = [path for name in fields for path in getattr(done, name)]
     assert len(set(paths)) == len(paths)
     return set(paths)

@@ -132,9 +132,7 @@ def test_files_after_an_expiry_if_the_logs_are_lost(stream: Stream, lost: Callab
     assert stream.run("elsewhere/6.parquet", "elsewhere/7.parquet") == ["skipped", "committed"]
 
 
-def test_the_files_of_the_last_release_get_into_the_first_log(
-    stream: Stream, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_files_of_the_last_release_get_into_the_first_log(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as before:
         before.setattr("deletekit.stream.batch_run.logged", lambda *_: ({}, ()))
         stream.run("0.parquet", "1.parquet", "2.parquet")

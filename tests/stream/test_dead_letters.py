@@ -193,8 +193,10 @@ def test_messages_of_a_source_belong_to_the_next_batch(catalog: dk.Catalog, lett
         with unchanged(letters), refused(table, dk.InvalidInputError, "dead-letters"):
             for number in range(3):
                 opened.dead_letters.add(source="topic", position=str(number), kind="json", error="", row="{")
-    assert [(r["source"], r["position"].partition(":")[2], r["kind"], r["row"]) for r in
-            dk.scan(letters.refresh()).to_arrow().to_pylist()] == [("topic", "17", "json", "{")]
+    assert [
+        (r["source"], r["position"].partition(":")[2], r["kind"], r["row"])
+        for r in dk.scan(letters.refresh()).to_arrow().to_pylist()
+    ] == [("topic", "17", "json", "{")]
 
 
 def test_files_and_batches_without_an_order(catalog: dk.Catalog, letters: dk.Table, tmp_path: Path) -> None:

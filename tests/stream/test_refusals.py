@@ -240,9 +240,7 @@ def test_records_that_do_not_parse(table: dk.Table, tmp_path: Path, name: str) -
     assert found == ["skipped", "committed"]
 
 
-def test_a_file_that_changes_while_it_is_read(
-    table: dk.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_changes_while_it_is_read(table: dk.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "0.csv"
     path.write_text("_change_type,id\nINSERT,1\n", encoding="utf-8")
     from deletekit.stream import file_batches  # noqa: PLC0415  # only to be patched

@@ -26,9 +26,7 @@ def sink(table: dk.Table, sink_id: str = "people", **options: Any) -> dk.stream.
 
 @pytest.mark.parametrize("query", [None, "new"])
 @pytest.mark.parametrize("expired", [False, True])
-def test_a_new_checkpoint_begins_again_after_a_reset(
-    catalog: dk.Catalog, query: str | None, *, expired: bool
-) -> None:
+def test_a_new_checkpoint_begins_again_after_a_reset(catalog: dk.Catalog, query: str | None, *, expired: bool) -> None:
     """A new query of Spark has a new id and begins with batch 0; without a reset it is refused."""
     table = people(catalog)
     with sink(table) as lost:
