@@ -141,16 +141,15 @@ def erase(
     tags = _drop_tags(table, holding) if all_refs else {}
     expired = work.expire(("", *refs) if unreferenced else refs, tags, other_locations)
     remaining = read_latest(table, lambda now: _by_ref(now, holding))
-    files, failed = remove_sink_files(table, holding.engine)
+    sink_files = remove_sink_files(table, holding.engine)
     return Erasure(
-        removed_sink_files=files,
-        failed_sink_files=failed,
         refs=tuple(refs),
         dropped_tags=tuple(sorted(tags)),
         commits=tuple(work.commits),
         expired=expired,
         remaining=remaining,
         files_read=len(holding.rows),
+        **sink_files,
     )
 
 

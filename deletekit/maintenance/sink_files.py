@@ -4,6 +4,7 @@ A sink that runs makes its index again. A batch whose staged rows are removed fa
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from deletekit.engines.local import Engine
 from deletekit.errors import UnsupportedError
@@ -12,8 +13,10 @@ from deletekit.table.sink_files import ROOT, RUN, STAGED_ROWS, is_sink_file, sin
 from deletekit.table.table import Table
 
 
-def remove_sink_files(table: Table, engine: Engine) -> tuple[tuple[str, ...], Mapping[str, str]]:
-    """Remove all key indexes and staged rows. Return the removed files, and the reason for each that is left.
+def remove_sink_files(table: Table, engine: Engine) -> Mapping[str, Any]:
+    """Remove all key indexes and staged rows.
+
+    Return the fields of an `Erasure`: the removed files, and the reason for each that is left.
 
     Storage that cannot be listed leaves those that no snapshot leads to.
     """
@@ -25,4 +28,4 @@ def remove_sink_files(table: Table, engine: Engine) -> tuple[tuple[str, ...], Ma
         listed = []
     found |= {path for path in listed if is_sink_file(path) and path.endswith((ROOT, RUN, STAGED_ROWS))}
     failed = remove_files(table.io, table.metadata, sorted(found), engine)
-    return tuple(sorted(found - failed.keys())), failed
+    return {"removed_sink_files": tuple(sorted(found - failed.keys())), "failed_sink_files": failed}

@@ -1,7 +1,7 @@
 """Hash keys for the key index, the same way on every machine and in every process.
 
 One key column of integers, dates or times: the hash is splitmix64 of its number. That is a bijection, so different keys
-have different hashes. Any other key: BLAKE2b of its bytes, 128 bits, which nobody can make equal for two keys. So equal
+have different hashes. Any other key: BLAKE2b of its bytes, 128 bits. No two keys with equal ones are known. So equal
 hashes are equal keys, and no key is compared again.
 
 Equal keys have equal hashes by the equality of equality deletes (NULL = NULL, NaN = NaN, -0.0 differs from 0.0).
@@ -26,6 +26,7 @@ from deletekit.table.types import arrow_type
 Words = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[np.int64]
 _CHUNK = 1 << 14
+_WIDE_CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class KeyHasher:
 
     def __call__(self, columns: Sequence[Any]) -> KeyHashes:
         """Hash keys, given as columns of the fields' types."""
-        return _exact(columns[0]) if self.exact else _wide(key_bytes(columns))
+        return _exact(columns[0]) if self.exact else _wide(columns)
 
 
 def bucket_of(hashes: KeyHashes, bucket_count: int) -> Numbers:
@@ -96,7 +97,10 @@ def _exact(column: Any) -> KeyHashes:
     return KeyHashes(splitmix64(numbers.view(np.uint64)), None, is_null)
 
 
-def _wide(keys: pa.Array) -> KeyHashes:
-    digests = b"".join([blake2b(key, digest_size=16).digest() for key in keys.to_pylist()])
-    words = np.frombuffer(digests, "<u8").reshape(-1, 2)
+def _wide(columns: Sequence[Any]) -> KeyHashes:
+    digests = []
+    for start in range(0, len(columns[0]), _WIDE_CHUNK):  # Arrow's bytes of one array end at 2 GiB
+        keys = key_bytes([column.slice(start, _WIDE_CHUNK) for column in columns])
+        digests.append(b"".join([blake2b(key, digest_size=16).digest() for key in keys.to_pylist()]))
+    words = np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2)
     return KeyHashes(words[:, 0].copy(), words[:, 1].copy(), np.zeros(len(words), np.bool_))

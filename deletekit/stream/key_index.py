@@ -246,7 +246,7 @@ def _equal(low: Words, wanted: Words, place: Numbers, stop: Numbers) -> tuple[Nu
 
 
 def open_run(io: FileIO, path: str, info: RunInfo) -> Run:
-    """Open a run in a file, of which only the tail is read. Raise DamagedIndexError."""
+    """Open a run in a file. Only its tail is read. Raise DamagedIndexError."""
     blocks = Blocks(io, path, info)
     nothing = np.empty(0, np.uint64)
     run = Run(nothing, nothing if info.wide else None, nothing, None, blocks.tail.files)

@@ -185,7 +185,7 @@ def key_of(fields: Sequence[NestedField]) -> tuple[tuple[int, str], ...]:
 
 
 def find_in_parts(io: FileIO, parts: Sequence[RunPart], hashes: KeyHashes) -> IndexHits:
-    """Find every row with one of these hashes, all of which are of the parts' bucket.
+    """Find every row with one of these hashes. All hashes must be of the bucket of the parts.
 
     Only the blocks that may hold them are read. Raises DamagedIndexError for bytes that are not those that were
     written, and if they are missing. Which hits are live is not known here: the number must be of a file that the

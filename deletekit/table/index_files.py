@@ -16,8 +16,9 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +29,12 @@ from deletekit.table.sink_files import ROOT, RUN, is_name, new_name
 
 ROOT_MAGIC = b"deletekit key index 1\n"
 RUN_MAGIC = b"DKRUN-1\n"
-BLOCK_ROWS = 512
+BLOCK_ROWS = 256
 _MOST_BITS = 24
 _LOCAL_GAP, _REMOTE_GAP = 1 << 14, 1 << 20
 _LONGEST_READ = 1 << 26
 
+_T = TypeVar("_T")
 Rows = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]
 
@@ -114,6 +116,7 @@ class RunTail:
     files: tuple[IndexedFile, ...]
 
 
+@cache
 def row_type(*, wide: bool, ids: bool) -> np.dtype[Any]:
     """Return the type of a row."""
     more = [("high", "<u8")] * wide + [("id", "<i8")] * ids
@@ -250,16 +253,17 @@ def read_blocks(
 
     Raises DamagedIndexError.
     """
-    spans = list(_spans(tail.starts, blocks, info.row_type.itemsize, _REMOTE_GAP if is_remote(path) else _LOCAL_GAP))
-    width = info.row_type.itemsize
+    kind = info.row_type
+    width = kind.itemsize
+    spans = _spans(tail.starts, blocks, width, _REMOTE_GAP if is_remote(path) else _LOCAL_GAP)
     try:
         with io.open(path) as stream:
             for first, last in spans:
                 begin, end = int(tail.starts[first]), int(tail.starts[last])
                 stream.seek(len(RUN_MAGIC) + begin * width)
                 data = bytes(stream.read((end - begin) * width))
-                _check(path, info, tail, first, last, data)
-                yield first, last, np.frombuffer(data, info.row_type)
+                _check(path, tail, width, first, last, data)
+                yield first, last, np.frombuffer(data, kind)
     except NotFoundError as e:
         raise _damaged(path, "no file") from e
 
@@ -268,18 +272,22 @@ def _spans(starts: Numbers, blocks: Numbers, width: int, gap: int) -> Iterator[t
     if not len(blocks):
         return
     far = (starts[blocks[1:]] - starts[blocks[:-1] + 1]) * width > gap
-    cuts = np.flatnonzero(far) + 1
-    for part in np.split(blocks, cuts):
-        first, end = int(part[0]), int(part[-1]) + 1
-        while first < end:  # a long read in pieces
-            most = int(np.searchsorted(starts, starts[first] + _LONGEST_READ // width, side="right")) - 1
-            last = min(max(most, first + 1), end)
-            yield first, last
-            first = last
+    cuts = np.flatnonzero(far)
+    firsts, ends = blocks[np.append(0, cuts + 1)], blocks[np.append(cuts, -1)] + 1
+    long = ((starts[ends] - starts[firsts]) * width > _LONGEST_READ).tolist()
+    for first, end, is_long in zip(firsts.tolist(), ends.tolist(), long, strict=True):
+        at = first
+        while is_long and at < end:  # a long read in pieces
+            most = int(np.searchsorted(starts, starts[at] + _LONGEST_READ // width, side="right")) - 1
+            last = min(max(most, at + 1), end)
+            yield at, last
+            at = last
+        if not is_long:
+            yield first, end
 
 
-def _check(path: str, info: RunInfo, tail: RunTail, first: int, last: int, data: bytes) -> None:
-    width, view = info.row_type.itemsize, memoryview(data)
+def _check(path: str, tail: RunTail, width: int, first: int, last: int, data: bytes) -> None:
+    view = memoryview(data)
     places = ((tail.starts[first : last + 1] - tail.starts[first]) * width).tolist()
     if len(data) != places[-1]:
         raise _damaged(path, "a file that is too short")
@@ -312,7 +320,7 @@ def _size(io: FileIO, path: str) -> int:
         raise _damaged(path, "no file") from e
 
 
-def _decoded(path: str, decode: Callable[[], Any]) -> Any:
+def _decoded(path: str, decode: Callable[[], _T]) -> _T:
     try:
         return decode()
     except (*UNREADABLE, ValueError, TypeError, KeyError, AttributeError, OverflowError, zlib.error) as e:

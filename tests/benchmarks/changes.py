@@ -137,26 +137,38 @@ def _promote(folder: str, job: dict[str, Any]) -> Facts:
 def _lookup(rows: int, keys: int) -> Facts:
     import numpy as np
 
-    from deletekit.stream.key_index import KeyIndex, pack
+    from deletekit.stream.key_hashes import KeyHashes
+    from deletekit.stream.key_index import IndexRows, Run, new_run, pack, with_run
+    from deletekit.stream.saved_index import find_in_runs
+
+    def of(low: Any) -> KeyHashes:
+        return KeyHashes(low, None, np.zeros(len(low), np.bool_))
 
     random = np.random.default_rng(0)
-    index, all_hashes = KeyIndex(), []
+    runs: list[Run] = []
+    all_hashes = []
     for number in range(max(rows // FILE_ROWS, 1)):
-        hashes = random.integers(0, 2**63, min(rows, FILE_ROWS)).astype(np.uint64)
-        index.add(hashes, pack(number, np.arange(len(hashes))))
-        all_hashes.append(hashes)
+        hashes = of(random.integers(0, 2**63, min(rows, FILE_ROWS)).astype(np.uint64))
+        places = pack(number, np.arange(len(hashes)), hashes.is_null)
+        runs = with_run(runs, new_run([IndexRows(hashes, places)], (), wide=False), np.ones(1, np.bool_))
+        all_hashes.append(hashes.low)
     whole = np.sort(np.concatenate(all_hashes))
     asked = random.choice(whole, keys)
     finds, searches = [], []
     for _ in range(3):
         begin = time.perf_counter()
-        found, _ = index.find(asked)
+        found = find_in_runs(runs, of(asked))
         finds.append(time.perf_counter() - begin)
         begin = time.perf_counter()
         np.searchsorted(whole, np.sort(asked))
         searches.append(time.perf_counter() - begin)
     assert len(found) >= keys
-    return {"find": statistics.median(finds), "numpy": statistics.median(searches), "keys": keys, "rows": len(index)}
+    return {
+        "find": statistics.median(finds),
+        "numpy": statistics.median(searches),
+        "keys": keys,
+        "rows": sum(map(len, runs)),
+    }
 
 
 def _upsert(folder: str, job: dict[str, Any]) -> Facts:

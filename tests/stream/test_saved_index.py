@@ -308,22 +308,6 @@ def test_expiry_and_orphans(catalog: dk.Catalog) -> None:
     assert write(table, [put(2)], 5).read_files == 0
 
 
-def test_verify_names_a_damaged_index_and_the_table_is_ok(catalog: dk.Catalog) -> None:
-    table = make(catalog, [{"id": i, "name": "x", "score": 0.0} for i in range(6)], schema=PEOPLE, format_version=3)
-    write(table, [put(1)], 0)
-    assert dk.verify(table, level="data").findings == ()
-    root, run = index_files(table)[:2]
-    data = run.read_bytes()
-    run.write_bytes(data[:9] + bytes([data[9] ^ 1]) + data[10:])
-    (found,) = dk.verify(table, level="data").findings
-    assert (found.kind, found.severity, Path(found.file or "").name) == ("key-index", "warning", run.name)
-    assert dk.verify(table).findings == (), "blocks are read at level data"
-    root.unlink()
-    report = dk.verify(table, level="metadata")
-    assert ([f.kind for f in report.findings], report.ok) == (["key-index"], True)
-    assert write(table, [put(2)], 1).hits == 1
-
-
 def test_nothing_is_left_of_a_table_that_is_dropped(catalog: dk.Catalog) -> None:
     table = make(catalog, schema=PEOPLE, format_version=3)
     for number in range(3):
