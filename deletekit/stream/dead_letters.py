@@ -220,7 +220,7 @@ def without_dead_letters(
 
 
 def digest_with(digest: str, letters: Sequence[DeadLetter]) -> str:
-    """Return the digest of a batch of which some rows are dead letters: it covers all rows as they were given."""
+    """Return the digest of a batch with dead letters: it covers all rows as they were given."""
     if not letters:
         return digest
     each = sorted(repr((x.source, x.position, x.kind, x.row)).encode() for x in letters)

@@ -36,7 +36,7 @@ def reset_sink(
     Parameters
     ----------
     batch_id: the number of the last batch that counts as applied; -1: the next batch is batch 0.
-    query_id: the source of the next batches; None: the source of whichever batch comes next.
+    query_id: the source of the next batches; None: any source, that of the batch that comes next.
     ref: the branch that the sink writes to.
 
     Raises NotFoundError if the table has no such sink; InvalidInputError for a number that no batch has, for another

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import deletekit as dk
 from deletekit.stream.applied_batches import summary_of
 from tests.stream.replay import PEOPLE, check, random_batches, replay
-from tests.tables import make, refused, unchanged
+from tests.tables import files_of, make, refused, unchanged
 
 BATCHES = list(random_batches(0, batches=6, rows=8, keys=9))
 FAR = 2**62
@@ -115,3 +116,29 @@ def test_a_copy_of_a_table_under_another_uuid_is_another_table(
         sink(table)
     with sink(table, "another") as second:
         assert second.write(BATCHES[1], 0).status == "committed"
+
+
+def test_the_logs_of_files_go_with_their_sink_and_not_before(catalog: dk.Catalog, tmp_path: Path) -> None:
+    """Expiry and orphan removal keep what a sink's tag leads to, and remove what nothing leads to."""
+    table = people(catalog)
+    files = []
+    for number in range(5):
+        files.append(tmp_path / f"{number}.jsonl")
+        files[-1].write_text(f'{{"_change_type":"INSERT","id":{number},"name":"a","score":1.0}}\n', encoding="utf-8")
+    with sink(table, "files") as opened:
+        list(opened.run_files(files))
+
+    def logs() -> set[str]:
+        return {path for path in files_of(table) if path.endswith(".log")}
+
+    assert len(logs()) == 5
+    dk.append(table, [{"id": 100, "name": "other", "score": 0.0}])
+    done = dk.expire_snapshots(table, older_than=FAR, retain_last=1)
+    assert len(logs()) == 2, "of four files and of one"
+    assert len(done.deleted_file_logs) == 3
+    dk.remove_orphan_files(table, older_than=FAR, force=True)
+    with sink(table, "files") as opened, unchanged(table):
+        assert [p.status for p in opened.run_files(files[::-1], as_given=True)] == ["skipped"] * 5
+    dk.stream.drop_sink(table, "files")
+    dk.expire_snapshots(table, older_than=FAR, retain_last=1)
+    assert logs() == set()
