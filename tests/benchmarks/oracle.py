@@ -1,7 +1,7 @@
 """Part `oracle`: millions of changes through a sink, equal to what DuckDB folds them to, read by deletekit and Spark.
 
 The changes are Parquet files made of a seed. DuckDB takes the last change of each key by its sequence, and knows
-nothing of the table. What deletekit and Iceberg in Spark read is written to Parquet again, and DuckDB compares all rows.
+nothing of the table. What deletekit and Iceberg in Spark read is written to Parquet again, and DuckDB compares it.
 """
 
 # ruff: noqa: PLC0415  # imported in the worker alone
