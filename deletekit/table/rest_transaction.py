@@ -50,6 +50,6 @@ def send_rest_transaction(catalog: Any, changes: Sequence[TableChange]) -> None:
         answer.raise_for_status()
     except OSError as e:  # the HTTPError of pyiceberg's session
         unknown = dict.fromkeys((500, 502, 503, 504), CommitStateUnknownException)
-        _handle_non_200_response(e, {409: CommitFailedException, **unknown})
+        _handle_non_200_response(e, {409: CommitFailedException, **unknown})  # type: ignore[arg-type]
     if answer.status_code != _NO_CONTENT:  # a gateway's page, or a redirect that was not followed
         raise CommitStateUnknownException(f"status {answer.status_code} instead of {_NO_CONTENT}")

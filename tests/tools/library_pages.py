@@ -44,7 +44,8 @@ maintenance: Maintenance: compact CompactedFiles convert_equality_deletes Conver
     RewrittenManifests expire_snapshots ExpiredSnapshots remove_orphan_files OrphanFiles erase Erasure verify
     VerifyReport Finding repair RepairReport RepairAction
 streams: Streams: stream stream.sink stream.Sink stream.BatchProgress stream.Maintain stream.Maintenance
-    stream.sinks stream.SinkInfo stream.reset_sink stream.drop_sink stream.create_dead_letters stream.dead_letter_schema stream.DeadLetters
+    stream.sinks stream.SinkInfo stream.reset_sink stream.drop_sink stream.create_dead_letters
+    stream.dead_letter_schema stream.DeadLetters
     stream.kafka stream.postgres stream.foreach_messages stream.Source stream.decoder stream.Decoder stream.Message
     stream.fan_out stream.FanOut stream.convert stream.promote stream.Promotion
 delta: Delta Lake: sync_delta DeltaSync export_delta DeltaExport repack RepackedVectors clean_up_delta DeltaCleanUp
