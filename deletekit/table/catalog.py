@@ -2,20 +2,18 @@
 
 If the outcome of a commit is unknown, CommitStateUnknownError is raised. deletekit itself commits to SQL catalogs (the
 embedded SQLite one, PostgreSQL), because pyiceberg cannot serialise v3 metadata. REST and other catalogs get the same
-updates through pyiceberg. Only `rest_transaction.py` also imports pyiceberg.catalog.
+updates through pyiceberg. Only `open_catalog.py` and `rest_transaction.py` also import
+pyiceberg.catalog.
 """
 
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from pydantic import TypeAdapter
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
-from pyiceberg.catalog import load_catalog as load_pyiceberg_catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError
 from pyiceberg.table import Table as PyIcebergTable
@@ -34,7 +32,7 @@ from deletekit.public import public_methods
 from deletekit.table.any_catalog import Catalog as Catalog  # noqa: PLC0414  # others take both from here
 from deletekit.table.any_catalog import Json, TableChange
 from deletekit.table.any_catalog import TableState as TableState  # noqa: PLC0414
-from deletekit.table.catalog_errors import asking, committing, committing_row, opening, row_errors, state_after
+from deletekit.table.catalog_errors import asking, committing, committing_row, row_errors, state_after
 from deletekit.table.file_io import FileIO, PyIcebergIO, try_delete
 from deletekit.table.format_version import FormatVersion
 from deletekit.table.identifier import Identifier, dotted, to_identifier
@@ -53,8 +51,6 @@ from deletekit.table.metadata_update import (
 )
 from deletekit.table.own_places import unlogged_files
 from deletekit.table.rest_transaction import check_rest_transactions, send_rest_transaction
-
-_OPENING_RACES = 3
 
 
 @public_methods
@@ -378,52 +374,3 @@ class PyIcebergStore(Catalog):
 def _delete(files: Sequence[tuple[FileIO, str]]) -> None:
     for io, path in files:
         try_delete(io, path)
-
-
-def local_catalog(path: str | Path, name: str = "local") -> Catalog:
-    """Open an embedded catalog: a SQLite file `catalog.db` and the tables' files, all in one directory.
-
-    Parameters
-    ----------
-    path: the directory, created if missing.
-    name: catalog name. Iceberg's JdbcCatalog opens the same file from Spark under a catalog of this name.
-
-    Several processes may commit to it at once.
-
-    Examples
-    --------
-    >>> dk.local_catalog("warehouse").list_tables("demo")
-    [('demo', 'users')]
-    """
-    root = Path(normalised(str(path), "path"))
-    with opening(name):
-        root.mkdir(parents=True, exist_ok=True)
-    uri = sa.URL.create("sqlite", database=str(root / "catalog.db"), query={"timeout": "60"}).render_as_string()
-    return _open(name, lambda: SqlCatalog(name, uri=uri, warehouse=str(root), init_catalog_tables="true"))
-
-
-def load_catalog(name: str, **properties: Any) -> Catalog:
-    """Open any pyiceberg catalog by its own properties (`type="rest"`, `uri=...`) or its configuration file.
-
-    Format version 3 needs a REST or SQL catalog. Others refuse it before anything is written. Raises InvalidInputError
-    for properties that make no catalog, EnvironmentMissingError for a missing package.
-    """
-    return _open(name, lambda: load_pyiceberg_catalog(name, **properties))
-
-
-def wrap_catalog(catalog: PyIcebergCatalog, *, owned: bool = False) -> Catalog:
-    """Return a deletekit catalog over a pyiceberg one. The SQL connections of an `owned` one are closed with it."""
-    if not isinstance(catalog, SqlCatalog):
-        return PyIcebergStore(catalog)
-    if owned:
-        weakref.finalize(catalog, catalog.engine.dispose)  # at the latest when Python ends
-    return SqlStore(catalog)
-
-
-def _open(name: str, make: Callable[[], PyIcebergCatalog]) -> Catalog:
-    with opening(name):
-        for _ in range(_OPENING_RACES):
-            # pyiceberg looks for its SQL tables and then creates them; several processes may do so at once.
-            with suppress(sa.exc.OperationalError, sa.exc.ProgrammingError, sa.exc.IntegrityError):
-                return wrap_catalog(make(), owned=True)
-        return wrap_catalog(make(), owned=True)

@@ -18,7 +18,8 @@ from pyiceberg.catalog.rest.response import _handle_non_200_response
 from requests import HTTPError
 
 import deletekit as dk
-from deletekit.table.catalog import SqlStore, wrap_catalog
+from deletekit.table.catalog import SqlStore
+from deletekit.table.open_catalog import wrap_catalog
 from tests.catalogs.proxies import rest_proxy
 from tests.catalogs.stores import Store, leftovers
 from tests.commit.racing import QUICK
