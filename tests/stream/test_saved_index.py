@@ -308,6 +308,23 @@ def test_expiry_and_orphans(catalog: dk.Catalog) -> None:
     assert write(table, [put(2)], 5).read_files == 0
 
 
+def test_a_sink_whose_index_files_expired_saves_them_again(catalog: dk.Catalog) -> None:
+    """Two processes of one sink take turns, and each has an index of its own. Then no snapshot names the first's."""
+    table = make(catalog, schema=PEOPLE, format_version=3)
+    twin_table = dk.load_table(catalog, table.name)
+    with dk.stream.sink(table, "s", equality_fields="id") as one:
+        one.write([put(n) for n in range(900)], 0)
+        with dk.stream.sink(twin_table, "s", equality_fields="id") as twin:
+            for number in range(1, 3):  # it merges its runs, and the other will not
+                twin.write([put(n, "y") for n in range(300)], number)
+        dk.expire_snapshots(table, older_than=2**50, retain_last=1)
+        assert one.write([put(1, "z")], 3).hits == 1
+    check_table(table)
+    assert not dk.verify(table).findings
+    done = write(table, [put(2, "z")], 4)
+    assert (done.hits, done.read_files) == (1, 0)
+
+
 def test_nothing_is_left_of_a_table_that_is_dropped(catalog: dk.Catalog) -> None:
     table = make(catalog, schema=PEOPLE, format_version=3)
     for number in range(3):
