@@ -102,9 +102,7 @@ class RememberedDeletes:
 
     def hashes(self, columns: Sequence[Any]) -> Keys:
         """Return 16 bytes for each key: the same ones in every process, and for a key whose type was promoted."""
-        # A float that was promoted has other bits. As doubles, equal ones have the same.
-        floats = pa.types.is_float32
-        found = KeyHasher(self.key)([c.cast(pa.float64()) if floats(c.type) else c for c in columns])
+        found = KeyHasher(self.key)(columns)
         words = np.empty((len(found), 2), "<u8")
         words[:, 0] = found.low
         words[:, 1] = found.is_null if found.high is None else found.high
