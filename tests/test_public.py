@@ -22,7 +22,8 @@ import pytest
 import deletekit as dk
 from deletekit.errors import DeletekitError, InvalidInputError
 from deletekit.public import public
-from deletekit.table.catalog import PyIcebergStore, SqlStore
+from deletekit.table.catalog import SqlStore
+from deletekit.table.pyiceberg_store import PyIcebergStore
 from tests.tables import new_catalog
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])

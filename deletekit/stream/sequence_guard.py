@@ -26,7 +26,6 @@ from deletekit.stream.applied_batches import last_marker, newest_marker
 from deletekit.stream.change_rows import Changes, LastChanges
 from deletekit.stream.key_index import by_file
 from deletekit.stream.remembered_deletes import (
-    SEQUENCE_BY,
     Keys,
     Memory,
     RememberedDeletes,
@@ -37,7 +36,7 @@ from deletekit.stream.sequence_column import check_not_nan
 from deletekit.stream.table_index import Hits, TableIndex
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.sink_batches import Marker, history
-from deletekit.table.sink_files import SEQUENCE_DELETES
+from deletekit.table.sink_files import SEQUENCE_BY, SEQUENCE_DELETES
 from deletekit.table.types import arrow_type
 
 _MODES = ("auto", "flink", "eq-only", "index-only")

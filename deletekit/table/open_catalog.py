@@ -12,9 +12,10 @@ from pyiceberg.catalog import load_catalog as load_pyiceberg_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 
 from deletekit.table.any_catalog import Catalog
-from deletekit.table.catalog import PyIcebergStore, SqlStore
+from deletekit.table.catalog import SqlStore
 from deletekit.table.catalog_errors import opening
 from deletekit.table.locations import normalised
+from deletekit.table.pyiceberg_store import PyIcebergStore
 
 _OPENING_RACES = 3
 
