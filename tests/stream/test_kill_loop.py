@@ -26,7 +26,7 @@ def test_killed_at_random(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["driver", "executor"])
+@pytest.mark.parametrize("engine", ["driver", pytest.param("executor", marks=pytest.mark.long)])
 def test_killed_on_spark(
     own_spark: None, tmp_path: Path, engine: str, record_property: Callable[[str, object], None]
 ) -> None:
