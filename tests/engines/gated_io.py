@@ -13,7 +13,7 @@ from pathlib import Path
 from pyiceberg.io import OutputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-__all__ = ["GATE", "GatedIO", "StragglingIO", "held_back", "forget_waiting", "wait_at", "waiting"]
+__all__ = ["GATE", "GatedIO", "StragglingIO", "forget_waiting", "held_back", "wait_at", "waiting"]
 
 GATE = "test.gate"
 PATIENCE = 120

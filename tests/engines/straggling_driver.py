@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import deletekit as dk
-from tests.engines.gated_io import GATE, held_back, forget_waiting
+from tests.engines.gated_io import GATE, forget_waiting, held_back
 from tests.engines.lossy_driver import FILES, facts, rows
 
 # Spark's defaults wait for most of the tasks, and for longer.
