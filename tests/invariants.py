@@ -150,10 +150,7 @@ def reachable(table: dk.Table) -> set[str]:
     found = {table.metadata_location, *(entry["metadata-file"] for entry in metadata["metadata-log"])}
     for snapshot in metadata["snapshots"]:
         found.add(snapshot["manifest-list"])
-        folder = metadata.get("properties", {}).get("write.metadata.path", f"{metadata['location']}/metadata")
-        logs = snapshot["summary"].get("deletekit.batch-files", "").split(",")
-        found |= {f"{folder}/_deletekit/{name}" for name in logs if name}  # of the files that a sink applied
-        found |= key_index(metadata, snapshot)
+        found |= sink_files(metadata, snapshot)
         for manifest in avro(snapshot["manifest-list"]):
             found.add(manifest["manifest_path"])
             # Files that are only marked as deleted have gone, once the snapshots that had them live expired.
@@ -161,12 +158,15 @@ def reachable(table: dk.Table) -> set[str]:
     return found
 
 
-def key_index(metadata: Json, snapshot: Json) -> set[str]:
-    """The files of the key index that a snapshot names."""
-    name = snapshot["summary"].get("deletekit.key-index")
-    if name is None:
-        return set()
+def sink_files(metadata: Json, snapshot: Json) -> set[str]:
+    """The files of sinks that a snapshot names: applied files, remembered deletes, the key index."""
     folder = metadata.get("properties", {}).get("write.metadata.path", f"{metadata['location']}/metadata")
-    root = f"{folder}/_deletekit/{name}"
-    values = json.loads(stored_at(root).read_bytes().partition(b"\n")[2])
-    return {root, *(f"{folder}/_deletekit/{run['name']}" for run in values["runs"])}
+    summary = snapshot["summary"]
+    logs = summary.get("deletekit.batch-files", "").split(",")
+    deletes = summary.get("deletekit.sequence-deletes", "").split(",")[1:]
+    names = {name for name in (*logs, *deletes) if name}
+    root = summary.get("deletekit.key-index")
+    if root is not None:
+        content = stored_at(f"{folder}/_deletekit/{root}").read_bytes()
+        names |= {root, *(run["name"] for run in json.loads(content.partition(b"\n")[2])["runs"])}
+    return {f"{folder}/_deletekit/{name}" for name in names}

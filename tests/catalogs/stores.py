@@ -14,6 +14,7 @@ from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.catalog import load_catalog
 
 import deletekit as dk
+from tests.invariants import sink_files
 from tests.tables import avro
 
 __all__ = ["KINDS", "SQL", "Store", "leftovers", "on_disk"]
@@ -89,7 +90,7 @@ def leftovers(table: dk.Table) -> set[str]:
     metadata = json.loads(Path(table.metadata_location).read_bytes())
     reached = {table.metadata_location, *(entry["metadata-file"] for entry in metadata.get("metadata-log", ()))}
     for snapshot in metadata["snapshots"]:
-        reached.add(snapshot["manifest-list"])
+        reached |= {snapshot["manifest-list"], *sink_files(metadata, snapshot)}
         for listed in avro(snapshot["manifest-list"]):
             if listed["manifest_path"] not in reached:
                 reached.add(listed["manifest_path"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -18,7 +18,9 @@ import deletekit as dk
 from deletekit.table import catalog as catalog_module
 from deletekit.table.file_io import FileInfo, PyIcebergIO
 
-__all__ = ["KILLED", "WHEN", "FaultError", "Faults", "faulty"]
+__all__ = ["EVERYWHERE", "KILLED", "WHEN", "FaultError", "Faults", "errors", "faulty", "kills"]
+
+EVERYWHERE = bool(os.environ.get("DELETEKIT_KILL_EVERYWHERE"))
 
 _CHANGES = ("before", "after")
 WHEN = {
@@ -30,6 +32,57 @@ WHEN = {
 }
 """Of calls that change something, what may have become of them; those that only read fail before they have."""
 KILLED = 77
+_FILES = ("write", "create")
+
+
+def errors(names: Sequence[str], alone: int = 0) -> Iterator[tuple[int, str, str]]:
+    """Yield where an error is to be: the number of the call, the call, and when.
+
+    At the first and the last of calls in a row that read, or that write files, in every way. Between these, at each
+    third that reads, and at each that writes, in one way, each way in turn. With `DELETEKIT_KILL_EVERYWHERE`, at every
+    call after the first `alone` in every way.
+    """
+    kinds = [_kind(name) for name in names]
+    for at, call in enumerate(names, 1):
+        if at <= alone:
+            continue
+        ways = WHEN.get(call, ("before",))
+        kind = kinds[at - 1]
+        between = kind and 1 < at < len(names) and kinds[at - 2] == kind == kinds[at]
+        if between and not EVERYWHERE:
+            ways = ways[at % 3 : at % 3 + 1]
+        for when in ways:
+            yield at, call, when
+
+
+def kills(names: Sequence[str], alone: int = 0) -> Iterator[tuple[int, str, str]]:
+    """Yield where a process is to end: the number of the call, the call, and when.
+
+    Of calls in a row that only read, it ends at the first: the others find and leave the same storage. Of files in a
+    row that are written, at the first and the last: nothing names them yet, so what lies between differs only in how
+    many there are. With `DELETEKIT_KILL_EVERYWHERE` it ends at every call after the first `alone`.
+    """
+    for at, call in enumerate(names, 1):
+        before, after = names[at - 2] if at > 1 else "", names[at] if at < len(names) else ""
+        if at <= alone:
+            continue
+        if EVERYWHERE:
+            chosen = WHEN.get(call, ("before",))
+        elif call not in WHEN:
+            chosen = () if at > 1 and before not in WHEN else ("before",)
+        elif call in _FILES:
+            chosen = ("before", "half") if before not in _FILES else ()
+            chosen += ("after",) if after not in _FILES else ()
+        else:
+            chosen = WHEN[call]
+        for when in chosen:
+            if when in WHEN.get(call, ("before",)):
+                yield at, call, when
+
+
+def _kind(call: str) -> str:
+    """Return what calls that are alike have in common."""
+    return "read" if call not in WHEN else "write" if call in _FILES else ""
 
 
 class FaultError(OSError):

@@ -1,15 +1,13 @@
-"""A fault at every storage and catalog call of every verb: the table is as before or as after, whole, and clean.
+"""A fault at the storage and catalog calls of every verb: the table is as before or as after, whole, and clean.
 
-Each verb runs once to count its calls. Then, for each call, on the same table again, it runs with an error there (the
-call not made, made by half, or made and not answered), and once more in a process that ends there. Of calls in a row
-that only read, the process ends at the first: the others find and leave the same storage. With
-`DELETEKIT_KILL_EVERYWHERE` it ends at these too.
+Each verb runs once to count its calls. Then, on the same table again, it runs with an error at a call (the call not
+made, made by half, or made and not answered), and once more in a process that ends there. Of similar calls in a row,
+few are chosen (`faults.errors` and `faults.kills`); with `DELETEKIT_KILL_EVERYWHERE`, every call is.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -23,11 +21,10 @@ import pytest
 import deletekit as dk
 from deletekit.deletes.write_context import WriteContext
 from tests.commit.crashing import CASES, LATER, NAME, Case, make_table, run
-from tests.commit.faults import KILLED, WHEN, FaultError, Faults
+from tests.commit.faults import KILLED, FaultError, Faults, errors, kills
 from tests.invariants import check_table, reachable
 from tests.tables import files_of, items, live, make, new_catalog, snapshots_json
 
-EVERYWHERE = bool(os.environ.get("DELETEKIT_KILL_EVERYWHERE"))
 ROOT = Path(__file__).parents[2]
 # One verb in the first tier, all others in the second.
 FIRST = {"delete, deletion-vector": pytest.mark.first_tier}
@@ -66,19 +63,12 @@ class Trial:
         self.reset()
 
     def faults(self) -> Iterator[tuple[int, str, str]]:
-        """Every fault there is: number of the call, the call, and when; in a race, from when it is being lost."""
-        for at, call in enumerate(self.calls, 1):
-            if at <= self.alone:
-                continue
-            for when in WHEN.get(call, ("before",)):
-                yield at, call, when
+        """Where an error is; in a race, from when it is being lost."""
+        return errors(self.calls, self.alone)
 
     def kills(self) -> Iterator[tuple[int, str, str]]:
         """The faults that differ when it is the process that ends."""
-        for at, call, when in self.faults():
-            follows_a_read = at > 1 and self.calls[at - 2] not in WHEN
-            if EVERYWHERE or call in WHEN or not follows_a_read:
-                yield at, call, when
+        return kills(self.calls, self.alone)
 
     def reset(self) -> None:
         there = tree(self.home)

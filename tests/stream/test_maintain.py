@@ -15,12 +15,12 @@ import pytest
 
 import deletekit as dk
 from tests.commit.crashing import Case, run
-from tests.commit.faults import KILLED, WHEN, Faults
+from tests.commit.faults import KILLED, WHEN, Faults, kills
 from tests.commit.racing import QUICK, Interfering
 from tests.invariants import check_table
 from tests.stream.maintaining import BATCHES, NAME, POLICY, make_people, write_next
 from tests.stream.replay import PEOPLE, Row, check, random_batches, replay
-from tests.tables import live, live_files, make, new_catalog, refused, snapshots_json
+from tests.tables import live, live_files, make, new_catalog, refused
 
 ROOT = Path(__file__).parents[2]
 Maintain = dk.stream.Maintain
@@ -156,7 +156,8 @@ def test_whoever_always_loses_gives_up_quietly(catalog: dk.Catalog, caplog: pyte
         assert lost.status == "committed"
         assert lost.maintained is not None
         assert lost.maintained.failed
-        assert [r.__dict__["deletekit"]["event"] for r in caplog.records][-2:] == ["maintenance-failed", "maintenance"]
+        events = [r.__dict__["deletekit"]["event"] for r in caplog.records]
+        assert [event for event in events if event.startswith("maintenance")] == ["maintenance-failed", "maintenance"]
         store.others.clear()
         sink.write([put(3)], 2)
         later = sink.write([put(4)], 3)
@@ -205,7 +206,7 @@ def dying() -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_another_process_goes_on(tmp_path: Path, version: int, dying: subprocess.Popen[str]) -> None:
     assert dying.stdin is not None
     assert dying.stdout is not None
@@ -215,25 +216,24 @@ def test_another_process_goes_on(tmp_path: Path, version: int, dying: subprocess
     shutil.copytree(home, kept)
     dry = Faults()
     run(home, Case(write_next), dry)
-    kills = 0
-    for at, call in enumerate(dry.names, 1):
-        for when in WHEN.get(call, ()):
-            shutil.rmtree(home)
-            shutil.copytree(kept, home)
-            dying.stdin.write(json.dumps([str(home), at, when]) + "\n")
-            dying.stdin.flush()
-            assert int(dying.stdout.readline()) == KILLED
-            with new_catalog(home) as catalog:
-                table = dk.load_table(catalog, NAME)
-                before = len(snapshots_json(table))
-                assert write_next(table).status in ("committed", "skipped")
-                assert write_next(table, 3).status == "committed"
-                check(table, replay(BATCHES[:4]))
-                check_table(table, orphans=False)
-                assert before > 0
-            kills += 1
-    assert kills > 20
-    print(f"\nversion {version}: killed {kills} times")
+    killed = 0
+    for at, call, when in kills(dry.names):
+        if call not in WHEN:
+            continue  # it leaves what the end at the next change leaves
+        shutil.rmtree(home)
+        shutil.copytree(kept, home)
+        dying.stdin.write(json.dumps([str(home), at, when]) + "\n")
+        dying.stdin.flush()
+        assert int(dying.stdout.readline()) == KILLED
+        with new_catalog(home) as catalog:
+            table = dk.load_table(catalog, NAME)
+            assert write_next(table).status in ("committed", "skipped")
+            assert write_next(table, 3).status == "committed"
+            check(table, replay(BATCHES[:4]))
+            check_table(table, orphans=False)
+        killed += 1
+    assert killed > 20
+    print(f"\nversion {version}: killed {killed} times")
 
 
 @pytest.mark.parametrize(

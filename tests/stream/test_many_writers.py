@@ -49,7 +49,7 @@ def write(place: Place, name: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_each_batch_is_applied_once(store: Store, version: int, record_property: Callable[[str, object], None]) -> None:
     quick = {"commit.retry.num-retries": "50", "commit.retry.min-wait-ms": "5", "commit.retry.max-wait-ms": "200"}
     table = store.create("t", PEOPLE, format_version=version, properties=quick)
