@@ -1,7 +1,7 @@
 """A pyiceberg FileIO that holds back whoever writes a data or delete file, until the test opens the gate.
 
 Catalog property `test.gate` is the gate's path: closed while the file is there. Who waits leaves a file beside it,
-named by its process.
+named by its process, and another when it goes on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from pyiceberg.io import OutputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-__all__ = ["GATE", "GatedIO", "StragglingIO", "waiting"]
+__all__ = ["GATE", "GatedIO", "StragglingIO", "forget_waiting", "held_back", "wait_at", "waiting"]
 
 GATE = "test.gate"
 PATIENCE = 120
@@ -25,10 +25,7 @@ class GatedIO(PyArrowFileIO):
     def new_output(self, location: str) -> OutputFile:
         gate = Path(self.properties[GATE])
         if "/data/" in location and gate.exists() and self.waits(gate):
-            gate.with_name(f"waiting-{os.getpid()}").touch()
-            deadline = time.monotonic() + PATIENCE
-            while gate.exists() and time.monotonic() < deadline:
-                time.sleep(0.01)
+            wait_at(gate)
         return super().new_output(location)
 
     def waits(self, gate: Path) -> bool:
@@ -46,6 +43,27 @@ class StragglingIO(GatedIO):
         except FileExistsError:
             return False
         return True
+
+
+def wait_at(gate: Path) -> None:
+    """Wait until the gate is open, or for as long as is sensible."""
+    gate.with_name(f"waiting-{os.getpid()}").touch()
+    deadline = time.monotonic() + PATIENCE
+    while gate.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    gate.with_name(f"went-on-{os.getpid()}").touch()
+
+
+def forget_waiting(gate: Path) -> None:
+    """Forget who waited and who went on."""
+    for kind in ("waiting-*", "went-on-*", "straggler"):
+        for path in gate.parent.glob(kind):
+            path.unlink()
+
+
+def held_back(gate: Path) -> list[int]:
+    """Pids of the processes that wait, or were ended while they did."""
+    return [pid for pid in waiting(gate) if not gate.with_name(f"went-on-{pid}").exists()]
 
 
 def waiting(gate: Path) -> list[int]:

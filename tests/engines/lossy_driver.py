@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 import deletekit as dk
-from tests.engines.gated_io import GATE, waiting
+from tests.engines.gated_io import GATE, forget_waiting, waiting
 from tests.spark_cluster import EXECUTOR
 
 FILES, ROWS = 6, 5_000
@@ -45,8 +45,7 @@ def losing_an_executor(gate: Path, verb: Callable[[], Any]) -> int:
 
 def killing(gate: Path, verb: Callable[[], Any]) -> int:
     """Run the verb while the gate is closed, until an executor was killed whose worker waits at it."""
-    for pid in waiting(gate):
-        gate.with_name(f"waiting-{pid}").unlink()
+    forget_waiting(gate)
     killed: list[int] = []
 
     def kill() -> None:

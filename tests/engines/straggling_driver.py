@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import deletekit as dk
-from tests.engines.gated_io import GATE, waiting
+from tests.engines.gated_io import GATE, forget_waiting, held_back
 from tests.engines.lossy_driver import FILES, facts, rows
 
 # Spark's defaults wait for most of the tasks, and for longer.
@@ -28,14 +28,12 @@ LATE_SECONDS = 3
 
 
 def with_a_straggler(gate: Path, verb: Callable[[], Any]) -> int:
-    """Run the verb while its first attempt to write a file is held back; how many processes waited."""
-    for pid in waiting(gate):
-        gate.with_name(f"waiting-{pid}").unlink()
-    gate.with_name("straggler").unlink(missing_ok=True)
+    """Run the verb while its first attempt to write a file is held back; how many were so until its end."""
+    forget_waiting(gate)
     gate.touch()
     try:
         verb()
-        return len(waiting(gate))
+        return len(held_back(gate))
     finally:
         gate.unlink()
         time.sleep(LATE_SECONDS)

@@ -5,14 +5,12 @@ The gate is a file; its text is a part of the paths that wait, and `first` after
 
 from __future__ import annotations
 
-import os
-import time
 from pathlib import Path
 
 from pyiceberg.io import OutputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from tests.engines.gated_io import GATE, PATIENCE
+from tests.engines.gated_io import GATE, wait_at
 
 __all__ = ["PlaceIO"]
 
@@ -24,10 +22,7 @@ class PlaceIO(PyArrowFileIO):
         gate = Path(self.properties[GATE])
         place, _, which = _text(gate).partition(" ")
         if place and place in location and (not which or self._is_first(gate)):
-            gate.with_name(f"waiting-{os.getpid()}").touch()
-            deadline = time.monotonic() + PATIENCE
-            while gate.exists() and time.monotonic() < deadline:
-                time.sleep(0.01)
+            wait_at(gate)
         return super().new_output(location)
 
     def _is_first(self, gate: Path) -> bool:

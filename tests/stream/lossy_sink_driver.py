@@ -1,7 +1,7 @@
-"""A sink that loses executors: `python -m tests.stream.lossy_sink_driver MASTER FOLDER` prints JSON.
+"""A sink that loses executors: `python -m tests.stream.lossy_sink_driver MASTER FOLDER STEPS...` prints JSON.
 
-In a batch whoever is about to write a file of one kind is killed with its executor (`kill -9`), or the first to write
-one is held back until the batch is committed by a speculative attempt.
+Each step is a batch. `kill=.rows`: whoever is about to write such a file is killed with its executor (`kill -9`).
+`hold=.rows`: the first to write one is held back, so that the batch is committed by a speculative attempt.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ import pyarrow as pa
 
 import deletekit as dk
 from deletekit.stream import split_index, split_rows
-from tests.engines.gated_io import GATE, waiting
+from tests.engines.gated_io import GATE, forget_waiting, held_back
 from tests.engines.lossy_driver import killing
 from tests.engines.straggling_driver import SPECULATION
 from tests.stream.replay import Row, replay
 
-KILLS = (".rows", ".parquet", ".puffin", ".run")
-STRAGGLES = (".rows", ".parquet")
 ROWS = 2_000
 DDL = "id long, v long, _change_type string, _at long"
 
@@ -35,21 +33,19 @@ def batch_of(number: int) -> list[Row]:
 
 
 def straggling(gate: Path, place: str, write: Any) -> int:
-    """Run a batch while the first who writes a file is held back. Return how many waited."""
-    for pid in waiting(gate):
-        gate.with_name(f"waiting-{pid}").unlink()
-    gate.with_name("straggler").unlink(missing_ok=True)
+    """Run a batch while the first who writes a file is held back. Return how many were so until its commit."""
+    forget_waiting(gate)
     gate.write_text(f"{place} first")
     try:
         write()
-        return len(waiting(gate))
+        return len(held_back(gate))
     finally:
         gate.unlink()
-        time.sleep(2)
+        time.sleep(2)  # for the straggler to write its file, if Spark has not ended it
 
 
-def main(master: str, folder: str) -> None:
-    root = Path(folder)
+def main(master: str, folder: str, *steps: str) -> None:
+    start, root = time.monotonic(), Path(folder)
     gate = root / "gate"
     properties = {
         "type": "sql",
@@ -66,7 +62,7 @@ def main(master: str, folder: str) -> None:
     split_rows._GROUP_BYTES = split_rows._GROUP_HITS = 1  # a task that is alone has no twin
     batches: list[list[Row]] = []
     lost: dict[str, int] = {}
-    waited: dict[str, int] = {}
+    held: dict[str, int] = {}
     with dk.stream.sink(table, "lossy", equality_fields=["id"], mode="index-only", order="_at") as sink:
 
         def write() -> None:
@@ -75,11 +71,15 @@ def main(master: str, folder: str) -> None:
             sink.write(session.createDataFrame(batches[-1], DDL), number)  # type: ignore[type-var]
 
         write()
-        for place in KILLS:
-            gate.write_text(place)
-            lost[place] = killing(gate, write)
-        for place in STRAGGLES:
-            waited[place] = straggling(gate, place, write)
+        print("ready", round(time.monotonic() - start, 1), "s", file=sys.stderr, flush=True)
+        for step in steps:
+            deed, _, place = step.partition("=")
+            if deed == "kill":
+                gate.write_text(place)
+                lost[place] = killing(gate, write)
+            else:
+                held[place] = straggling(gate, place, write)
+            print(step, round(time.monotonic() - start, 1), "s", file=sys.stderr, flush=True)
         again = sink.write(session.createDataFrame(batches[-1], DDL), len(batches) - 1)  # type: ignore[type-var]
     wanted = {row["id"]: row["v"] for row in replay(batches).values()}
     ours = {row["id"]: row["v"] for row in dk.scan(table.refresh()).to_arrow().to_pylist()}
@@ -89,7 +89,7 @@ def main(master: str, folder: str) -> None:
     errors = [str(finding) for finding in dk.verify(table, level="data").findings]
     catalog.pyiceberg.close()
     right = {"deletekit": ours == wanted and rows == len(wanted), "iceberg": iceberg == wanted}
-    print(json.dumps({"lost": lost, "waited": waited, "right": right, "again": again.status, "errors": errors}))
+    print(json.dumps({"lost": lost, "held": held, "right": right, "again": again.status, "errors": errors}))
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def test_killed_at_random(
 
 
 @pytest.mark.slow
-# `test_lossy_sink` kills executors in each of a batch's jobs.
+# `test_lossy_sink` kills an executor in the second tier, and one in each job of a batch in the third.
 @pytest.mark.parametrize("engine", ["driver", pytest.param("executor", marks=pytest.mark.long)])
 def test_killed_on_spark(
     own_spark: None, tmp_path: Path, engine: str, record_property: Callable[[str, object], None]

@@ -80,7 +80,9 @@ def spark_reads(spark: SparkSession, table: dk.Table, state: State, ref: str = "
     same_rows(spark.sql(f"SELECT * FROM {name} VERSION AS OF '{ref}'").toArrow().to_pylist(), state.values())
 
 
-@pytest.mark.parametrize(("mode", "version"), [("auto", 3), ("flink", 3), ("auto", 2)])
+@pytest.mark.parametrize(
+    ("mode", "version"), [("auto", 3), ("flink", 3), pytest.param("auto", 2, marks=pytest.mark.long)]
+)
 def test_a_query_that_breaks_off_and_goes_on(
     spark: SparkSession, catalog: dk.Catalog, tmp_path: Path, mode: Any, version: int
 ) -> None:
