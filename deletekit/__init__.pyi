@@ -60,8 +60,8 @@ from deletekit.maintenance.verify import Finding as Finding
 from deletekit.maintenance.verify import VerifyReport as VerifyReport
 from deletekit.maintenance.verify import verify as verify
 from deletekit.table.catalog import Catalog as Catalog
-from deletekit.table.catalog import load_catalog as load_catalog
-from deletekit.table.catalog import local_catalog as local_catalog
+from deletekit.table.open_catalog import load_catalog as load_catalog
+from deletekit.table.open_catalog import local_catalog as local_catalog
 from deletekit.table.table import Table as Table
 from deletekit.table.table import from_metadata as from_metadata
 from deletekit.table.table import from_pyiceberg as from_pyiceberg

@@ -22,7 +22,8 @@ import pytest
 import deletekit as dk
 from deletekit.errors import DeletekitError, InvalidInputError
 from deletekit.public import public
-from deletekit.table.catalog import PyIcebergStore, SqlStore
+from deletekit.table.catalog import SqlStore
+from deletekit.table.pyiceberg_store import PyIcebergStore
 from tests.tables import new_catalog
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
@@ -94,12 +95,21 @@ def right_arguments(verb: str, catalog: dk.Catalog, folder: Path) -> dict[str, A
         "pool": ThreadPoolExecutor(1),
         "files": [folder / "data.parquet"],
         "sort_by": "id",
+        "sink": dk.stream.sink(table, "s", equality_fields="id") if verb == "stream.foreach_messages" else None,
+        "decoder": dk.stream.decoder("debezium-json"),
+        "servers": "localhost:1",
+        "topics": "t",
+        "dsn": "host=localhost port=1",
+        "slot": "s",
+        "publication": "p",
     }
     parameters = inspect.signature(functions()[verb]).parameters.values()
     needed = {p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD}
     arguments = {name: known[name] for name in needed if name in known}
     if verb == "from_pyiceberg":
         arguments["table"] = catalog.pyiceberg.load_table("w.t")
+    if verb == "stream.postgres":
+        arguments["table"] = "public.t"
     if verb == "datasets.path":
         arguments["name"] = "users"
     if verb in ("rollback", "set_current_snapshot"):

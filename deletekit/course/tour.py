@@ -29,7 +29,8 @@ from deletekit.errors import EnvironmentMissingError, FormatError, InvalidInputE
 from deletekit.spark.releases import to_arrow
 from deletekit.spark.sessions import running_session
 from deletekit.spark.sessions import session as spark_session
-from deletekit.table.catalog import Catalog, local_catalog
+from deletekit.table.catalog import Catalog
+from deletekit.table.open_catalog import local_catalog
 from deletekit.table.table import Table, load_table
 from deletekit.verbs.append import append, create_table
 from deletekit.verbs.delete import delete

@@ -28,7 +28,8 @@ from deletekit.course.rewinding import NAMESPACE, Rewinder
 from deletekit.course.translations import text
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.spark.sessions import end_session, running_session, session
-from deletekit.table.catalog import Catalog, local_catalog
+from deletekit.table.catalog import Catalog
+from deletekit.table.open_catalog import local_catalog
 from deletekit.table.table import Table, load_table
 from deletekit.verbs.append import append, create_table, schema_of
 

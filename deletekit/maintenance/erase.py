@@ -141,7 +141,6 @@ def erase(
     tags = _drop_tags(table, holding) if all_refs else {}
     expired = work.expire(("", *refs) if unreferenced else refs, tags, other_locations)
     remaining = read_latest(table, lambda now: _by_ref(now, holding))
-    sink_files = remove_sink_files(table, holding.engine)
     return Erasure(
         refs=tuple(refs),
         dropped_tags=tuple(sorted(tags)),
@@ -149,7 +148,7 @@ def erase(
         expired=expired,
         remaining=remaining,
         files_read=len(holding.rows),
-        **sink_files,
+        **remove_sink_files(table, holding.engine),
     )
 
 

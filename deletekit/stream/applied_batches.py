@@ -36,6 +36,7 @@ from deletekit.table.sink_batches import (
     sink_tag,
     tagged_marker,
 )
+from deletekit.table.sink_files import KEY_INDEX, SEQUENCE_BY, SEQUENCE_DELETES
 
 
 class PositionMovedError(Exception):
@@ -147,9 +148,20 @@ def summary_of(batch: BatchId, metadata: TableMetadata, head: Snapshot | None) -
     return entries
 
 
-def reset_summary(marker: Marker, metadata: TableMetadata, batch_id: int, query_id: str | None) -> Mapping[str, str]:
-    """Return the summary entries of a commit that sets a sink to a number; `marker` is the newest one until then."""
-    entries = {SINK_ID: marker.sink_id, BATCH_ID: str(batch_id), DIGEST: RESET}
+def reset_summary(
+    marker: Marker, metadata: TableMetadata, head: Snapshot | None, batch_id: int, query_id: str | None
+) -> Mapping[str, str]:
+    """Return the summary entries of a commit that sets a sink to a number; `marker` is the newest one until then.
+
+    Only the count is set. The guard of `sequence_by` goes on, and so does what it remembers of a head.
+    """
+    known = marker.snapshot.summary
+    entries = {name: known[name] for name in (SEQUENCE_BY, KEY_INDEX) if name in known}
+    if SEQUENCE_DELETES in known and not (
+        last_marker(metadata, head, marker.sink_id) is None and _is_complete(metadata, head)
+    ):  # else the branch was rolled back from all deletes
+        entries[SEQUENCE_DELETES] = known[SEQUENCE_DELETES]
+    entries |= {SINK_ID: marker.sink_id, BATCH_ID: str(batch_id), DIGEST: RESET}
     if query_id is not None:
         entries[QUERY_ID] = query_id
     if marker.key is not None:

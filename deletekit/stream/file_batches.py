@@ -44,7 +44,10 @@ def read_file(
     if messages is None:
         rows = read_changes_file(source.file, schema, change_type)
     else:
-        reject = state.dead_letters.reject if state.dead_letters is not None else None
+        reject = None
+        if state.dead_letters is not None:
+            state.dead_letters.clear()  # those of a batch that failed come again with it
+            reject = state.dead_letters.reject
         rows = messages.decode(read_messages(source.file), schema, reject=reject)
     check_unchanged(before)
     return rows, before

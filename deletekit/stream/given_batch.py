@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from deletekit.errors import UnsupportedError
+from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.spark.releases import to_arrow
 from deletekit.stream.applied_batches import BatchId, Step
 from deletekit.stream.batch_rows import batch_rows, is_data_frame
@@ -62,6 +62,14 @@ def prepared(state: SinkState, columns: tuple[str | None, str | None], changes: 
     where = source.file if source else ""
     changes, letters = without_dead_letters(state.dead_letters, changes, schema, form, where)
     rows = batch_rows(state, changes, schema, form)
+    if rows.truncates and state.sequence_by is not None and not state.allow_rewind:
+        raise InvalidInputError(
+            "a truncation has no value of sequence_by, so an older change could bring a row back after it",
+            kind="truncate",
+            field="sequence_by",
+            found="a batch that truncates the table",
+            expected="a sink without sequence_by; allow_rewind=True applies it",
+        )
     batch = BatchId(
         sink_id=state.sink_id,
         query_id=given.query_id,

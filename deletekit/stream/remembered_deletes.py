@@ -32,7 +32,6 @@ from deletekit.table.metadata import TableMetadata
 from deletekit.table.sink_files import DELETES, SEQUENCE_DELETES, sink_path
 from deletekit.table.types import arrow_type
 
-SEQUENCE_BY = "deletekit.sequence-by"
 _NAME = re.compile(r"[0-9a-f]{32}-[0-9a-f]{12}\.deletes")
 _BYTES = 16
 
@@ -142,13 +141,16 @@ class RememberedDeletes:
         return 0 if self.keep is None else memory.batches + 1 - self.keep
 
     def _files(self, io: FileIO, metadata: TableMetadata, memory: Memory) -> dict[str, Deletes]:
-        """Return the files of a memory, in its order. Only those that were not read before are read."""
+        """Return the files of a memory, in its order. Only those that were not read before are read.
+
+        The others must still be there: `erase` removes them, and what it erased must not be written again.
+        """
         kind = _dtype(self.column)
         if any(d.values.dtype != kind for d in self._read.values()):  # the column was promoted since
             self._read.clear()
         found: dict[str, Deletes] = {}
         for name in memory.names:
-            deletes = self._read[name] if name in self._read else self._load(io, sink_path(metadata, name), name)
+            deletes = self._load(io, sink_path(metadata, name), name)
             if deletes is not None:
                 found[name] = deletes
         self._read = dict(found)
@@ -156,6 +158,9 @@ class RememberedDeletes:
 
     def _load(self, io: FileIO, path: str, name: str) -> Deletes | None:
         try:
+            if name in self._read:
+                io.size(path)
+                return self._read[name]
             return self._decoded(io.read(path), path, name)
         except (NotFoundError, FormatError) as e:
             if self.without_lost:

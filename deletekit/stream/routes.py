@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from deletekit.deletes.input_rows import tabular
 from deletekit.errors import InvalidInputError
+from deletekit.stream.sources.marks import truncates
 from deletekit.table.catalog import Catalog
 from deletekit.table.identifier import dotted, to_identifier
 from deletekit.table.table import Table, load_table
@@ -34,6 +35,8 @@ class Router:
     def parts(self, changes: Any) -> dict[str, Any]:
         """Return the rows of each table, in their order, by `namespace.table`. Raise InvalidInputError."""
         rows = changes if isinstance(changes, list | pa.Table) else _table(changes)
+        if isinstance(rows, pa.Table) and truncates(rows):
+            raise _refused("a batch that truncates does not say which table", "a truncation", "a sink for each table")
         names = self._names(rows)
         parts: dict[str, list[int]] = {}
         for number, name in enumerate(names):

@@ -26,7 +26,6 @@ from deletekit.stream.applied_batches import last_marker, newest_marker
 from deletekit.stream.change_rows import Changes, LastChanges
 from deletekit.stream.key_index import by_file
 from deletekit.stream.remembered_deletes import (
-    SEQUENCE_BY,
     Keys,
     Memory,
     RememberedDeletes,
@@ -37,8 +36,10 @@ from deletekit.stream.sequence_column import check_not_nan
 from deletekit.stream.table_index import Hits, TableIndex
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.sink_batches import Marker, history
-from deletekit.table.sink_files import SEQUENCE_DELETES
+from deletekit.table.sink_files import SEQUENCE_BY, SEQUENCE_DELETES
 from deletekit.table.types import arrow_type
+
+_MODES = ("auto", "flink", "eq-only", "index-only")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +136,8 @@ class SequenceGuard:
 def check_options(
     mode: str, max_index_keys: int | None, sequence_by: str | None, forget_deletes_after: int | None, evolve: str
 ) -> None:
-    """Raise InvalidInputError for options of `sequence_by` and `evolve` that do not go together."""
+    """Raise InvalidInputError for options of a sink that are unknown or do not go together."""
+    _check_mode(mode, max_index_keys)
     kind = "sink-option"
     if sequence_by is not None and (mode not in ("auto", "index-only") or max_index_keys is not None):
         message = "sequence_by needs an index that has all keys, to find the stored row of each change"
@@ -177,3 +179,14 @@ def _where(last: LastChanges, kept: np.ndarray) -> LastChanges:
         was_deleted=last.was_deleted[kept],
         rows=last.rows[kept],
     )
+
+
+def _check_mode(mode: str, max_index_keys: int | None) -> None:
+    if mode not in _MODES:
+        raise InvalidInputError("unknown mode", kind="sink-mode", field="mode", found=mode, expected=", ".join(_MODES))
+    if max_index_keys is not None and (mode != "auto" or max_index_keys < 0):
+        message, found = (
+            "only mode auto works with an index that does not have all keys",
+            f"{max_index_keys}, mode {mode}",
+        )
+        raise InvalidInputError(message, kind="sink-mode", field="max_index_keys", found=found)

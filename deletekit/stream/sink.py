@@ -16,7 +16,7 @@ from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.public import public, public_methods
-from deletekit.stream.applied_batches import Step, check_sink_id, last_marker
+from deletekit.stream.applied_batches import Step, last_marker
 from deletekit.stream.batch_report import report
 from deletekit.stream.batch_run import BatchProgress
 from deletekit.stream.change_files import FileBatch
@@ -35,8 +35,6 @@ from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 from deletekit.verbs.shared.row_files import reader_of
-
-_MODES = ("auto", "flink", "eq-only", "index-only")
 
 
 @public
@@ -65,37 +63,27 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     Parameters
     ----------
     sink_id: names the sink in the table, as long as it exists. Each stream has its own.
-    equality_fields: the key columns; default the schema's identifier fields. A key has at most one row. All batches of
-        one id have the same key.
-    mode: `auto` deletes old rows by position if its index finds them, and by value if the index is not complete or if
-        others keep committing; `index-only` deletes by position only; `eq-only` by value only; `flink` as Flink's sink
-        does: by value, and by position rows that the batch itself replaces.
+    equality_fields: the key columns, the same for all batches of one id; default the schema's identifier fields.
+    mode: how old rows are deleted. `auto`: by position, with an index, and by value where that cannot be; `index-only`:
+        by position; `eq-only`: by value; `flink`: by value, and by position rows that the batch itself replaces.
     ref: the branch.
     change_type: the column with the change's type: `INSERT`, `UPDATE_BEFORE`, `UPDATE_AFTER`, `DELETE`, or the words of
         Flink, Delta and Debezium. None: every row is an upsert.
     order: the column that rows of a batch are sorted by; None: they come in order.
-    allow_rewind: apply a batch even if the stream or the branch seems to have gone back.
-    allow_gaps: apply a batch even if batches before it are missing; otherwise a gap is refused.
+    allow_rewind, allow_gaps: apply a batch even if stream or branch went back, or if batches before it are missing.
     max_index_keys: how many rows the index may hold, the newest. If there are more, old rows are deleted by value.
-    sequence_by: a column of the table. A change with a lower value than the stored row of its key, or than its newest
-        delete, is dropped; of equal values the later arrival wins. In a batch it counts before `order`.
+    sequence_by: a column of the table. A change with a lower value than its key's row or newest delete is dropped.
     forget_deletes_after: for how many batches the deletes of `sequence_by` are remembered; None for ever.
     evolve: `add` adds columns that only the batch has; `widen` also promotes types; `refuse` does neither.
-    maintain: compact data files and convert equality deletes after batches, in commits of their own: a `Maintain`, or
-        after how many batches. None: never.
-    dead_letters: a table that `create_dead_letters` made. Rows that do not fit are written there, and the others are
-        applied. None: such a row refuses its batch.
-    max_dead_letters: a batch with more is refused.
+    maintain: when data files are compacted, in commits of their own: a `Maintain`, or after how many batches.
+    dead_letters, max_dead_letters: a table for rows that do not fit, and how many a batch may have; None: it has none.
     engine: where data files are read.
 
     Raises InvalidInputError for a bad option, and if batches of this id have another key. Close the sink at the end.
     """
-    check_sink_id(sink_id)
-    _check_mode(mode, max_index_keys)
     check_options(mode, max_index_keys, sequence_by, forget_deletes_after, evolve)
     state = SinkState(
         table=table.refresh(),
-        table_uuid=table.metadata.table_uuid,
         sink_id=sink_id,
         mode=mode,
         ref=ref,
@@ -272,6 +260,8 @@ class Sink:
     def _write_step(self, batch: SourceBatch, batch_id: int, step: Step) -> BatchProgress:
         with self.state.lock:
             letters = self.state.dead_letters
+            if letters is not None:
+                letters.clear()  # those of a batch that failed come again with it
             rows = batch.decode(self.state.table.refresh().schema, letters.reject if letters else None)
             return self._write(rows, GivenBatch(batch_id=batch_id, query_id=query_of(step.source), step=step))
 
@@ -284,14 +274,3 @@ class Sink:
         Raises UnsupportedError under Spark Connect, where a batch does not know its query; otherwise as `write`.
         """
         self.write(frame, batch_id, query_id=query_of_frame(frame), ordered=False)
-
-
-def _check_mode(mode: str, max_index_keys: int | None) -> None:
-    if mode not in _MODES:
-        raise InvalidInputError("unknown mode", kind="sink-mode", field="mode", found=mode, expected=", ".join(_MODES))
-    if max_index_keys is not None and (mode != "auto" or max_index_keys < 0):
-        message, found = (
-            "only mode auto works with an index that does not have all keys",
-            f"{max_index_keys}, mode {mode}",
-        )
-        raise InvalidInputError(message, kind="sink-mode", field="max_index_keys", found=found)

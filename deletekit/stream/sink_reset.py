@@ -52,7 +52,7 @@ def reset_sink(
     def plan(base: Base) -> RowDelta:
         metadata = base.metadata
         marker = _marker(metadata, sink_id, ref)
-        summary = reset_summary(marker, metadata, batch_id, query_id)
+        summary = reset_summary(marker, metadata, base.snapshot, batch_id, query_id)
         delta = RowDelta(summary=summary, refs=(tag_update(metadata, sink_tag(sink_id)),))
         return replace(delta, read_set=ReadSet())
 

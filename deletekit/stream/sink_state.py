@@ -18,7 +18,7 @@ from deletekit.commit.planned_change import check_request, check_same_table
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.stream.applied_batches import check_owner, newest_marker
+from deletekit.stream.applied_batches import check_owner, check_sink_id, newest_marker
 from deletekit.stream.dead_letters import DeadLetters
 from deletekit.stream.remembered_deletes import RememberedDeletes
 from deletekit.stream.saved_index import SavedIndex, tell_damage
@@ -55,7 +55,6 @@ class SinkState:
     """
 
     table: Table
-    table_uuid: str | None
     sink_id: str
     mode: SinkMode
     ref: str
@@ -77,6 +76,11 @@ class SinkState:
     spark_engine: Any = None
     split_index: SavedIndex | None = None
     lock: RLock = field(default_factory=RLock)
+    table_uuid: str | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        check_sink_id(self.sink_id)
+        self.table_uuid = self.table.metadata.table_uuid
 
     def close(self) -> None:
         """Free the index."""

@@ -28,6 +28,7 @@ from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import Engine
+from deletekit.errors import NotFoundError
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.stream.file_keys import FileKeys, index_rows, read_file_keys
@@ -44,7 +45,7 @@ from deletekit.stream.saved_index import (
 )
 from deletekit.table.file_io import FileIO
 from deletekit.table.index_files import DamagedIndexError, IndexedFile, IndexRoot, encode_root
-from deletekit.table.sink_files import RUN, new_name, sink_path
+from deletekit.table.sink_files import RUN, new_name, root_name, sink_path
 
 # Rows are sorted when so many have been read.
 _SORTED_ROWS = 1 << 23
@@ -145,6 +146,7 @@ class TableIndex:
             self._context = ReadContext(io, base.metadata)
             self._confirm(base)
             self._adopt(tasks)
+            self._save_again(io, base)
             self._load(io, base)
             if self._number + len(tasks) >= MOST_FILES:
                 self._clear()
@@ -177,6 +179,17 @@ class TableIndex:
             self._number = self._next.number
             self._set(self._next.runs)
         self._next = None
+
+    def _save_again(self, io: FileIO, base: Base) -> None:
+        """Save all runs again if their files were removed: by expiry, as no snapshot named them, or by `erase`."""
+        if self._saved is None or (base.snapshot is not None and root_name(base.snapshot) == self._saved.name):
+            return
+        try:
+            io.size(sink_path(base.metadata, self._saved.name))
+        except NotFoundError:
+            self._saved = None
+            for run in self._runs:
+                run.load().saved = None
 
     def _load(self, io: FileIO, base: Base) -> None:
         if not self._must_load:

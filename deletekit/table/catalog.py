@@ -2,25 +2,17 @@
 
 If the outcome of a commit is unknown, CommitStateUnknownError is raised. deletekit itself commits to SQL catalogs (the
 embedded SQLite one, PostgreSQL), because pyiceberg cannot serialise v3 metadata. REST and other catalogs get the same
-updates through pyiceberg. Only `rest_transaction.py` also imports pyiceberg.catalog.
+updates through pyiceberg (`pyiceberg_store.py`). `open_catalog.py` opens them.
 """
 
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from pydantic import TypeAdapter
-from pyiceberg.catalog import Catalog as PyIcebergCatalog
-from pyiceberg.catalog import load_catalog as load_pyiceberg_catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError
-from pyiceberg.table import Table as PyIcebergTable
-from pyiceberg.table.sorting import SortOrder
-from pyiceberg.table.update import TableRequirement, TableUpdate
 
 from deletekit.errors import (
     CommitConflictError,
@@ -28,15 +20,13 @@ from deletekit.errors import (
     DeletekitError,
     InvalidInputError,
     NotFoundError,
-    UnsupportedError,
 )
 from deletekit.public import public_methods
 from deletekit.table.any_catalog import Catalog as Catalog  # noqa: PLC0414  # others take both from here
 from deletekit.table.any_catalog import Json, TableChange
 from deletekit.table.any_catalog import TableState as TableState  # noqa: PLC0414
-from deletekit.table.catalog_errors import asking, committing, committing_row, opening, row_errors, state_after
+from deletekit.table.catalog_errors import asking, committing_row, row_errors, state_after
 from deletekit.table.file_io import FileIO, PyIcebergIO, try_delete
-from deletekit.table.format_version import FormatVersion
 from deletekit.table.identifier import Identifier, dotted, to_identifier
 from deletekit.table.locations import normalised
 from deletekit.table.metadata import TableMetadata, parse_metadata
@@ -45,16 +35,8 @@ from deletekit.table.metadata_parts import KnownFiles
 from deletekit.table.metadata_update import (
     apply_updates,
     check_requirements,
-    check_uuid,
-    creating_updates,
-    has_landed,
-    rehearse,
-    without_known,
 )
 from deletekit.table.own_places import unlogged_files
-from deletekit.table.rest_transaction import check_rest_transactions, send_rest_transaction
-
-_OPENING_RACES = 3
 
 
 @public_methods
@@ -230,200 +212,6 @@ class SqlStore(Catalog):
         return "/".join([str(warehouse).rstrip("/"), *identifier])
 
 
-@public_methods
-class PyIcebergStore(Catalog):
-    """Any other pyiceberg catalog, committed to through its own `commit_table`."""
-
-    def __init__(self, catalog: PyIcebergCatalog) -> None:
-        self.pyiceberg = catalog
-        self._files: KnownFiles[TableMetadata] = KnownFiles()
-
-    def load(self, identifier: Identifier) -> TableState:
-        table = self._table(identifier)
-        return self._state(table, table.metadata_location)
-
-    def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:
-        self.check_writable(metadata.format_version)
-        self._ensure_namespace(identifier)
-        with asking(dotted(identifier)):
-            # pyiceberg writes the metadata file before it looks.
-            if not self._is_rest and self.pyiceberg.table_exists(identifier):
-                raise InvalidInputError("table exists already", kind="table-exists", found=dotted(identifier))
-        try:
-            with committing(dotted(identifier)):
-                self._create(identifier, metadata)
-        except DeletekitError as e:
-            if self._chooses_uuid(metadata):  # nothing tells our table from another's
-                raise
-            return state_after(e, partial(self._created, identifier, metadata, e), metadata.properties)
-        unreadable = CommitStateUnknownError("the table was made, and cannot be read", found=dotted(identifier))
-        return state_after(unreadable, lambda: self.load(identifier), metadata.properties)
-
-    def commit(self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json]) -> TableState:
-        table = self._table(identifier)
-        check_uuid(str(table.metadata.table_uuid), requirements)
-        self.check_writable(max([table.metadata.format_version, *(u.get("format-version", 1) for u in updates)]))
-        if not self._is_rest:
-            # pyiceberg applies the updates itself, and what it refuses would look like an unknown state.
-            updates = rehearse(self._state(table, table.metadata_location).metadata, requirements, updates)
-        elif any(-1 in update.values() for update in updates):  # what is added may be there already
-            updates = without_known(self._state(table, table.metadata_location).metadata, updates)
-        properties = table.metadata.properties
-        try:
-            with committing(dotted(identifier)):
-                answer = self._send(table, requirements, updates)
-        except DeletekitError as e:
-            return state_after(e, partial(self._landed, identifier, requirements, updates, e), properties)
-        unreadable = CommitStateUnknownError("the commit landed, and what it made cannot be read", file=answer)
-        return state_after(unreadable, lambda: self._state(table, answer), properties)
-
-    def check_transactions(self) -> None:
-        if not self._is_rest:
-            super().check_transactions()
-        check_rest_transactions(self.pyiceberg)
-
-    def commit_together(self, changes: Sequence[TableChange]) -> list[TableState]:
-        self.check_transactions()
-        name = ", ".join(dotted(identifier) for identifier, _, _ in changes)
-        before = [self.load(identifier) for identifier, _, _ in changes]
-        known = [(i, r, without_known(s.metadata, u)) for (i, r, u), s in zip(changes, before, strict=True)]
-        try:
-            with committing(name):
-                send_rest_transaction(self.pyiceberg, known)
-        except DeletekitError as e:
-            return state_after(e, partial(self._all_landed, known, e), before[0].metadata.properties)
-        unreadable = CommitStateUnknownError("the commit landed, and what it made cannot be read", file=name)
-        return state_after(unreadable, lambda: [self.load(i) for i, _, _ in changes], before[0].metadata.properties)
-
-    def _all_landed(self, changes: Sequence[TableChange], error: DeletekitError) -> list[TableState] | None:
-        found = [self._landed(*change, error) for change in changes]
-        states = [state for state in found if state is not None]
-        return states if len(states) == len(found) else None
-
-    def check_writable(self, format_version: int) -> None:
-        if not FormatVersion(format_version).pyiceberg_writes_it and not self._is_rest:
-            message = "this catalog cannot hold format version 3 through pyiceberg"
-            kind, field = "catalog-format-version", type(self.pyiceberg).__name__
-            expected = "a REST or SQL catalog, or format version 2"
-            raise UnsupportedError(message, kind=kind, field=field, found=format_version, expected=expected)
-
-    @property
-    def _is_rest(self) -> bool:
-        from pyiceberg.catalog.rest import RestCatalog  # noqa: PLC0415  # slow to import, and rarely the one
-
-        return isinstance(self.pyiceberg, RestCatalog)
-
-    def _create(self, identifier: Identifier, metadata: TableMetadata) -> None:
-        properties = {**metadata.properties, "format-version": str(metadata.format_version)}
-        order = SortOrder.model_validate(metadata.raw["sort-orders"][-1])
-        arguments = (identifier, metadata.schema, metadata.location or None, metadata.spec, order)
-        if self._chooses_uuid(metadata):
-            self.pyiceberg.create_table(*arguments, properties=properties)
-            return
-        # create_table drops column defaults and snapshots. So let the catalog choose the location, and send everything
-        # as updates.
-        staged = self.pyiceberg.create_table_transaction(*arguments, properties=properties)._table  # noqa: SLF001
-        self._send(staged, [{"type": "assert-create"}], creating_updates(metadata, staged.location()))
-
-    def _chooses_uuid(self, metadata: TableMetadata) -> bool:
-        """Tell whether the catalog makes this table on its own, with a uuid of its choice."""
-        fields = metadata.all_fields.values()
-        has_defaults = any(f.initial_default is not None or f.write_default is not None for f in fields)
-        return not has_defaults and not metadata.snapshots
-
-    def _created(self, identifier: Identifier, metadata: TableMetadata, refusal: DeletekitError) -> TableState | None:
-        """Return the state of the table if it is the one that we made; None if there is none, or another."""
-        try:
-            state = self.load(identifier)
-        except NotFoundError as e:
-            if e.kind != "table-not-found" or refusal.kind in ("table-exists", "commit-conflict"):
-                raise  # it was there a moment ago
-            return None
-        return state if state.metadata.table_uuid == metadata.table_uuid else None
-
-    def _send(self, table: PyIcebergTable, requirements: Sequence[Json], updates: Sequence[Json]) -> str:
-        """Send the updates, and return the location of the metadata file that the catalog made."""
-        answer = self.pyiceberg.commit_table(
-            table,
-            TypeAdapter(tuple[TableRequirement, ...]).validate_python(list(requirements)),
-            TypeAdapter(tuple[TableUpdate, ...]).validate_python(list(updates)),
-        )
-        return answer.metadata_location
-
-    def _landed(
-        self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json], error: DeletekitError
-    ) -> TableState | None:
-        """Return the state if it has what the updates ask for, None if it never had. Raise if that cannot be told."""
-        state = self.load(identifier)
-        if has_landed(state.metadata, requirements, updates):
-            return state
-        if error.kind == "catalog-refused":
-            # A server may answer 400 if a commit on another branch took the sequence number. That is a lost race.
-            with suppress(InvalidInputError, UnsupportedError):
-                rehearse(state.metadata, requirements, updates)
-        return None
-
-    def _table(self, identifier: Identifier) -> PyIcebergTable:
-        with asking(dotted(identifier)):
-            return self.pyiceberg.load_table(identifier)
-
-    def _state(self, table: PyIcebergTable, location: str) -> TableState:
-        # pyiceberg's parsed model cannot be serialised for v3 and drops what it does not know: read the file itself.
-        with asking(dotted(tuple(table.name()))):
-            io = PyIcebergIO(table.io.properties, location, table.io)
-            name = tuple(table.name())
-            return TableState(self._files.get(name, location, io.read(location), parse_metadata), location, io)
-
-
 def _delete(files: Sequence[tuple[FileIO, str]]) -> None:
     for io, path in files:
         try_delete(io, path)
-
-
-def local_catalog(path: str | Path, name: str = "local") -> Catalog:
-    """Open an embedded catalog: a SQLite file `catalog.db` and the tables' files, all in one directory.
-
-    Parameters
-    ----------
-    path: the directory, created if missing.
-    name: catalog name. Iceberg's JdbcCatalog opens the same file from Spark under a catalog of this name.
-
-    Several processes may commit to it at once.
-
-    Examples
-    --------
-    >>> dk.local_catalog("warehouse").list_tables("demo")
-    [('demo', 'users')]
-    """
-    root = Path(normalised(str(path), "path"))
-    with opening(name):
-        root.mkdir(parents=True, exist_ok=True)
-    uri = sa.URL.create("sqlite", database=str(root / "catalog.db"), query={"timeout": "60"}).render_as_string()
-    return _open(name, lambda: SqlCatalog(name, uri=uri, warehouse=str(root), init_catalog_tables="true"))
-
-
-def load_catalog(name: str, **properties: Any) -> Catalog:
-    """Open any pyiceberg catalog by its own properties (`type="rest"`, `uri=...`) or its configuration file.
-
-    Format version 3 needs a REST or SQL catalog. Others refuse it before anything is written. Raises InvalidInputError
-    for properties that make no catalog, EnvironmentMissingError for a missing package.
-    """
-    return _open(name, lambda: load_pyiceberg_catalog(name, **properties))
-
-
-def wrap_catalog(catalog: PyIcebergCatalog, *, owned: bool = False) -> Catalog:
-    """Return a deletekit catalog over a pyiceberg one. The SQL connections of an `owned` one are closed with it."""
-    if not isinstance(catalog, SqlCatalog):
-        return PyIcebergStore(catalog)
-    if owned:
-        weakref.finalize(catalog, catalog.engine.dispose)  # at the latest when Python ends
-    return SqlStore(catalog)
-
-
-def _open(name: str, make: Callable[[], PyIcebergCatalog]) -> Catalog:
-    with opening(name):
-        for _ in range(_OPENING_RACES):
-            # pyiceberg looks for its SQL tables and then creates them; several processes may do so at once.
-            with suppress(sa.exc.OperationalError, sa.exc.ProgrammingError, sa.exc.IntegrityError):
-                return wrap_catalog(make(), owned=True)
-        return wrap_catalog(make(), owned=True)

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from deletekit.errors import NotFoundError
 from deletekit.table.any_catalog import Catalog
-from deletekit.table.catalog import local_catalog
+from deletekit.table.open_catalog import local_catalog
 
 
 def existing_catalog(directory: Path, name: str) -> Catalog:

@@ -17,6 +17,7 @@ RUN = ".run"
 FILE_LOG = ".log"
 STAGED_ROWS = ".rows"
 DELETES = ".deletes"
+SEQUENCE_BY = "deletekit.sequence-by"
 SEQUENCE_DELETES = "deletekit.sequence-deletes"
 SUFFIXES = (ROOT, RUN, FILE_LOG, STAGED_ROWS, DELETES)
 

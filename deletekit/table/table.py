@@ -13,11 +13,12 @@ from pyiceberg.table import Table as PyIcebergTable
 
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.public import public_methods
-from deletekit.table.catalog import Catalog, TableState, wrap_catalog
+from deletekit.table.catalog import Catalog, TableState
 from deletekit.table.file_io import FileIO, PyIcebergIO
 from deletekit.table.identifier import Identifier, to_identifier
 from deletekit.table.metadata import Snapshot, TableMetadata, parse_metadata
 from deletekit.table.metadata_file import METADATA_SUFFIXES, metadata_number
+from deletekit.table.open_catalog import wrap_catalog
 
 
 @public_methods

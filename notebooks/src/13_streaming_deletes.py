@@ -267,7 +267,7 @@ check("13.5")
 # %% [markdown]
 # The three rows that went are ids 1, 2 and 3 of `D1`. The position in `V2` is an older row of id 5, which came and went on the branch: readers of `main` never saw it.
 #
-# A promotion gives new row ids ([02](02_copy_on_write.ipynb)) to the rows that came. Compare both branches.
+# A promotion keeps the row ids ([02](02_copy_on_write.ipynb)) of the rows that came. Compare both branches.
 
 # %%
 for branch in ("ingestion", "main"):
@@ -275,7 +275,7 @@ for branch in ("ingestion", "main"):
     print(f"{branch}: row ids", {row["id"]: row["_row_id"] for row in rows})
 
 # %% [markdown]
-# These data files store no row ids. A data file receives a number when it enters a branch, and its rows get their ids from that number. The same three files entered two branches: on `ingestion` their rows got 4 to 7, on `main` 8 to 11. The promotion adds the newest file first, so on `main` id 6 has the smallest of these numbers, 8. The hidden row of id 5 has 4 on `ingestion` and 10 on `main`. Id 4 was there before, and keeps 3. So if you follow rows by `_row_id`, stay on one branch.
+# These data files store no row ids. A data file receives a number when it enters a table, and its rows get their ids from that number. The three files entered the table on `ingestion`, where their rows got 4 to 7. The promotion hands these numbers on to `main`. The hidden row of id 5 has 4. Id 4 was there before, and keeps 3. So you can follow a row by `_row_id` from one branch to the other.
 
 # %% [markdown]
 # ## Exactly once

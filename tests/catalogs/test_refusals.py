@@ -15,8 +15,8 @@ from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.catalog.rest import RestCatalog
 
 import deletekit as dk
-from deletekit.table.catalog import wrap_catalog
 from deletekit.table.file_io import PyIcebergIO
+from deletekit.table.open_catalog import wrap_catalog
 from tests.catalogs.metastore import Metastore
 from tests.catalogs.stores import Store, on_disk
 from tests.rest_server import free_port

@@ -9,7 +9,7 @@ from pyroaring import BitMap64
 
 import deletekit as dk
 from deletekit.course.delta_by_hand import DeltaByHand
-from deletekit.table.catalog import local_catalog
+from deletekit.table.open_catalog import local_catalog
 from tests.delta import handmade
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import subprocess
 import sys
@@ -15,10 +16,14 @@ from pyiceberg.catalog import rest
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.rest.response import _handle_non_200_response
-from requests import HTTPError
+from pyiceberg.exceptions import BadRequestError
+from requests import HTTPError, Response
 
 import deletekit as dk
-from deletekit.table.catalog import SqlStore, wrap_catalog
+from deletekit.stream.sources.marks import with_marks
+from deletekit.table.catalog import SqlStore
+from deletekit.table.open_catalog import wrap_catalog
+from deletekit.table.pyiceberg_store import PyIcebergStore
 from tests.catalogs.proxies import rest_proxy
 from tests.catalogs.stores import Store, leftovers
 from tests.commit.racing import QUICK
@@ -350,7 +355,7 @@ def test_a_lost_answer(store: Store, landed: bool) -> None:
     check_all(store, [batch])
 
 
-@pytest.mark.parametrize("fault", ["request", "answer", "500", "page"])
+@pytest.mark.parametrize("fault", ["request", "answer", "500", "page", "twice", "twice, then down"])
 def test_a_lost_answer_of_a_rest_catalog(rest_server: RestServer, tmp_path: Path, fault: str) -> None:
     batch = [put("a", 1), put("b", 1)]
 
@@ -358,6 +363,11 @@ def test_a_lost_answer_of_a_rest_catalog(rest_server: RestServer, tmp_path: Path
         if fault == "request":
             return None
         forward()
+        if fault.startswith("twice"):  # by a gateway: the answer is that to the second request
+            answer = forward()
+            assert answer[0] == 409
+            proxy.down = math.inf if fault != "twice" else 0
+            return answer
         return {"answer": None, "500": (500, b""), "page": (200, b"<html>Welcome!</html>")}[fault]
 
     with rest_proxy(rest_server.port) as proxy:
@@ -367,13 +377,53 @@ def test_a_lost_answer_of_a_rest_catalog(rest_server: RestServer, tmp_path: Path
         with opened(store, atomic=True) as fan:
             fan.write([put("a", 0), put("b", 0)], 0)
             proxy.faults = [broken]
-            if fault == "request":
+            if fault in ("request", "twice, then down"):
                 with pytest.raises(dk.CommitStateUnknownError):
                     fan.write(batch, 1)
-                assert leftovers(store.load("a"))
-            assert {p.status for p in fan.write(batch, 1).values()} == {"committed"}
+                proxy.down = 0
+                assert bool(leftovers(store.load("a"))) == (fault == "request")
+                assert dk.verify(store.load("a")).ok
+            again = "skipped" if fault == "twice, then down" else "committed"
+            assert {p.status for p in fan.write(batch, 1).values()} == {again}
         check_all(store, [[put("a", 0), put("b", 0)], batch])
         store.close()
+
+
+@pytest.mark.parametrize("store", ["rest"], indirect=True)
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_a_rest_catalog_that_commits_a_part(store: Store, monkeypatch: pytest.MonkeyPatch, first: str) -> None:
+    """It breaks its promise, and then refuses. No file of the part that landed may be removed."""
+    people(store)
+
+    def half(catalog: Any, changes: Any) -> None:
+        for change in changes:
+            if change[0][-1] == first:
+                PyIcebergStore(catalog).commit(*change)
+        refusal = BadRequestError("no")
+        refusal.__cause__ = HTTPError(response=Response())
+        refusal.__cause__.response.status_code = 400
+        raise refusal
+
+    with opened(store, atomic=True) as fan:
+        fan.write([put("a", 0), put("b", 0)], 0)
+        monkeypatch.setattr("deletekit.table.pyiceberg_store.send_rest_transaction", half)
+        monkeypatch.setattr("deletekit.table.catalog_errors.BackOff.wait", lambda _: False)
+        with pytest.raises(dk.CommitStateUnknownError):
+            fan.write([put("a", 1), put("b", 1)], 1)
+        monkeypatch.undo()
+        assert dk.verify(store.load(first)).ok
+        done = fan.write([put("a", 1), put("b", 1)], 1)
+        assert {p.status for p in done.values()} == {"committed", "skipped"}
+    check_all(store, [[put("a", 0), put("b", 0)], [put("a", 1), put("b", 1)]])
+
+
+def test_a_truncation_does_not_say_of_which_table(store: Store) -> None:
+    people(store)
+    rows = pa.table({"_table": ["a"], "id": [1], "name": ["x"], "score": [0.5], "_change_type": ["INSERT"]})
+    with opened(store) as fan:
+        for batch in (rows, rows.slice(0, 0)):
+            with refused(store.load("a"), dk.InvalidInputError, "fan-out-route"):
+                fan.write(with_marks(batch, truncate=True), 0)
 
 
 KILLED = """

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import deletekit as dk
@@ -53,6 +54,40 @@ def test_a_new_checkpoint_begins_again_after_a_reset(catalog: dk.Catalog, query:
         with refused(table, dk.InvalidInputError, "query-changed"):
             restarted.write(BATCHES[0], 0, query_id="lost")
     check(table, replay(BATCHES))
+
+
+EVENTS = pa.schema([pa.field("id", pa.int64()), pa.field("seq", pa.int64())])
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_reset_forgets_no_delete_and_no_index(catalog: dk.Catalog, *, expired: bool) -> None:
+    """`sequence_by` goes on: an older insert does not bring a row back, and the guard is not left out."""
+    table = make(catalog, schema=EVENTS, format_version=3)
+    with sink(table, sequence_by="seq") as first:
+        first.write([{"id": i, "seq": 5, "_change_type": "INSERT"} for i in range(3)], 0)
+        first.write([{"id": 1, "seq": 9, "_change_type": "DELETE"}], 1)
+    dk.stream.reset_sink(table, "people")
+    if expired:
+        dk.expire_snapshots(table, older_than=FAR, retain_last=1)
+        dk.remove_orphan_files(table, older_than=FAR, force=True)
+    with refused(table, dk.InvalidInputError, "sequence-changed"):
+        sink(table)
+    with sink(table, sequence_by="seq") as again:
+        done = again.write([{"id": 1, "seq": 8, "_change_type": "INSERT"}], 0)
+        assert (done.late, done.read_files) == (1, 0)
+    check(table, {i: {"id": i, "seq": 5} for i in (0, 2)})
+
+
+def test_a_reset_after_a_rollback_takes_no_delete_of_what_is_gone(catalog: dk.Catalog) -> None:
+    table = make(catalog, [{"id": 0, "seq": 0}], schema=EVENTS, format_version=3)
+    before = table.refresh().metadata.refs["main"]["snapshot-id"]
+    with sink(table, sequence_by="seq") as first:
+        first.write([{"id": 1, "seq": 9, "_change_type": "DELETE"}], 0)
+    dk.rollback(table, snapshot_id=before)
+    dk.stream.reset_sink(table, "people")
+    with sink(table, sequence_by="seq") as again:
+        assert again.write([{"id": 1, "seq": 8, "_change_type": "INSERT"}], 0).late == 0
+    check(table, {0: {"id": 0, "seq": 0}, 1: {"id": 1, "seq": 8}})
 
 
 @pytest.mark.parametrize("to", [1, 4])

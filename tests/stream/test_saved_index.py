@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from deletekit.commit.planned_change import read_base
 from deletekit.stream.key_hashes import KeyHasher, bucket_of
 from deletekit.stream.saved_index import SavedIndex, find_in_parts, load_index
 from deletekit.table.index_files import ROOT_MAGIC, _digest
@@ -306,6 +307,24 @@ def test_expiry_and_orphans(catalog: dk.Catalog) -> None:
     assert dk.remove_orphan_files(table, older_than=2**50, force=True).orphan_files == (orphan,)
     assert of_sinks(table) == needed | {other}
     assert write(table, [put(2)], 5).read_files == 0
+
+
+def test_a_sink_whose_index_files_expired_saves_them_again(catalog: dk.Catalog) -> None:
+    """Two processes of one sink take turns, and each has an index of its own. Then no snapshot names the first's."""
+    table = make(catalog, schema=PEOPLE, format_version=3)
+    twin_table = dk.load_table(catalog, table.name)
+    with dk.stream.sink(table, "s", equality_fields="id") as one:
+        one.write([put(n) for n in range(900)], 0)
+        one.state.with_index(read_base(one.state.table), lambda _: None)  # it knows that the commit happened
+        with dk.stream.sink(twin_table, "s", equality_fields="id") as twin:
+            for number in range(1, 3):  # it merges its runs, and the other will not
+                twin.write([put(n, "y") for n in range(300)], number)
+        dk.expire_snapshots(table, older_than=2**50, retain_last=1)
+        assert one.write([put(1, "z")], 3).hits == 1
+    check_table(table)
+    assert not dk.verify(table).findings
+    done = write(table, [put(2, "z")], 4)
+    assert (done.hits, done.read_files) == (1, 0)
 
 
 def test_nothing_is_left_of_a_table_that_is_dropped(catalog: dk.Catalog) -> None:

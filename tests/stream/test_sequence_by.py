@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 
 import deletekit as dk
 from deletekit.stream.remembered_deletes import Memory, memory_of
+from deletekit.stream.sources.marks import with_marks
 from deletekit.table.sink_files import SEQUENCE_DELETES
 from tests.stream.replay import check
 from tests.tables import live, make, new_catalog, refused
@@ -140,12 +141,27 @@ def test_a_column_and_a_key_whose_types_were_promoted(catalog: dk.Catalog) -> No
     check(table, {})
 
 
-def gone_at(key: int, seq: int) -> Row:
+def delete_files(table: dk.Table) -> list[Path]:
+    return sorted(Path(table.refresh().location.removeprefix("file://"), "metadata", "_deletekit").glob("*.deletes"))
+
+
+def gone_at(key: Any, seq: int) -> Row:
     return {"id": key, "seq": seq, "_change_type": "DELETE"}
 
 
-def delete_files(table: dk.Table) -> list[Path]:
-    return sorted(Path(table.refresh().location.removeprefix("file://"), "metadata", "_deletekit").glob("*.deletes"))
+def test_a_truncation_has_no_sequence(catalog: dk.Catalog) -> None:
+    """An older insert could bring a row back after it."""
+    table = make(catalog, schema=EVENTS)
+    rows = pa.Table.from_pylist([put(3, 1)], schema=EVENTS.append(pa.field("_change_type", pa.string())))
+    with guarded(table) as sink:
+        sink.write([put(1, 5), put(2, 5)], 0)
+        with refused(table, dk.InvalidInputError, "truncate"):
+            sink.write(with_marks(rows, truncate=True), 1)
+        sink.write([gone(2, 6)], 1)
+    with guarded(table, allow_rewind=True) as sink:
+        sink.write(with_marks(rows, truncate=True), 2)
+        assert sink.write([put(2, 5)], 3).late == 1
+    check(table, highest([put(3, 1)]))
 
 
 @pytest.mark.parametrize("how", ["missing", "damaged"])
@@ -314,12 +330,15 @@ def test_expiry_and_orphan_removal_keep_what_counts(catalog: dk.Catalog) -> None
 
 
 def test_erase_leaves_no_hash_of_a_key(catalog: dk.Catalog) -> None:
+    """Also not by a sink that was open and knows them: it refuses, as without them an older row could come back."""
     table = make(catalog, schema=EVENTS)
-    with guarded(table) as sink:
-        sink.write([put(1, 1), put(2, 1)], 0)
-        sink.write([gone(3, 5)], 1)
-    dk.erase(table, "id = 2")
-    assert not delete_files(table)
+    with guarded(table) as opened:
+        opened.write([put(1, 1), put(2, 1)], 0)
+        opened.write([gone(3, 5)], 1)
+        dk.erase(table, "id = 2")
+        assert not delete_files(table)
+        with refused(table, dk.FormatError, "sequence-deletes"):
+            opened.write([put(3, 4)], 2)
     with guarded(table) as sink, refused(table, dk.FormatError, "sequence-deletes"):
         sink.write([put(3, 4)], 2)
     with guarded(table, allow_rewind=True) as sink:

@@ -19,6 +19,7 @@ _ORDER = (
     "guide",
     "filters",
     "engines",
+    "streams",
     "delta",
     "properties",
     "cli",

@@ -13,7 +13,8 @@ from deletekit.course.views.cost_meter import ModeCost
 from deletekit.engines.current import local
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DeleteFile
-from deletekit.table.catalog import Catalog, local_catalog
+from deletekit.table.catalog import Catalog
+from deletekit.table.open_catalog import local_catalog
 from deletekit.table.table import Table
 from deletekit.verbs.append import append, create_table
 from deletekit.verbs.delete import delete, delete_keys

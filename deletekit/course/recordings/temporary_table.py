@@ -9,7 +9,8 @@ import weakref
 from collections.abc import Callable
 
 from deletekit.delta.sync import sync_delta
-from deletekit.table.catalog import Catalog, local_catalog
+from deletekit.table.catalog import Catalog
+from deletekit.table.open_catalog import local_catalog
 from deletekit.table.table import Table, from_metadata
 
 

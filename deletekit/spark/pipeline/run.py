@@ -24,7 +24,8 @@ from deletekit.spark.pipeline.report import CheckReport, PipelineReport, Status,
 from deletekit.spark.pipeline.steps import Step, Work, steps_of
 from deletekit.spark.sessions import running_session
 from deletekit.spark.sessions import session as spark_session
-from deletekit.table.catalog import Catalog, load_catalog, local_catalog
+from deletekit.table.catalog import Catalog
+from deletekit.table.open_catalog import load_catalog, local_catalog
 from deletekit.table.table import Table, load_table
 from deletekit.verbs.append import create_table
 from deletekit.verbs.scan import scan
