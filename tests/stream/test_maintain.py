@@ -24,6 +24,15 @@ from tests.tables import live, live_files, make, new_catalog, refused
 
 ROOT = Path(__file__).parents[2]
 Maintain = dk.stream.Maintain
+BOTH = pytest.mark.parametrize(
+    ("mode", "version"),
+    [
+        ("auto", 3),
+        ("eq-only", 2),
+        *(pytest.param(*case, marks=pytest.mark.long) for case in (("auto", 2), ("eq-only", 3))),
+    ],
+)
+"""Each mode and each version; the other pairs before a release."""
 
 
 def people(table: dk.Table, mode: Any = "auto", maintain: Any = POLICY) -> dk.stream.Sink:
@@ -72,8 +81,7 @@ def test_rows_are_those_of_a_dict(
     assert [s.batch_id for s in dk.stream.sinks(table)] == [11]
 
 
-@pytest.mark.parametrize("mode", ["auto", "eq-only"])
-@pytest.mark.parametrize("version", [2, 3])
+@BOTH
 def test_files_stay_few(catalog: dk.Catalog, mode: str, version: int) -> None:
     table = make(catalog, schema=PEOPLE, format_version=version)
     batches = list(random_batches(0, batches=50, rows=12, keys=400))
@@ -120,9 +128,8 @@ RACES: dict[str, Callable[[dk.Table], Any]] = {
 }
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@BOTH
 @pytest.mark.parametrize("race", RACES)
-@pytest.mark.parametrize("mode", ["auto", "eq-only"])
 def test_others_commit_first(catalog: dk.Catalog, version: int, race: str, mode: str) -> None:
     """Before the commit of the batch, and before each one of its maintenance."""
     table = make(catalog, schema=PEOPLE, format_version=version, properties=QUICK)

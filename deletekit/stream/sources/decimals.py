@@ -38,13 +38,14 @@ def decimals(values: Values, source: SourceType | None, kind: it.DecimalType, op
             if number.is_zero():
                 continue
             raise UnfitError("a number does not fit the decimal", found=number)
-    scale = Decimal(1).scaleb(-kind.scale)
+    scale = Decimal(1).scaleb(-kind.scale, context=WIDE)
     exact = [None if n is None else _rescaled(n, scale, kind) for n in numbers]
     return pa.array(exact, pa.decimal128(kind.precision, kind.scale))
 
 
 def _rescaled(number: Decimal, scale: Decimal, kind: it.DecimalType) -> Decimal:
-    made = Decimal(0).quantize(scale) if number.is_zero() else number.quantize(scale, context=WIDE)
+    # A zero may have any exponent, one too small for a context too.
+    made = (Decimal(0) if number.is_zero() else number).quantize(scale, context=WIDE)
     if made != number or len(made.as_tuple().digits) > kind.precision:
         raise UnfitError("a number does not fit the decimal", found=number, expected=str(kind))
     return made
