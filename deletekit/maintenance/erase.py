@@ -65,8 +65,8 @@ class Erasure:
     remaining: ref -> files that hold the rows, or may. Under "" are those of snapshots that no ref leads to (staged for
         write-audit-publish, or rolled back from). A snapshot that is the head of another ref is listed under that ref.
     files_read: how many data and delete files were read.
-    removed_sink_files: key indexes of sinks and rows that sinks staged. All are removed, for they may hold keys of the
-        rows. A sink makes its index again.
+    removed_sink_files: key indexes, remembered deletes and staged rows of sinks. All are removed, for they may hold
+        keys of the rows. A sink makes its index again; one with `sequence_by` refuses, until `allow_rewind` is set.
     failed_sink_files: path -> reason, of those that could not be removed.
     inspected, not_inspected: places of values that were searched, and places that were not.
     """

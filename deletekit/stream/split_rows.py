@@ -83,7 +83,7 @@ class SplitRows:
             raise
         self._parts = [p.at(first) for p, first in zip(parts, _starts([p.keys for p in parts]), strict=True)]
         self._rows, self.keys = sum(p.rows for p in parts), sum(p.keys for p in parts)
-        self.newest = max((p.newest for p in parts), default=None)
+        self.newest = max((p.newest for p in parts if p.newest is not None), default=None)
         self.digest = digest_of([p.digest for p in parts])
 
     def __len__(self) -> int:

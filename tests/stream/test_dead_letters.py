@@ -199,6 +199,25 @@ def test_messages_of_a_source_belong_to_the_next_batch(catalog: dk.Catalog, lett
     ] == [("topic", "17", "json", "{")]
 
 
+def test_messages_of_a_batch_that_failed_are_not_those_of_the_next(
+    catalog: dk.Catalog, letters: dk.Table, tmp_path: Path
+) -> None:
+    """A file with a message that is none is a batch too, even if it has no other message."""
+    table = make(catalog, schema=SCHEMA, format_version=3)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "1.json").write_text('null\t{"bad": 1}\n')
+    (folder / "2.json").write_text("")
+    with sink(table, letters) as opened:
+        assert opened.dead_letters is not None
+        opened.dead_letters.add(source="topic", position="0:17", kind="json", error="no JSON", row="{")
+        done = list(opened.run_files([folder], format="debezium-json"))
+    assert [(p.status, p.dead_letters) for p in done] == [("empty", 1), ("empty", 0)]
+    with sink(table, letters) as again:
+        assert {p.status for p in again.run_files([folder], format="debezium-json")} == {"skipped"}
+    assert [r["row"] for r in dk.scan(letters.refresh()).to_arrow().to_pylist()] == ['{"bad": 1}']
+
+
 def test_files_and_batches_without_an_order(catalog: dk.Catalog, letters: dk.Table, tmp_path: Path) -> None:
     table = make(catalog, schema=SCHEMA, format_version=3)
     rows = [row(0), row(1, _change_type="?"), row(2, _change_type="?")]

@@ -93,6 +93,15 @@ def test_beside_a_dict(
     assert sorted(rows, key=str) == sorted(state.values(), key=str)
 
 
+def test_rows_without_a_column_of_their_order(spark: SparkSession, catalog: dk.Catalog) -> None:
+    """Each key once, in several parts."""
+    table = make(catalog, schema=PEOPLE, format_version=3)
+    rows = [{"id": i, "name": "x", "score": 0.5, "_change_type": "INSERT"} for i in range(20)]
+    with sink(table, order=None, engine=dk.engine.spark(spark, threads=3)) as running:
+        assert running.write(spark.createDataFrame(rows, DDL.replace(", _at long", "")), 0).keys == 20
+    check(table, replay([rows]))
+
+
 def test_parts_and_groups(spark: SparkSession, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several parts, several groups of them, and a nested key of text and date."""
     monkeypatch.setattr(split_rows, "_GROUP_BYTES", 1)
