@@ -166,7 +166,8 @@ def sink_files(metadata: Json, snapshot: Json) -> set[str]:
     deletes = summary.get("deletekit.sequence-deletes", "").split(",")[1:]
     names = {name for name in (*logs, *deletes) if name}
     root = summary.get("deletekit.key-index")
-    if root is not None:
-        content = stored_at(f"{folder}/_deletekit/{root}").read_bytes()
+    place = None if root is None else stored_at(f"{folder}/_deletekit/{root}")
+    if place is not None and place.exists():  # `erase` removes what may hold a hash of an erased key
+        content = place.read_bytes()
         names |= {root, *(run["name"] for run in json.loads(content.partition(b"\n")[2])["runs"])}
     return {f"{folder}/_deletekit/{name}" for name in names}
