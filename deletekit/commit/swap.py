@@ -8,7 +8,7 @@ Spec: "Commit Conflict Resolution and Retry"; properties `commit.retry.*`.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import PlannedChange, expiry_as_lost_race, read_base
@@ -25,6 +25,8 @@ from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_update import apply_updates, requirements_of
 from deletekit.table.summary_counters import COUNTERS
 from deletekit.table.table import Table
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -185,7 +187,7 @@ def create_with(
         whole = metadata if made is None else apply_updates(metadata, made.updates)
         unknown = True
         try:
-            state = _answered(lambda: catalog.create(identifier, whole))
+            state = answered(lambda: catalog.create(identifier, whole))
         except CommitStateUnknownError:
             raise
         except DeletekitError:  # a definite no
@@ -234,11 +236,11 @@ def write_snapshot(change: PlannedChange) -> NewSnapshot | None:
 def _swap(change: PlannedChange, made: NewSnapshot) -> TableState:
     table, pinned = change.request.table, change.request.pinned_snapshot_id
     updates = made.updates if pinned is None else _while_retained(pinned, made)
-    return _answered(lambda: table.require_catalog().commit(table.identifier, made.requirements, updates))
+    return answered(lambda: table.require_catalog().commit(table.identifier, made.requirements, updates))
 
 
-def _answered(ask: Callable[[], TableState]) -> TableState:
-    """Ask the catalog. Raise CommitStateUnknownError for any error that is not its answer."""
+def answered(ask: Callable[[], _T]) -> _T:
+    """Ask the catalog to commit. Raise CommitStateUnknownError for any error that is not its answer."""
     try:
         return ask()
     except DeletekitError:

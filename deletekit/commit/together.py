@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from deletekit.commit.planned_change import PlannedChange
-from deletekit.commit.swap import Commit, result_of, tell_commit, write_snapshot
+from deletekit.commit.swap import Commit, answered, result_of, tell_commit, write_snapshot
 from deletekit.errors import CommitConflictError, CommitStateUnknownError, DeletekitError
 from deletekit.log import telling_failure
 from deletekit.table.any_catalog import TableState
@@ -60,12 +60,6 @@ def commit_together(changes: Sequence[PlannedChange]) -> list[Commit]:
 
 
 def _swap(changes: Sequence[PlannedChange], made: Sequence[tuple[Sequence, Sequence]]) -> list[TableState]:  # type: ignore[type-arg]
-    """Raise CommitStateUnknownError for anything that is not an answer of the catalog."""
     tables = [change.request.table for change in changes]
     parts = [(table.identifier, *part) for table, part in zip(tables, made, strict=True)]
-    try:
-        return tables[0].require_catalog().commit_together(parts)
-    except DeletekitError:
-        raise
-    except Exception as e:
-        raise CommitStateUnknownError("the commit broke off", found=f"{type(e).__name__}: {e}") from e
+    return answered(lambda: tables[0].require_catalog().commit_together(parts))

@@ -15,7 +15,7 @@ Debezium: "Data change events" of the connectors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -49,16 +49,10 @@ class DebeziumJson:
 
     def decode(self, messages: Sequence[Message], schema: Schema, *, reject: Reject | None = None) -> pa.Table:
         """Return the change rows of messages, as `Decoder.decode`."""
-        reader = StrictJson(exact=has_decimals(schema))
-
-        def understand(message: Message) -> Iterator[Change | Truncate]:
-            if message.value is None:
-                return iter(())
-            payload, kind = reader.payload(message.value)
-            key = Key(lambda: reader.payload(message.key) if message.key is not None else None)
-            return self._envelopes.changes(payload, kind, key)
-
-        return decode_messages(understand, messages, schema, self.options, reject)
+        read = StrictJson(exact=has_decimals(schema)).payload
+        return decode_messages(
+            lambda message: self._envelopes.of_message(message, read), messages, schema, self.options, reject
+        )
 
 
 class Key:
@@ -82,6 +76,13 @@ class Envelopes:
 
     def __init__(self, options: FormatOptions) -> None:
         self._options = options
+
+    def of_message(self, message: Message, read: Callable[[bytes], Payload]) -> Iterator[Change | Truncate]:
+        """Return the changes of a message; of a tombstone there are none. `read` takes a key or a value apart."""
+        if message.value is None:
+            return iter(())
+        payload, kind = read(message.value)
+        return self.changes(payload, kind, Key(lambda: read(message.key) if message.key is not None else None))
 
     def changes(self, payload: Any, kind: SourceType | None, key: Key) -> Iterator[Change | Truncate]:
         """Yield the changes of one envelope. Raises InvalidInputError for a payload that is none."""

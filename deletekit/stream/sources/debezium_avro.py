@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -19,11 +19,11 @@ from pyiceberg.schema import Schema
 
 from deletekit.errors import InvalidInputError
 from deletekit.stream.sources.avro_types import avro_type, without_logical_types
-from deletekit.stream.sources.debezium import OPTIONS, Envelopes, Key, refused
+from deletekit.stream.sources.debezium import OPTIONS, Envelopes, refused
 from deletekit.stream.sources.format_options import format_options
 from deletekit.stream.sources.messages import Message, Reject
 from deletekit.stream.sources.registry import Registry
-from deletekit.stream.sources.row_changes import Change, Truncate, decode_messages
+from deletekit.stream.sources.row_changes import decode_messages
 from deletekit.stream.sources.source_types import SourceType
 
 _DAMAGED = (
@@ -56,15 +56,9 @@ class DebeziumAvro:
 
     def decode(self, messages: Sequence[Message], schema: Schema, *, reject: Reject | None = None) -> pa.Table:
         """Return the change rows of messages, as `Decoder.decode`."""
-
-        def understand(message: Message) -> Iterator[Change | Truncate]:
-            if message.value is None:
-                return iter(())
-            payload, kind = self._value(message.value)
-            key = Key(lambda: self._value(message.key) if message.key is not None else None)
-            return self._envelopes.changes(payload, kind, key)
-
-        return decode_messages(understand, messages, schema, self.options, reject)
+        return decode_messages(
+            lambda message: self._envelopes.of_message(message, self._value), messages, schema, self.options, reject
+        )
 
     def _value(self, data: bytes) -> tuple[Any, SourceType]:
         start = 1 + self._id_bytes
