@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -14,10 +15,11 @@ from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.catalog import load_catalog
 
 import deletekit as dk
+from tests.catalogs.proxies import RestProxy
 from tests.invariants import sink_files
 from tests.tables import avro
 
-__all__ = ["KINDS", "SQL", "Store", "leftovers", "on_disk"]
+__all__ = ["KINDS", "SQL", "Store", "leftovers", "on_disk", "table_behind"]
 
 KINDS = {
     "local": (1, 2, 3),
@@ -96,3 +98,16 @@ def leftovers(table: dk.Table) -> set[str]:
                 reached.add(listed["manifest_path"])
                 reached |= {entry["data_file"]["file_path"] for entry in avro(listed["manifest_path"])}
     return on_disk(table.location) - reached
+
+
+@contextmanager
+def table_behind(
+    proxy: RestProxy, folder: Path, rows: Any, schema: pa.Schema, properties: Mapping[str, str]
+) -> Iterator[dk.Table]:
+    """Give a table of some rows behind a proxy, whose count of commits starts after them."""
+    store = Store("rest", folder, proxy.properties)
+    table = store.create("t", schema, format_version=3, properties=properties)
+    dk.append(table, rows)
+    proxy.commits = 0
+    yield table
+    store.close()

@@ -21,7 +21,7 @@ import deletekit as dk
 from deletekit.table.metadata_file import metadata_file_bytes
 from deletekit.table.metadata_update import apply_updates
 from tests.catalogs.proxies import Answer, Forward, RestFault, RestProxy, error_answer, rest_proxy
-from tests.catalogs.stores import Store, leftovers, on_disk
+from tests.catalogs.stores import Store, leftovers, on_disk, table_behind
 from tests.commit.crashing import CASES, LATER, NAME, Case, make_table
 from tests.delta.handmade import HandMade, with_vector
 from tests.invariants import reachable
@@ -70,12 +70,8 @@ def direct(rest_server: RestServer) -> Iterator[dk.Catalog]:
 @pytest.fixture
 def table(proxy: RestProxy, tmp_path: Path) -> Iterator[dk.Table]:
     """Give a table with three rows behind the proxy, which has no fault yet."""
-    store = Store("rest", tmp_path, proxy.properties)
-    table = store.create("t", SCHEMA, format_version=3, properties=QUICK)
-    dk.append(table, ROWS)
-    proxy.commits = 0
-    yield table
-    store.close()
+    with table_behind(proxy, tmp_path, ROWS, SCHEMA, QUICK) as table:
+        yield table
 
 
 def forwarded(forward: Forward) -> Answer:

@@ -13,7 +13,7 @@ import pytest
 
 import deletekit as dk
 from tests.catalogs.proxies import Answer, Forward, RestFault, RestProxy, error_answer, rest_proxy
-from tests.catalogs.stores import Store, leftovers, on_disk
+from tests.catalogs.stores import Store, leftovers, on_disk, table_behind
 from tests.rest_server import RestServer
 from tests.tables import expected, items, live
 
@@ -32,12 +32,8 @@ def proxy(rest_server: RestServer) -> Iterator[RestProxy]:
 @pytest.fixture
 def table(proxy: RestProxy, tmp_path: Path) -> Iterator[dk.Table]:
     """Give a table with three rows behind the proxy, which has no fault yet."""
-    store = Store("rest", tmp_path, proxy.properties)
-    table = store.create("t", SCHEMA, format_version=3, properties=QUICK)
-    dk.append(table, ROWS)
-    proxy.commits = 0
-    yield table
-    store.close()
+    with table_behind(proxy, tmp_path, ROWS, SCHEMA, QUICK) as table:
+        yield table
 
 
 def lose_request(forward: Forward) -> None:

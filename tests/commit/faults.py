@@ -7,9 +7,12 @@ one with the chosen number is not made, is made by half, or is made and not answ
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +21,7 @@ import deletekit as dk
 from deletekit.table import catalog as catalog_module
 from deletekit.table.file_io import FileInfo, PyIcebergIO
 
-__all__ = ["EVERYWHERE", "KILLED", "WHEN", "FaultError", "Faults", "errors", "faulty", "kills"]
+__all__ = ["EVERYWHERE", "KILLED", "WHEN", "FaultError", "Faults", "errors", "faulty", "kills", "parent_of_killed"]
 
 EVERYWHERE = bool(os.environ.get("DELETEKIT_KILL_EVERYWHERE"))
 
@@ -197,3 +200,14 @@ def faulty(faults: Faults, catalog: dk.Catalog) -> Iterator[None]:
     finally:
         catalog_module.PyIcebergIO = original  # type: ignore[misc]
         dialect.do_execute, dialect.do_commit = execute, commit
+
+
+@contextmanager
+def parent_of_killed(module: str) -> Iterator[subprocess.Popen[str]]:
+    """Give a process that forks: it reads a line for each child that is to die, and prints the child's exit code."""
+    command, root = [sys.executable, "-m", module], Path(__file__).parents[2]
+    with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(60) == 0

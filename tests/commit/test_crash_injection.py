@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -21,11 +20,10 @@ import pytest
 import deletekit as dk
 from deletekit.deletes.write_context import WriteContext
 from tests.commit.crashing import CASES, LATER, NAME, Case, make_table, run
-from tests.commit.faults import KILLED, FaultError, Faults, errors, kills
+from tests.commit.faults import KILLED, FaultError, Faults, errors, kills, parent_of_killed
 from tests.invariants import check_table, reachable
 from tests.tables import files_of, items, live, make, new_catalog, snapshots_json
 
-ROOT = Path(__file__).parents[2]
 # One verb in the first tier, all others in the second.
 FIRST = {"delete, deletion-vector": pytest.mark.first_tier}
 EVERY_VERB = pytest.mark.parametrize("name", [pytest.param(name, marks=FIRST.get(name, ())) for name in CASES])
@@ -150,12 +148,8 @@ def test_an_error_at_every_call(tmp_path: Path, name: str, record_property: Reco
 @pytest.fixture(scope="module")
 def dying() -> Iterator[subprocess.Popen[str]]:
     """Give the process whose children die."""
-    command = [sys.executable, "-m", "tests.commit.crashing"]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with parent_of_killed("tests.commit.crashing") as process:
         yield process
-        assert process.stdin is not None
-        process.stdin.close()
-        assert process.wait(60) == 0
 
 
 @EVERY_VERB

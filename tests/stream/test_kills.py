@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,22 +12,16 @@ import pytest
 
 import deletekit as dk
 from tests.commit.crashing import CASES, NAME, make_table, run
-from tests.commit.faults import KILLED, WHEN, Faults, kills
+from tests.commit.faults import KILLED, WHEN, Faults, kills, parent_of_killed
 from tests.invariants import check_table
 from tests.tables import live, new_catalog, snapshots_json
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def dying() -> Iterator[subprocess.Popen[str]]:
     """Give the process whose children die."""
-    command = [sys.executable, "-m", "tests.commit.crashing"]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with parent_of_killed("tests.commit.crashing") as process:
         yield process
-        assert process.stdin is not None
-        process.stdin.close()
-        assert process.wait(60) == 0
 
 
 @pytest.mark.slow

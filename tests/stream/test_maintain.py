@@ -6,7 +6,6 @@ import json
 import logging
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,13 @@ import pytest
 
 import deletekit as dk
 from tests.commit.crashing import Case, run
-from tests.commit.faults import KILLED, WHEN, Faults, kills
+from tests.commit.faults import KILLED, WHEN, Faults, kills, parent_of_killed
 from tests.commit.racing import QUICK, Interfering
 from tests.invariants import check_table
 from tests.stream.maintaining import BATCHES, NAME, POLICY, make_people, write_next
 from tests.stream.replay import PEOPLE, Row, check, random_batches, replay
 from tests.tables import live, live_files, make, new_catalog, refused
 
-ROOT = Path(__file__).parents[2]
 Maintain = dk.stream.Maintain
 BOTH = pytest.mark.parametrize(
     ("mode", "version"),
@@ -204,12 +202,8 @@ def test_a_failure_never_fails_the_batch(tmp_path: Path, version: int) -> None:
 @pytest.fixture(scope="module")
 def dying() -> Iterator[subprocess.Popen[str]]:
     """Give the process whose children die."""
-    command = [sys.executable, "-m", "tests.stream.maintaining"]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with parent_of_killed("tests.stream.maintaining") as process:
         yield process
-        assert process.stdin is not None
-        process.stdin.close()
-        assert process.wait(60) == 0
 
 
 @pytest.mark.slow

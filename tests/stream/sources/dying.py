@@ -17,7 +17,7 @@ from typing import Any
 
 import deletekit as dk
 from deletekit.stream.sources import Source, decoder, kafka, postgres
-from tests.commit.faults import Faults, faulty
+from tests.commit.faults import Faults, faulty, parent_of_killed
 from tests.tables import new_catalog
 
 __all__ = ["NAME", "ROOT", "Dying", "dying"]
@@ -49,12 +49,8 @@ class Dying:
 
 @contextmanager
 def dying() -> Iterator[Dying]:
-    command = [sys.executable, "-m", "tests.stream.sources.dying"]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with parent_of_killed("tests.stream.sources.dying") as process:
         yield Dying(process)
-        assert process.stdin is not None
-        process.stdin.close()
-        assert process.wait(60) == 0
 
 
 def source_of(kind: str, arguments: dict[str, Any]) -> Source:
