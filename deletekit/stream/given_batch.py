@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.errors import InvalidInputError
 from deletekit.spark.releases import to_arrow
 from deletekit.stream.applied_batches import BatchId, Step
 from deletekit.stream.batch_rows import batch_rows, is_data_frame
@@ -85,17 +85,3 @@ def prepared(state: SinkState, columns: tuple[str | None, str | None], changes: 
     if source is not None and given.applied is not None and given.log is not None and len(rows):
         check_not_moved(given.applied, given.log, batch, source.moved)
     return BatchRun(state, rows, batch, letters)
-
-
-def query_of_frame(frame: Any) -> str:
-    """Return the id of the query that a micro-batch of Spark belongs to.
-
-    Raises UnsupportedError under Spark Connect, where a batch does not know its query.
-    """
-    try:
-        query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-    except Exception as e:
-        raise UnsupportedError(
-            "the query of a batch is not known here", kind="spark-connect", found=type(e).__name__
-        ) from e
-    return query_id or ""

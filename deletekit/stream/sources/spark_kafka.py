@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.errors import InvalidInputError
 from deletekit.public import public
 from deletekit.spark.releases import to_arrow
 from deletekit.stream.sources.messages import Decoder, Message
+from deletekit.stream.spark_query import query_of_frame
 
 if TYPE_CHECKING:
     from deletekit.stream.sink import Sink
@@ -45,19 +46,9 @@ def foreach_messages(sink: Sink, decoder: Decoder) -> Callable[[Any, int], None]
         names = [*_COLUMNS, *(n for n in frame.columns if n == "headers")]
         messages = _messages(to_arrow(frame.select(*names)))
         rows = decoder.decode(messages, sink.state.table.refresh().schema)
-        sink.write(rows, batch_id, query_id=_query_of(frame))
+        sink.write(rows, batch_id, query_id=query_of_frame(frame))
 
     return write
-
-
-def _query_of(frame: Any) -> str:
-    try:
-        query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-    except Exception as e:
-        raise UnsupportedError(
-            "the query of a batch is not known here", kind="spark-connect", found=type(e).__name__
-        ) from e
-    return str(query_id or "")
 
 
 def _messages(rows: pa.Table) -> list[Message]:
