@@ -180,8 +180,8 @@ class TableIndex:
         self._unsure = None
 
     def _adopt(self, tasks: Mapping[str, ScanTask]) -> None:
-        """Go on with the files of the last commit, if it happened."""
-        if self._next is not None and self._next.paths <= tasks.keys():
+        """Go on with the files of the last commit, if it happened: one of them is live, or it had none."""
+        if self._next is not None and not (self._next.paths and self._next.paths.isdisjoint(tasks)):
             self._number = self._next.number
             self._set(self._next.runs)
         self._next = None
