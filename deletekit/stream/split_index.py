@@ -55,7 +55,7 @@ class SplitIndex:
         return self.saved.parts_of(0, 1) if self.saved is not None and self.places else ()
 
     def lacks_many(self, tasks: Sequence[ScanTask]) -> bool:
-        """Tell whether it is to be extended, rather than that each task reads the keys that it lacks."""
+        """Tell whether it lacks so much that it must be extended. Otherwise each task reads those keys."""
         rows = sum(tasks[place].data_file.record_count for place in self.others)
         return len(self.others) >= _NEW_FILES or rows >= _NEW_ROWS
 

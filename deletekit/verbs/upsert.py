@@ -154,7 +154,7 @@ def range_of_keys(keys: pa.Table, schema: Schema, fields: Fields) -> BooleanExpr
 
 
 def not_unique(fields: Sequence[it.NestedField], found: str) -> InvalidInputError:
-    """Return the error for rows of which two have one key."""
+    """Return the error for two rows with one key."""
     return InvalidInputError(
         "two rows have the same key",
         kind="upsert-key-not-unique",
