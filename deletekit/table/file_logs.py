@@ -18,7 +18,7 @@ from deletekit.table.sink_files import sink_path
 
 _FIRST = b"deletekit applied files 1 "
 _NAME = re.compile(r"[0-9a-f]{32}-([0-9]{1,12})\.log")
-_TYPES = (str, int, (int, type(None)), (int, type(None)), (str, type(None)))
+_TYPES: tuple[Any, ...] = (str, int, int | None, int | None, str | None)
 
 LogRow = tuple[str, int, int | None, int | None, str | None]
 
