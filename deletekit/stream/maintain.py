@@ -55,7 +55,8 @@ class Maintain:
     convert: replace equality deletes by positions. The sink's index finds them, so it is also built in the modes
         `eq-only` and `flink`. With `max_index_keys`, every data file is read.
     expire: expire snapshots as soon as the branch has twice as many as this, and keep so many of every branch, unless
-        the branch has its own `min-snapshots-to-keep`. Tags keep theirs. None: never.
+        the branch has its own `min-snapshots-to-keep`. Tags keep theirs. Staged snapshots, which no ref leads to,
+        expire however young they are, as Java's ExpireSnapshots does with such a time. None: never.
 
     Raises InvalidInputError for numbers that make no sense.
     """

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -147,6 +147,7 @@ def load_index(
 ) -> SavedIndex | None:
     """Return the newest index in the history of a head for a key; None if there is none that can be used.
 
+    An index is right for every snapshot, so one that only a ref keeps will do: expiry may have taken what led to it.
     A damaged or missing root is told to the log, and the one before it is tried.
     """
     for name in _roots(metadata, head, fields):
@@ -173,9 +174,10 @@ def index_entry(
     return ({}, ()) if name is None else ({KEY_INDEX: name}, ())
 
 
-def is_in_history(metadata: TableMetadata, head: Snapshot | None, name: str) -> bool:
-    """Tell whether one of the newest snapshots of a head names a root."""
-    return any(root_name(s) == name for s in islice(history(metadata, head), _NEWEST))
+def is_named(metadata: TableMetadata, head: Snapshot | None, name: str) -> bool:
+    """Tell whether one of the newest snapshots of a head, or of those that refs keep, names a root."""
+    newest = islice(history(metadata, head), _NEWEST)
+    return any(root_name(s) == name for s in chain(newest, _kept_by_refs(metadata)))
 
 
 def tell_damage(error: DamagedIndexError) -> None:
@@ -185,13 +187,18 @@ def tell_damage(error: DamagedIndexError) -> None:
 
 def _roots(metadata: TableMetadata, head: Snapshot | None, fields: Sequence[NestedField]) -> Iterator[str]:
     key, seen = ",".join(str(f.field_id) for f in fields), set[str]()
-    for snapshot in history(metadata, head):
+    for snapshot in chain(history(metadata, head), _kept_by_refs(metadata)):
         name = root_name(snapshot)
         if name is not None and name not in seen and snapshot.summary.get(KEY, key) == key:
             seen.add(name)
             yield name
             if len(seen) == _MOST_ROOTS:
                 return
+
+
+def _kept_by_refs(metadata: TableMetadata) -> list[Snapshot]:
+    ids = {int(ref["snapshot-id"]) for ref in metadata.refs.values()} & metadata.snapshots.keys()
+    return sorted((metadata.snapshots[i] for i in ids), key=lambda s: -s.sequence_number)
 
 
 def key_of(fields: Sequence[NestedField]) -> tuple[tuple[int, str], ...]:

@@ -39,7 +39,7 @@ from deletekit.stream.live_rows import LiveRows
 from deletekit.stream.saved_index import (
     SavedIndex,
     find_in_runs,
-    is_in_history,
+    is_named,
     key_of,
     load_index,
     tell_damage,
@@ -173,7 +173,7 @@ class TableIndex:
         """Forget what was written for a commit that did not happen: its files are removed."""
         if self._unsure is not None:
             saved, before, written = self._unsure
-            if not is_in_history(base.metadata, base.snapshot, saved.name):
+            if not is_named(base.metadata, base.snapshot, saved.name):
                 self._saved = before
                 for run in written:
                     run.saved = None
