@@ -100,9 +100,31 @@ def changes(
     """
     if to_snapshot is not None and ref != MAIN:
         raise InvalidInputError("name one of to_snapshot and ref", kind="time-travel", field="to_snapshot, ref")
+    end, schema = resolve_snapshot(table.metadata, snapshot_id=to_snapshot, ref=ref)
+    return changes_in_schema(
+        table, from_snapshot, end, schema, mode, key=key, columns=columns, where=where, inverse=inverse, engine=engine
+    )
+
+
+def changes_in_schema(
+    table: Table,
+    from_snapshot: int | None,
+    end: Snapshot | None,
+    schema: Schema,
+    mode: Mode = "all",
+    *,
+    key: str | Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
+    where: Filter = None,
+    inverse: bool = False,
+    engine: Engine | None = None,
+) -> Changes:
+    """Return the changes up to snapshot `end` as `changes` does, with all rows in one schema of the table."""
     metadata = table.metadata
-    end, schema = resolve_snapshot(metadata, snapshot_id=to_snapshot, ref=ref)
     start = start_snapshot(metadata, from_snapshot, end)
+    if start is not None and end is None:
+        message, found = "from_snapshot is not an ancestor of to_snapshot", f"{from_snapshot}, to a branch without one"
+        raise InvalidInputError(message, kind="snapshot-branch", field="from_snapshot", found=found)
     steps: list[ChangeStep] = []
     if end is not None:
         find = commit_steps if mode == "all" else net_step
