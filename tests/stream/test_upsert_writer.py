@@ -209,6 +209,7 @@ def test_it_goes_on_with_the_index_of_a_sink(catalog: dk.Catalog, paths_taken: C
     state = replay(batches[:2])
     job = Job(table, "deletion-vector")
     assert job.writer._look_up.runs
+    assert not any(task.data_file.lower_bounds for task in job.writer._look_up.tasks)
     job.task([row(k, "new") for (k,) in list(state)[:3]])
     job.commit()
     state |= {k: row(k[0], "new") for k in list(state)[:3]}
