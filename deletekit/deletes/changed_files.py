@@ -1,0 +1,161 @@
+"""Find the data files whose live rows differ between two snapshots. Only manifests are read.
+
+A data file's live rows can only differ if the file was added or removed, or if other deletes apply to it. So files and
+deletes that both snapshots have are never opened for it.
+Spec: "Manifests", "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.schema import Schema
+
+from deletekit.deletes.delete_file_index import DeleteFileIndex
+from deletekit.deletes.plan import delete_index, keeps_file
+from deletekit.deletes.scan_task import ScanTask
+from deletekit.formats.content_file import EntryStatus, ManifestEntry
+from deletekit.formats.manifest_columns import ManifestColumns, int64s
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.snapshot import SnapshotReader
+
+_Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A data file whose live rows may differ between two snapshots.
+
+    Attributes
+    ----------
+    before, after: the file and all deletes that apply to it in each snapshot; None where it is not live.
+    """
+
+    before: ScanTask | None
+    after: ScanTask | None
+
+    @property
+    def delete_paths(self) -> frozenset[str]:
+        """The delete files that must be read to know the rows that changed."""
+        tasks = (task for task in (self.before, self.after) if task is not None)
+        return frozenset(d.file_path for task in tasks for d in task.delete_files)
+
+
+def changed_files(
+    metadata: TableMetadata,
+    reader: SnapshotReader,
+    before: Snapshot | None,
+    after: Snapshot | None,
+    where: BooleanExpression | None = None,
+    schema: Schema | None = None,
+) -> list[FileChange]:
+    """Return the data files whose live rows may differ between two snapshots of a table.
+
+    Parameters
+    ----------
+    before, after: None is a table without rows.
+    where, schema: leave out files without rows of an unbound filter on columns of `schema`.
+
+    Raises FormatError for metadata that breaks the rules of `DeleteFileIndex`. Spec: "Scan Planning".
+    """
+    old, new = (_Side(metadata, reader, snapshot) for snapshot in (before, after))
+    keeps = keeps_file(metadata, where, schema)
+    removed = {e.data_file.file_path: e for e in _only_in(old, new, ManifestContent.DATA) if keeps(e)}
+    added = {e.data_file.file_path: e for e in _only_in(new, old, ManifestContent.DATA) if keeps(e)}
+    found = [FileChange(old.task(e), new.task(added.get(path))) for path, e in removed.items()]
+    found += [FileChange(None, new.task(e)) for path, e in added.items() if path not in removed]
+    kept = (e for e in _under_other_deletes(metadata, old, new) if e.data_file.file_path not in added and keeps(e))
+    found += [change for e in kept if _differ(change := FileChange(old.task(e), new.task(e)))]
+    return found
+
+
+class _Side:
+    """One of the two snapshots: its manifests, and its deletes if they are needed."""
+
+    def __init__(self, metadata: TableMetadata, reader: SnapshotReader, snapshot: Snapshot | None) -> None:
+        self._metadata, self._reader, self._snapshot = metadata, reader, snapshot
+        self.listed = {m.manifest_path: m for m in reader.manifests(snapshot)} if snapshot is not None else {}
+
+    def task(self, data: ManifestEntry | None) -> ScanTask | None:
+        """Return a data file with all its deletes in this snapshot."""
+        return None if data is None else ScanTask(data, self._index.for_data_file(data))
+
+    def manifests(self, content: ManifestContent, other: _Side | None = None) -> list[ManifestColumns]:
+        """Return the manifests of live files, without those that `other` has too."""
+        listed = (m for path, m in self.listed.items() if other is None or path not in other.listed)
+        return [self._reader.columns(m) for m in listed if m.content == content and m.has_live_files]
+
+    @cached_property
+    def _index(self) -> DeleteFileIndex:
+        if self._snapshot is None:
+            return DeleteFileIndex((), {}, {})
+        return delete_index(self._metadata, self._snapshot, self._reader)
+
+
+def _only_in(side: _Side, other: _Side, content: ManifestContent) -> Iterator[ManifestEntry]:
+    for columns in _parts_only_in(side, other, content):
+        yield from columns.entries(np.flatnonzero(columns.is_live))
+
+
+def _parts_only_in(side: _Side, other: _Side, content: ManifestContent) -> Iterator[ManifestColumns]:
+    """Yield the manifests of one side, in which only those files are live that the other side has not.
+
+    A file with another sequence number is another file: other deletes apply to it.
+    """
+    ours, theirs = side.manifests(content, other), other.manifests(content, side)
+    if not ours:
+        return
+    known = pl.concat([_files(columns) for columns in theirs]) if theirs else None
+    for columns in ours:
+        live = columns.is_live
+        if known is not None:
+            files = _files(columns)
+            unknown = files.with_row_index("row").join(known, on=files.columns, how="anti", nulls_equal=True)
+            only = np.zeros(len(columns), np.bool_)
+            only[np.flatnonzero(live)[unknown["row"].to_numpy()]] = True
+            live = only
+        yield _narrowed(columns, live)
+
+
+def _files(columns: ManifestColumns) -> pl.DataFrame:
+    """Return what tells the live files of a manifest apart; a Puffin file holds many vectors, each at its offset."""
+    rows = np.flatnonzero(columns.is_live)
+    offsets = int64s(columns.optional.get("content_offset"), len(columns), -1)
+    paths = pl.Series(columns.paths(rows)).cast(pl.String)
+    return pl.DataFrame({"path": paths, "offset": offsets[rows], "number": columns.sequence_number[rows]})
+
+
+def _narrowed(columns: ManifestColumns, live: _Mask) -> ManifestColumns:
+    status = np.where(live, columns.status, EntryStatus.DELETED).astype(columns.status.dtype)
+    return replace(columns, status=status)
+
+
+def _under_other_deletes(metadata: TableMetadata, old: _Side, new: _Side) -> Iterator[ManifestEntry]:
+    """Yield data files of the new snapshot that a delete may apply to which only one of the snapshots has."""
+    seen: set[str] = set()
+    for side, other in ((old, new), (new, old)):
+        parts = list(_parts_only_in(side, other, ManifestContent.DELETES))
+        if not any(columns.is_live.any() for columns in parts):
+            continue
+        index = DeleteFileIndex(parts, metadata.specs, metadata.all_fields, metadata.untrusted_bounds)
+        for columns in new.manifests(ManifestContent.DATA):
+            rows = np.flatnonzero(columns.is_live)
+            (numbers,) = index.vectors.find([(columns, rows)])
+            hit = numbers >= 0
+            hit[index.with_other_deletes(columns, rows)] = True
+            for entry in columns.entries(rows[hit]):
+                if entry.data_file.file_path not in seen:
+                    seen.add(entry.data_file.file_path)
+                    yield entry
+
+
+def _differ(change: FileChange) -> bool:
+    before, after = ({d.identity for d in task.delete_files} for task in (change.before, change.after) if task)
+    return before != after

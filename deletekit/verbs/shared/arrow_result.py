@@ -1,0 +1,92 @@
+"""Give the rows of a lazy result as batches, as Arrow, and to what takes Arrow."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from deletekit.errors import InvalidInputError
+from deletekit.public import argument, public_methods
+
+if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
+
+
+@public_methods
+class ArrowResult(ABC):
+    """Rows that are read when they are asked for, each time again.
+
+    It speaks Arrow's C stream interface, so what takes Arrow takes a result: `pa.table(result)`,
+    `pl.DataFrame(result)`, `duckdb.from_arrow(result)`. Iteration gives the batches of `to_batches`.
+    """
+
+    @property
+    @abstractmethod
+    def arrow_schema(self) -> pa.Schema:
+        """Schema of the rows."""
+
+    @abstractmethod
+    def _tables(self) -> Iterator[pa.Table]:
+        """Yield the rows."""
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches of at most 1,048,576 rows; threads read ahead."""
+        for table in self._tables():
+            yield from table.to_batches()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return a reader of the rows, which reads files as it is asked for batches."""
+        return pa.RecordBatchReader.from_batches(self.arrow_schema, self.to_batches())
+
+    def to_arrow(self) -> pa.Table:
+        """Return all rows as one Arrow table."""
+        return pa.concat_tables([no_rows(self.arrow_schema), *self._tables()])
+
+    def to_pandas(self, **options: Any) -> Any:
+        """Return all rows as a pandas DataFrame; `options` are those of `pyarrow.Table.to_pandas`.
+
+        Raises InvalidInputError for an option that it has not, or that it cannot follow.
+        """
+        rows = self.to_arrow()
+        try:
+            return rows.to_pandas(**options)
+        except (TypeError, ValueError, pa.ArrowException) as e:
+            message, field = "to_pandas() cannot follow these options", ", ".join(options)
+            raise InvalidInputError(message, kind="argument", field=field, found=str(e)) from e
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return all rows as a polars DataFrame. `scan_polars` gives a lazy frame."""
+        import polars as pl  # noqa: PLC0415  # takes a tenth of a second
+
+        return pl.DataFrame(self.to_arrow())
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """Return a DuckDB relation that reads the result once, as a query asks for rows.
+
+        Parameters
+        ----------
+        connection: where the relation is; None takes DuckDB's default connection.
+        """
+        import duckdb  # noqa: PLC0415  # an optional package
+
+        argument("to_duckdb", "connection", connection, duckdb.DuckDBPyConnection | None)
+        return (connection or duckdb).from_arrow(self.to_reader())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        try:
+            return self.to_reader().__arrow_c_stream__(requested_schema)
+        except (TypeError, ValueError, pa.ArrowException) as e:
+            message, expected = "the result cannot give its rows in this schema", str(self.arrow_schema)
+            raise InvalidInputError(message, kind="schema", field="schema", found=str(e), expected=expected) from e
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self.to_batches()
+
+
+def no_rows(schema: pa.Schema) -> pa.Table:
+    """Return a table without rows; the schema's own `empty_table()` fails with a uuid inside a struct or list."""
+    return pa.Table.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
