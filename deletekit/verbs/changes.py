@@ -55,7 +55,8 @@ def changes(
 
     It is exact for every kind of delete: copy-on-write, position deletes, deletion vectors, equality deletes. Rows that
     a commit only wrote again are no changes, and `replace` snapshots (compaction) have none. A row that left and came
-    back with equal values in one commit is no change either. Files and deletes that did not change are not opened.
+    back with equal values in one commit is no change either. Only changed files are opened, and of deletes those that
+    apply to them.
 
     The result has the columns of the table, `_change_type` (`insert`, `delete`, `update_before`, `update_after`),
     `_change_ordinal` (the number of the commit), `_commit_snapshot_id`, and on v3 `_row_id`. A deleted row has all its
@@ -83,11 +84,12 @@ def changes(
         other columns is no change.
     where: only rows for which this is true, as in `scan`.
     inverse: if `from_snapshot` is not an ancestor of `to_snapshot`, because the branch went back, undo its snapshots
-        first, newest first; `_commit_snapshot_id` is then the snapshot undone.
+        first, newest first; `_commit_snapshot_id` is then the snapshot undone, and all rows have the current schema.
 
-    Raises NotFoundError for an unknown or expired snapshot or a missing delete file, FormatError for a damaged one,
-    InvalidInputError for a `from_snapshot` that is after `to_snapshot` or on another branch, an unknown column, or a
-    key that two changed rows have; all before the first row is returned. Spec: "Snapshots", "Row Lineage".
+    Raises NotFoundError for an unknown or expired snapshot or a missing delete file; InvalidInputError for a
+    `from_snapshot` that is after `to_snapshot` or on another branch, an unknown column, or a key by which two rows that
+    left, or two that came, cannot be told apart; all before the first row is returned. Raises FormatError for a damaged
+    file. Spec: "Snapshots", "Row Lineage".
 
     Examples
     --------
@@ -211,7 +213,10 @@ def _span(
     end, schema = resolve_snapshot(metadata, snapshot_id=to_snapshot, ref=ref)
     start = start_snapshot(metadata, from_snapshot, end)
     find = commit_steps if mode == "all" else net_step
-    return _Span(start, end, schema, [] if end is None else find(metadata, start, end, inverse=inverse))
+    goes_back = start is not None and end is not None and not metadata.is_ancestor(end.snapshot_id, start.snapshot_id)
+    if inverse and goes_back:
+        schema = metadata.schema  # an older one cannot read files that were written with a newer one
+    return _Span(start, end, schema, find(metadata, start, end, inverse=inverse) if end is not None else [])
 
 
 def _result(table: Table, span: _Span, mode: Mode, key: Any, columns: Any, where: Filter, engine: Engine) -> Changes:
@@ -221,7 +226,7 @@ def _result(table: Table, span: _Span, mode: Mode, key: Any, columns: Any, where
     pair_by = _key_names(schema, key, mode)
     fields = {n: select_field(schema, n) for n in dict.fromkeys((*names, *pair_by))}
     arrow_schema(Schema(*(fields[n] for n in names)))  # refuses, by name, a type that cannot be read
-    by_row_id = table.metadata.format_version >= 3 and key in (None, []) and mode != "upsert"
+    by_row_id = table.metadata.format_version >= 3 and key in (None, [], ()) and mode != "upsert"
     pairing = Pairing(tuple(pair_by), by_row_id, upsert=mode == "upsert")
     bound = parse_filter(where, schema)
     return Changes(table, span.start, span.end, schema, mode, names, fields, where, bound, span.steps, pairing, engine)
