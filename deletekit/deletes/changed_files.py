@@ -78,7 +78,9 @@ def changed_files(
     found += [FileChange(None, new.task(e)) for others in again.values() for e in others]
     known = set(map(_identity, added))
     kept = (e for e in _under_other_deletes(metadata, old, new) if _identity(e) not in known and keeps(e))
-    found += [change for e in kept if _differ(change := FileChange(old.task(e), new.task(e)))]
+    # The upgrade to v3 gives row ids to files that had none: then the entry of each snapshot is needed.
+    own = old.entries if old.has_row_ids != new.has_row_ids else {}
+    found += [change for e in kept if _differ(change := FileChange(old.task(own.get(_identity(e), e)), new.task(e)))]
     return found
 
 
@@ -92,6 +94,16 @@ class _Side:
     def task(self, data: ManifestEntry | None) -> ScanTask | None:
         """Return a data file with all its deletes in this snapshot."""
         return None if data is None else ScanTask(data, self._index.for_data_file(data))
+
+    @property
+    def has_row_ids(self) -> bool:
+        return self._snapshot is not None and self._snapshot.first_row_id is not None
+
+    @property
+    def entries(self) -> dict[tuple[str, int | None], ManifestEntry]:
+        """The data files of the snapshot."""
+        found = self._reader.live_entries(self._snapshot, ManifestContent.DATA) if self._snapshot is not None else ()
+        return {_identity(e): e for e in found}
 
     def manifests(self, content: ManifestContent, other: _Side | None = None) -> list[ManifestColumns]:
         """Return the manifests of live files, without those that `other` has too."""
