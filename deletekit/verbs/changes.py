@@ -55,7 +55,8 @@ def changes(
 
     It is exact for every kind of delete: copy-on-write, position deletes, deletion vectors, equality deletes. Rows that
     a commit only wrote again are no changes, and `replace` snapshots (compaction) have none. A row that left and came
-    back with equal values in one commit is no change either. Files and deletes that did not change are not opened.
+    back with equal values in one commit is no change either. Only changed files are opened, and of deletes those that
+    apply to them.
 
     The result has the columns of the table, `_change_type` (`insert`, `delete`, `update_before`, `update_after`),
     `_change_ordinal` (the number of the commit), `_commit_snapshot_id`, and on v3 `_row_id`. A deleted row has all its
@@ -82,11 +83,12 @@ def changes(
         other columns is no change.
     where: only rows for which this is true, as in `scan`.
     inverse: if `from_snapshot` is not an ancestor of `to_snapshot`, because the branch went back, undo its snapshots
-        first, newest first; `_commit_snapshot_id` is then the snapshot undone.
+        first, newest first; `_commit_snapshot_id` is then the snapshot undone, and all rows have the current schema.
 
-    Raises NotFoundError for an unknown or expired snapshot or a missing delete file, FormatError for a damaged one,
-    InvalidInputError for a `from_snapshot` that is after `to_snapshot` or on another branch, an unknown column, or a
-    key that two changed rows have; all before the first row is returned. Spec: "Snapshots", "Row Lineage".
+    Raises NotFoundError for an unknown or expired snapshot or a missing delete file; InvalidInputError for a
+    `from_snapshot` that is after `to_snapshot` or on another branch, an unknown column, or a key by which two rows that
+    left, or two that came, cannot be told apart; all before the first row is returned. Raises FormatError for a damaged
+    file. Spec: "Snapshots", "Row Lineage".
 
     Examples
     --------
@@ -123,13 +125,15 @@ def changes_in_schema(
     if end is not None:
         find = commit_steps if mode == "all" else net_step
         steps = find(metadata, start, end, inverse=inverse)
+    if inverse and any(step.after is not step.commit for step in steps):
+        schema = metadata.schema  # an older one cannot read files that were written with a newer one
     names = [f.name for f in schema.fields] if columns is None else as_names(columns)
     _check_names(names, schema)
     pair_by = _key_names(schema, key, mode)
     fields = {n: select_field(schema, n) for n in dict.fromkeys((*names, *pair_by))}
     arrow_schema(Schema(*(fields[n] for n in names)))  # refuses, by name, a type that cannot be read
     bound = parse_filter(where, schema)
-    by_row_id = metadata.format_version >= 3 and key in (None, []) and mode != "upsert"
+    by_row_id = metadata.format_version >= 3 and key in (None, [], ()) and mode != "upsert"
     pairing = Pairing(tuple(pair_by), by_row_id, upsert=mode == "upsert")
     engine = engine_or_default(engine)
     return Changes(table, start, end, schema, mode, names, fields, where, bound, steps, pairing, engine)
