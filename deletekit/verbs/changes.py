@@ -58,9 +58,8 @@ def changes(
     back with equal values in one commit is no change either. Files and deletes that did not change are not opened.
 
     The result has the columns of the table, `_change_type` (`insert`, `delete`, `update_before`, `update_after`),
-    `_change_ordinal` (the number of the commit, from 0), `_commit_snapshot_id`, and on v3 `_row_id`. A deleted row has
-    all its old values. Within a commit, rows that left come before rows that came; the n-th `update_after` belongs to
-    the n-th `update_before`.
+    `_change_ordinal` (the number of the commit), `_commit_snapshot_id`, and on v3 `_row_id`. A deleted row has all its
+    old values. Within a commit, rows that left come first. The n-th `update_after` is of the n-th `update_before`.
 
     Mode `all` gives the changes of each snapshot, oldest first.
 
@@ -82,14 +81,13 @@ def changes(
         fields away.
     columns: names, as in `scan`; None is every column. Rows are compared by these columns and the key, so an update of
         other columns is no change.
-    where: only rows for which this is true, as in `scan`: the changes of that view of the table.
-    inverse: if `from_snapshot` is not an ancestor of `to_snapshot`, because the branch went back or another branch was
-        written, undo its snapshots first, newest first; `_commit_snapshot_id` is then the snapshot undone.
+    where: only rows for which this is true, as in `scan`.
+    inverse: if `from_snapshot` is not an ancestor of `to_snapshot`, because the branch went back, undo its snapshots
+        first, newest first; `_commit_snapshot_id` is then the snapshot undone.
 
-    Raises NotFoundError for an unknown or expired snapshot, InvalidInputError for a `from_snapshot` that is after
-    `to_snapshot` or on another branch, an unknown column, or a key that two changed rows have; NotFoundError or
-    FormatError for a delete file that is missing or damaged. All this is raised before the first row is returned.
-    Spec: "Snapshots", "Row Lineage".
+    Raises NotFoundError for an unknown or expired snapshot or a missing delete file, FormatError for a damaged one,
+    InvalidInputError for a `from_snapshot` that is after `to_snapshot` or on another branch, an unknown column, or a
+    key that two changed rows have; all before the first row is returned. Spec: "Snapshots", "Row Lineage".
 
     Examples
     --------
@@ -137,8 +135,8 @@ def changes_in_schema(
     bound = parse_filter(where, schema)
     by_row_id = metadata.format_version >= 3 and key in (None, []) and mode != "upsert"
     pairing = Pairing(tuple(pair_by), by_row_id, upsert=mode == "upsert")
-    engine = engine_or_default(engine)
-    return Changes(table, start, end, schema, mode, names, fields, where, bound, steps, pairing, engine)
+    ours = engine_or_default(engine)
+    return Changes(table, start, end, schema, mode, names, fields, where, bound, steps, pairing, ours)
 
 
 @public_methods
