@@ -17,24 +17,25 @@ from deletekit.spark.data_source.source import DefaultSource
 Row = dict[str, Any]
 
 
-class Died(Exception):
+class DiedError(Exception):
     """A process that is no more."""
+
+
+def sent(value: Any) -> Any:
+    """Return what another process gets."""
+    return pickle.loads(pickle.dumps(value))  # noqa: S301  # as Spark sends it
 
 
 def loaded(path: str, options: dict[str, str]) -> tuple[DefaultSource, Any]:
     """Return the source and its columns, as `load()` does."""
     source = DefaultSource({**options, "path": path})
     schema = source.schema()
-    return pickle.loads(pickle.dumps(source)), schema
+    return sent(source), schema
 
 
 def rows_of(reader: Any, partitions: Iterable[Any]) -> list[Row]:
     """Read partitions in tasks, to each of which the reader and the partition are sent."""
-    batches = [
-        batch
-        for p in partitions
-        for batch in pickle.loads(pickle.dumps(reader)).read(pickle.loads(pickle.dumps(p)))
-    ]
+    batches = [batch for p in partitions for batch in sent(reader).read(sent(p))]
     return pa.Table.from_batches(batches).to_pylist() if batches else []
 
 
@@ -59,11 +60,11 @@ class Query:
         return [row for number in sorted(self.sink) for row in self.sink[number]]
 
     def run(self, alive: Callable[[], None] = lambda: None, most: int = 1000) -> None:
-        """Start the query, and run until nothing is new. `alive` is asked between any two steps; it may raise Died."""
+        """Start the query, and run until nothing is new. `alive` is called between any two steps."""
         source, schema = loaded(self.path, self.options)
         alive()
-        reader = pickle.loads(pickle.dumps(source)).streamReader(schema)
-        in_tasks = pickle.loads(pickle.dumps(source)).streamReader(schema)
+        reader = sent(source).streamReader(schema)
+        in_tasks = sent(source).streamReader(schema)
         alive()
         if self.offsets:
             last = json.loads(self.offsets[-1])
