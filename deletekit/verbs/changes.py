@@ -125,7 +125,7 @@ def changes_in_schema(
     if end is not None:
         find = commit_steps if mode == "all" else net_step
         steps = find(metadata, start, end, inverse=inverse)
-    if inverse and any(step.after is not step.commit for step in steps):
+    if inverse and start and end and not metadata.is_ancestor(end.snapshot_id, start.snapshot_id):
         schema = metadata.schema  # an older one cannot read files that were written with a newer one
     names = [f.name for f in schema.fields] if columns is None else as_names(columns)
     _check_names(names, schema)
