@@ -16,7 +16,7 @@ from deletekit.stream.change_rows import read_changes
 from deletekit.stream.dead_letters import without_dead_letters
 from deletekit.stream.evolve import evolve_table, evolving_rows, schema_for
 from deletekit.stream.old_digest import old_digest
-from deletekit.stream.sequence_guard import Guarded
+from deletekit.stream.sequence_guard import Guarded, RememberedBatch
 from deletekit.stream.sink_state import SinkState
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.table import Table
@@ -43,7 +43,7 @@ class BatchRows(Protocol):
     newest: Any
     digest: str
     truncates: bool
-    guarded: Guarded | None
+    guarded: Guarded | RememberedBatch | None
 
     @property
     def letters(self) -> BatchLetters: ...
@@ -86,7 +86,7 @@ class HeldRows:
         schema = schema_for(metadata, rows, state.evolve, columns)
         self._state, self._form = state, state.form(schema, columns, ordered=ordered)
         self._rows, self.letters = without_dead_letters(state.dead_letters, rows, schema, self._form, source)
-        self.guarded: Guarded | None = None
+        self.guarded: Guarded | RememberedBatch | None = None
         self.parse(schema, self._form.fields)
         self.digest = batch_digest(self._changes)
 
@@ -112,8 +112,8 @@ class HeldRows:
     def _indexed(self, base: Base, index: TableIndex) -> BatchDelta:
         guard, changes = self._state.guard(base.metadata.schema), self._changes
         if guard is not None:
-            self.guarded = guard.newest_of(base, changes, index)
-            changes = self.guarded.changes
+            self.guarded = guarded = guard.newest_of(base, changes, index)
+            changes = guarded.changes
         return indexed_delta(base, changes, index)
 
     def by_value(self, base: Base) -> BatchDelta:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from deletekit.errors import InvalidInputError
-from deletekit.spark.releases import to_arrow
 from deletekit.stream.applied_batches import BatchId, Step
-from deletekit.stream.batch_rows import batch_rows, is_data_frame
+from deletekit.stream.batch_rows import batch_rows
 from deletekit.stream.batch_run import BatchRun
 from deletekit.stream.change_files import FileBatch
 from deletekit.stream.file_batches import check_not_moved
@@ -49,8 +48,6 @@ def prepared(state: SinkState, columns: tuple[str | None, str | None], changes: 
     state.table.refresh()
     state.check()
     source = given.source
-    if is_data_frame(changes) and state.sequence_by is not None:
-        changes = to_arrow(changes)
     rows = batch_rows(state, changes, columns, ordered=given.ordered, source=source.file if source else "")
     if rows.truncates and state.sequence_by is not None and not state.allow_rewind:
         raise InvalidInputError(

@@ -58,6 +58,20 @@ class Guarded:
     values: pl.Series
 
 
+@dataclass(frozen=True, slots=True)
+class RememberedBatch:
+    """A batch that tasks have guarded.
+
+    Attributes
+    ----------
+    late: keys whose change was dropped.
+    memory: what is remembered after the batch; its files are written.
+    """
+
+    late: int
+    memory: Memory
+
+
 @dataclass(slots=True)
 class SequenceGuard:
     """The guard of one sink by one column."""
@@ -77,28 +91,30 @@ class SequenceGuard:
         last, column = changes.last, self.column
         own = pl.Series("value", changes.sequence.take(pa.array(last.rows)))
         hashes = self.deletes.hashes(last.keys)
-        known = self.deletes.newest(base.table.io, base.metadata, self._memory(base), hashes)
+        known = self.deletes.newest(base.table.io, base.metadata, self.memory(base), hashes)
         known = newer(known, self._stored(base, index, index.find(last.keys), len(last)))
         check_not_nan(known.drop_nulls().to_arrow(), column, "the table")
         kept = ~(own < known).fill_null(value=False).to_numpy()
         deleted = kept & (last.put < 0)
         return Guarded(
-            changes=replace(changes, last=_where(last, kept)),
+            changes=replace(changes, last=newest_rows(last, kept)),
             late=int((~kept).sum()),
             deleted=hashes[deleted],
             values=own.filter(pl.Series(deleted)),
         )
 
-    def entries(self, base: Base, found: Guarded | None) -> Mapping[str, str]:
+    def entries(self, base: Base, found: Guarded | RememberedBatch | None) -> Mapping[str, str]:
         """Write the batch's deletes, and return the entries of its summary that name all that are remembered."""
-        memory, write = self._memory(base), base.write
+        memory, write = self.memory(base), base.write
         if found is None:
             memory = Memory(batches=memory.batches + 1, names=memory.names)
+        elif isinstance(found, RememberedBatch):
+            memory = found.memory
         else:
             memory = self.deletes.written(write, base.table.io, memory, found.deleted, found.values)
         return {SEQUENCE_BY: str(self.column.field_id), SEQUENCE_DELETES: memory.text}
 
-    def _memory(self, base: Base) -> Memory:
+    def memory(self, base: Base) -> Memory:
         """Return the memory that a base's head has.
 
         If the branch was rolled back to before the sink's first batch, there is none. The tag still names one then, and
@@ -171,7 +187,8 @@ def check_guard(metadata: TableMetadata, marker: Marker, column: NestedField | N
     )
 
 
-def _where(last: LastChanges, kept: np.ndarray) -> LastChanges:
+def newest_rows(last: LastChanges, kept: np.ndarray) -> LastChanges:
+    """Return the last changes of some keys."""
     mask = pa.array(kept)
     return LastChanges(
         keys=tuple(c.filter(mask) for c in last.keys),

@@ -266,9 +266,9 @@ class Sink:
     def foreach_batch(self, frame: Any, batch_id: int) -> None:
         """Apply one micro-batch of Spark: `stream.writeStream.foreachBatch(sink.foreach_batch)`.
 
-        The rows stay on the executors, which parse them, find old rows and write files; this process commits. With
-        `sequence_by` this process collects them. The order of the rows is not reliable, so the column `order` must tell
-        several changes of a key apart. Rows that become dead letters have no position.
+        The rows stay on the executors, which parse them, find old rows and write files; this process commits. The order
+        of the rows is not reliable, so the column `order` or `sequence_by` must tell several changes of a key apart.
+        Rows that become dead letters have no position.
 
         Raises UnsupportedError under Spark Connect, where a batch does not know its query; otherwise as `write`.
         """

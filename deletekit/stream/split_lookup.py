@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyiceberg.types import NestedField
 from pyspark.sql import DataFrame, SparkSession
 
-from deletekit.deletes.keys import KeyNumbers
+from deletekit.deletes.keys import KeyNumbers, flat
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.spark.engine import SparkEngine
@@ -24,13 +24,15 @@ from deletekit.stream.key_hashes import KeyHasher, KeyHashes
 from deletekit.stream.key_index import NO_ID, by_file
 from deletekit.stream.live_rows import LiveRows
 from deletekit.stream.saved_index import IndexHits, RunPart, find_in_parts
+from deletekit.stream.split_guard import StoredRows, files_of
 from deletekit.stream.split_index import SplitIndex
 from deletekit.stream.split_parts import Part, read_parts
 from deletekit.table.index_files import DamagedIndexError
 
-KEY, FILE, POSITION, ROW_ID = "key", "file", "position", "row_id"
-HITS = f"{KEY} long, {FILE} long, {POSITION} long, {ROW_ID} long"
-"""An old row: the number of its key in the batch, the number of its data file, its position, and its row id or -1."""
+KEY, FILE, POSITION, ROW_ID, LATE = "key", "file", "position", "row_id", "late"
+HITS = f"{KEY} long, {FILE} long, {POSITION} long, {ROW_ID} long, {LATE} long"
+"""An old row: the number of its key in the batch, the number of its data file, its position, its row id or -1, and
+whether `sequence_by` says that it is newer than the change (1) or not (0)."""
 
 # A task that reads a data file holds so many keys of the batch at a time.
 _KEYS_AT_ONCE = 2_000_000
@@ -46,17 +48,18 @@ def found_rows(
     parsed: Parsed,
     session: SparkSession,
     engine: SparkEngine,
+    stored: StoredRows | None = None,
 ) -> DataFrame:
-    """Return the live rows with keys of the batch, as a lazy DataFrame of HITS."""
+    """Return the live rows with keys of the batch, as a lazy DataFrame of HITS. `stored` compares by `sequence_by`."""
     runs, indexed = index.parts, {number: tasks[place] for number, place in index.places.items()}
     searches: list[_Scan | _Lookup] = [_Lookup(part, dict(index.places)) for part in parts] if runs else []
     searches += [_Scan(place, tasks[place], some) for place in index.others for some in _some(parts)]
 
     def find(search: _Scan | _Lookup) -> Iterator[pa.RecordBatch]:
         if isinstance(search, _Lookup):
-            yield search.find(context, parsed, runs, indexed)
+            yield search.find(context, parsed, runs, indexed, stored)
         else:
-            yield from search.find(context, parsed)
+            yield from search.find(context, parsed, stored)
 
     return engine.frame(session, find, searches, HITS)
 
@@ -69,7 +72,12 @@ class _Lookup:
     places: Mapping[int, int]
 
     def find(
-        self, context: ReadContext, parsed: Parsed, runs: Sequence[RunPart], indexed: Mapping[int, ScanTask]
+        self,
+        context: ReadContext,
+        parsed: Parsed,
+        runs: Sequence[RunPart],
+        indexed: Mapping[int, ScanTask],
+        stored: StoredRows | None,
     ) -> pa.RecordBatch:
         changes = parsed(read_parts(context.io, [self.part]))
         fields = changes.form.fields
@@ -80,7 +88,11 @@ class _Lookup:
             inherits = rows[ids[rows] == NO_ID]
             ids[inherits if first is not None else rows] = NO_ID if first is None else first + found.positions[inherits]
         places = np.array([self.places[n] for n in found.files.tolist()], np.int64)
-        return hits_batch(found.keys + self.part.first_key, places, found.positions, ids)
+        late = None
+        if stored is not None:
+            files = files_of(found.files, indexed.__getitem__)
+            late = stored.newer(context, changes, found.keys, files, found.positions)
+        return hits_batch(found.keys + self.part.first_key, places, found.positions, ids, late)
 
 
 def live_in_index(
@@ -121,26 +133,31 @@ class _Scan:
     task: ScanTask
     parts: tuple[Part, ...]
 
-    def find(self, context: ReadContext, parsed: Parsed) -> Iterator[pa.RecordBatch]:
+    def find(self, context: ReadContext, parsed: Parsed, stored: StoredRows | None) -> Iterator[pa.RecordBatch]:
         changes = parsed(read_parts(context.io, self.parts))
         keys, fields = KeyNumbers(changes.last.keys), changes.form.fields
         has_ids = self.task.data_file.first_row_id is not None
-        for batch in read_task(context, self.task, ReadRequest(fields, lineage=has_ids, only_live=True)):
+        columns = fields if stored is None else (*fields, stored.column)
+        for batch in read_task(context, self.task, ReadRequest(columns, lineage=has_ids, only_live=True)):
             numbers = keys.find(batch.table.columns[: len(fields)])
             hit = (numbers >= 0) & ~batch.deleted
             row_ids = batch.table.column("_row_id").filter(pa.array(hit)) if has_ids else None
-            yield hits_batch(numbers[hit] + self.parts[0].first_key, self.number, batch.positions(hit), row_ids)
+            found, late = numbers[hit], None
+            if stored is not None:
+                values = flat(batch.table.column(len(fields)).filter(pa.array(hit)))
+                late = stored.compared(changes, found, values)
+            yield hits_batch(found + self.parts[0].first_key, self.number, batch.positions(hit), row_ids, late)
 
 
-def hits_batch(keys: Any, file: Any, positions: Any, row_ids: Any) -> pa.RecordBatch:
+def hits_batch(keys: Any, file: Any, positions: Any, row_ids: Any, late: Any = None) -> pa.RecordBatch:
     """Return old rows as Arrow rows of HITS."""
     count = len(keys)
     ids = np.full(count, -1) if row_ids is None else row_ids
     if isinstance(ids, pa.ChunkedArray):
         ids = ids.combine_chunks().fill_null(-1)
-    columns = [keys, np.broadcast_to(file, count), positions, ids]
+    columns = [keys, np.broadcast_to(file, count), positions, ids, np.zeros(count) if late is None else late]
     arrays = [c if isinstance(c, pa.Array) else pa.array(np.ascontiguousarray(c, np.int64)) for c in columns]
-    return pa.RecordBatch.from_arrays(arrays, names=[KEY, FILE, POSITION, ROW_ID])
+    return pa.RecordBatch.from_arrays(arrays, names=[KEY, FILE, POSITION, ROW_ID, LATE])
 
 
 def _some(parts: Sequence[Part]) -> list[tuple[Part, ...]]:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
-from pyspark.sql import DataFrame, functions
+from pyspark.sql import DataFrame, Window, functions
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.merge_previous_deletes import HiddenRows, Replacement, replace_deletes
@@ -38,15 +38,18 @@ from deletekit.stream.batch_delta import BatchDelta, delete_granularity, equalit
 from deletekit.stream.batch_digest import digest_of
 from deletekit.stream.change_rows import Changes, read_changes
 from deletekit.stream.dead_letters import with_staged
+from deletekit.stream.sequence_guard import Guarded, RememberedBatch
 from deletekit.stream.sink_state import SinkState
+from deletekit.stream.split_guard import SplitGuard, without_keys
 from deletekit.stream.split_index import split_index
-from deletekit.stream.split_lookup import FILE, KEY, POSITION, ROW_ID, found_rows
+from deletekit.stream.split_lookup import FILE, KEY, LATE, POSITION, ROW_ID, found_rows
 from deletekit.stream.split_parts import Part, read_parts
 from deletekit.stream.split_staging import GivenFrame, table_of
 from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import specs_in_use
 
 _GROUP = "__deletekit_group"
+_HIT = (KEY, FILE, POSITION, ROW_ID, LATE)
 # Work of a task. Less of it than a task's start is worth makes small files.
 _GROUP_BYTES = 16 << 20
 _GROUP_HITS = 1 << 17
@@ -64,10 +67,11 @@ class SplitRows:
     Raises InvalidInputError as `read_changes`; UnsupportedError for a DataFrame of Spark Connect.
     """
 
-    truncates, guarded = False, None
+    truncates = False
 
     def __init__(self, state: SinkState, frame: DataFrame, columns: tuple[str | None, str | None]) -> None:
         self._state, self._given = state, GivenFrame(state, frame, columns)
+        self.guarded: Guarded | RememberedBatch | None = None
         self._form, self._engine, self._session = self._given.reads.form, self._given.engine, frame.sparkSession
         self.schema, self.fields = self._given.reads.schema, self._form.fields
         self._staging = WriteContext(state.table.io, state.table.metadata)
@@ -123,14 +127,18 @@ class SplitRows:
 
     def _by_position(self, base: Base, *, load: bool = True) -> tuple[BatchDelta, int]:
         tasks = list(plan_scan(base.metadata, base.snapshot, base.reader))
-        context, state = ReadContext(base.table.io, base.metadata), self._state
+        context, state, guard = ReadContext(base.table.io, base.metadata), self._state, self._guard(base)
+        parts = self._parts if guard is None else guard.newer_parts(self._parts, self._parsed)
         index = split_index(base, tasks, self.fields, self._engine, state.split_index, load=load)
         state.split_index = index.saved
-        hits = found_rows(context, tasks, index, self._parts, self._parsed, self._session, self._engine)
+        stored = None if guard is None else guard.stored
+        hits = found_rows(context, tasks, index, parts, self._parsed, self._session, self._engine, stored)
+        if guard is not None:  # others may have written a key twice
+            hits = hits.withColumn(LATE, functions.max(LATE).over(Window.partitionBy(KEY)))
         hits = hits.persist()  # found once: both shuffles take them
         try:
-            written = self._write_parts(base, hits)
-            hidden = self._hide(base, tasks, hits, sum(w.hits for w in written))
+            written = self._write_parts(base, hits, parts, guard)
+            hidden = self._hide(base, tasks, hits.filter(f"{LATE} = 0"), sum(w.hits for w in written))
         finally:
             hits.unpersist()
         removed = {e.data_file.identity: e for done, _ in hidden for e in done.removed_delete_files}
@@ -141,14 +149,17 @@ class SplitRows:
             added_delete_files=tuple(d for done, _ in hidden for d in done.added_delete_files),
             removed_delete_files=tuple(removed.values()),
         )
-        found = sum(w.hits for w in written)
+        found, left = sum(w.hits for w in written), sum(p.keys for p in parts) - sum(w.late for w in written)
+        if guard is not None:
+            memory = guard.remembered([path for w in written for path in w.deletes])
+            self.guarded = RememberedBatch(self.keys - left, memory)
         targets, new = frozenset(path for _, paths in hidden for path in paths), index.saved if index.is_new else None
-        written_delta = BatchDelta(delta=delta, hits=found, misses=self.keys - found, targets=targets, index=new)
+        written_delta = BatchDelta(delta=delta, hits=found, misses=left - found, targets=targets, index=new)
         return written_delta, len(index.others)
 
     def _mapped(self, base: Base, write: Callable[[WriteContext, Any, Changes], BatchDelta]) -> BatchDelta:
         """Write the parts without looking for old rows."""
-        context, specs, parsed, groups = base.write, specs_in_use(base), self._parsed, self._groups()
+        context, specs, parsed, groups = base.write, specs_in_use(base), self._parsed, self._groups(self._parts)
         io = context.io
         done = list(self._engine.map(lambda parts: write(context, specs, parsed(read_parts(io, parts))), groups))
         delta = RowDelta(
@@ -157,29 +168,35 @@ class SplitRows:
         )
         return BatchDelta(delta=delta, hits=sum(d.hits for d in done), misses=sum(d.misses for d in done))
 
-    def _write_parts(self, base: Base, hits: DataFrame) -> list[_WrittenRows]:
+    def _guard(self, base: Base) -> SplitGuard | None:
+        guard = self._state.guard(base.metadata.schema)
+        return None if guard is None else SplitGuard(guard, base, self._staging, self._engine)
+
+    def _write_parts(
+        self, base: Base, hits: DataFrame, parts: Sequence[Part], guard: SplitGuard | None
+    ) -> list[_WrittenRows]:
         """Write the new rows. Each task gets whole parts, and the old rows of their keys."""
-        context, parsed, groups = base.write, self._parsed, self._groups()
+        context, parsed, groups = base.write, self._parsed, self._groups(parts)
+        if not groups:
+            return []
         starts = [group[0].first_key for group in groups]
         session = self._session
         # A group without an old row has work too.
-        names = [functions.lit(-1).cast("long").alias(name) for name in (KEY, FILE, POSITION, ROW_ID)]
+        names = [functions.lit(-1).cast("long").alias(name) for name in _HIT]
         work = session.range(0, len(groups), 1, 1).select(functions.col("id").alias(_GROUP), *names)
         number = functions.lit(0).cast("long")
         for start in starts[1:]:
             number += (functions.col(KEY) >= start).cast("long")
-        rows = work.union(hits.select(number.alias(_GROUP), KEY, FILE, POSITION, ROW_ID))
+        rows = work.union(hits.select(number.alias(_GROUP), *_HIT))
 
         def write(batches: Iterator[pa.RecordBatch]) -> _WrittenRows:
             found = table_of(batches)
-            files: list[DataFile] = []
-            hit = 0
+            done = _WrittenRows()
             for group in np.unique(found.column(_GROUP).to_numpy()).tolist() if len(found) else []:
                 mine = found.filter(pa.array(found.column(_GROUP).to_numpy() == group))
                 changes = parsed(read_parts(context.io, groups[group]))
-                more, keys = _written(context, changes, mine, groups[group][0].first_key)
-                files, hit = files + more, hit + keys
-            return _WrittenRows(files, hit)
+                done += _written(context, changes, mine, groups[group][0].first_key, guard)
+            return done
 
         return self._engine.map_partitions(_by_number(rows, _GROUP, len(groups)), write)
 
@@ -212,38 +229,57 @@ class SplitRows:
     def _parsed(self) -> Callable[[pa.Table], Changes]:
         """Return what parses rows of parts, in any process."""
         schema = self.schema
-        form = replace(self._form, fields=self.fields, order=None, ordered=True)
+        sequence = self._state.sequence(schema)
+        form = replace(self._form, fields=self.fields, order=None, ordered=True, sequence=sequence)
         return lambda rows: read_changes(rows, schema, form)
 
-    def _groups(self) -> list[list[Part]]:
+    def _groups(self, parts: Sequence[Part]) -> list[list[Part]]:
         """Return the parts in order, in groups of about equal work: at most as many as tasks run at a time."""
-        most = max(1, min(self._engine.threads, sum(p.bytes for p in self._parts) // _GROUP_BYTES))
-        each = -(-len(self._parts) // most)
-        return [self._parts[at : at + each] for at in range(0, len(self._parts), each)]
+        most = max(1, min(self._engine.threads, sum(p.bytes for p in parts) // _GROUP_BYTES))
+        each = max(1, -(-len(parts) // most))
+        return [list(parts[at : at + each]) for at in range(0, len(parts), each)]
 
 
 @dataclass(frozen=True, slots=True)
 class _WrittenRows:
-    """Data files of new rows, and how many of their keys had an old row."""
+    """Data files of new rows, how many keys had an old row or were late, and where their deletes are staged."""
 
-    files: list[DataFile]
-    hits: int
+    files: tuple[DataFile, ...] = ()
+    hits: int = 0
+    late: int = 0
+    deletes: tuple[str, ...] = ()
+
+    def __add__(self, other: _WrittenRows) -> _WrittenRows:
+        return _WrittenRows(
+            self.files + other.files, self.hits + other.hits, self.late + other.late, self.deletes + other.deletes
+        )
 
 
-def _written(context: WriteContext, changes: Changes, found: pa.Table, first_key: int) -> tuple[list[DataFile], int]:
-    """Write the last row of each key. It takes over the row id of the old row, unless the batch deleted that first."""
-    last = changes.last
-    keys, row_ids = found.column(KEY).to_numpy() - first_key, found.column(ROW_ID).to_numpy()
+def _written(
+    context: WriteContext, changes: Changes, found: pa.Table, first_key: int, guard: SplitGuard | None
+) -> _WrittenRows:
+    """Write the last row of each key that is not late.
+
+    It takes over the row id of the old row, unless the batch deleted that first.
+    """
     is_hit = found.column(KEY).to_numpy() >= 0
-    of_key = np.full(len(last), -1, np.int64)
-    of_key[keys[is_hit]] = row_ids[is_hit]
-    of_key[last.was_deleted] = -1
+    keys, row_ids = found.column(KEY).to_numpy()[is_hit] - first_key, found.column(ROW_ID).to_numpy()[is_hit]
+    late = np.zeros(len(changes.last), np.bool_)
+    late[keys[found.column(LATE).to_numpy()[is_hit] > 0]] = True
+    of_key = np.full(len(late), -1, np.int64)
+    of_key[keys] = row_ids
+    of_key[changes.last.was_deleted] = -1
+    changes, of_key = without_keys(changes, late), of_key[~late]
+    last = changes.last
     kept = np.flatnonzero(last.put >= 0)
     ids = None
     if context.metadata.version.has_row_lineage and (of_key >= 0).any():
         ids = pa.array(of_key[kept], mask=of_key[kept] < 0)
     rows = changes.puts.take(pa.array(last.put[kept]))
-    return [file for file, _ in write_rows(context, rows, ids)], len(np.unique(keys[is_hit]))
+    files = tuple(file for file, _ in write_rows(context, rows, ids))
+    deletes = None if guard is None else guard.staged_deletes(changes, first_key)
+    hits = len(np.unique(keys[~late[keys]]))
+    return _WrittenRows(files, hits, int(late.sum()), () if deletes is None else (deletes,))
 
 
 def _by_number(rows: DataFrame, name: str, count: int) -> DataFrame:

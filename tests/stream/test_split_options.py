@@ -16,6 +16,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, FloatType, IntegerType, NestedField, StringType, StructType, UUIDType
 
 import deletekit as dk
+from deletekit.stream import split_index, split_rows
 from deletekit.stream.batch_run import BatchRun
 from tests.interop.rows import same_rows
 from tests.stream.on_executors import nothing_is_collected
@@ -304,3 +305,54 @@ def test_a_frame_that_changes_is_refused(
             fan.write(frame, 0)
         assert (refused.value.kind, refused.value.found) == ("fan-out-rows", 3)
     assert not left_files(table)
+
+
+# --- sequence_by ------------------------------------------------------------------------------------------------------
+
+EVENTS = "id long, name string, seq long, _change_type string"
+
+
+@pytest.mark.parametrize("new_files", [1, 99])
+def test_sequence_by(catalog: dk.Catalog, framed: Framed, monkeypatch: pytest.MonkeyPatch, new_files: int) -> None:
+    """Late changes and deletes, rows of others, and batches that are held in between: as a dict, and as if all were."""
+    monkeypatch.setattr(split_index, "_NEW_FILES", new_files)  # old rows are looked up in the index, or read
+    monkeypatch.setattr(split_rows, "_GROUP_BYTES", 1)
+    schema, random_ = pa.schema([("id", pa.int64()), ("name", pa.string()), ("seq", pa.int64())]), random.Random(2)
+    split, held = (make(catalog, schema=schema, format_version=2 + (new_files == 1)) for _ in range(2))
+    events: list[Row] = [{"id": random_.randrange(12), "name": f"n{n}", "seq": n} for n in range(60)]
+    history = [{**e, "_change_type": random_.choice(["INSERT", "+U", "DELETE"])} for e in events]
+    arrivals = random_.sample([*history, *history[:12]], 72)
+    highest: dict[int, Row] = {}
+    late = 0
+    options: dict[str, Any] = {"equality_fields": "id", "sequence_by": "seq"}
+    with dk.stream.sink(split, "s", **options) as sink, dk.stream.sink(held, "s", **options) as other:
+        for number in range(4):
+            once = {e["seq"]: e for e in arrivals[18 * number : 18 * number + 18]}
+            batch = list(once.values())
+            for event in batch:
+                if event["id"] not in highest or event["seq"] >= highest[event["id"]]["seq"]:
+                    highest[event["id"]] = event
+            if number == 2:  # another writer adds a key twice: one row is newer than all
+                foreign = [{"id": 3, "name": "old", "seq": 0}, {"id": 3, "name": "foreign", "seq": 99}]
+                for table in (split, held):
+                    dk.append(table.refresh(), foreign)
+                    dk.append(table.refresh(), foreign[:1])
+            done = other.write(batch, number, ordered=False)
+            if number == 1:
+                assert sink.write(batch, number, ordered=False).late == done.late
+            else:
+                with nothing_is_collected():
+                    assert sink.write(framed(batch, EVENTS), number).late == done.late
+                    assert sink.write(framed(batch, EVENTS), number).status == "skipped"
+            late += done.late
+            same_rows(rows_of(split), rows_of(held))
+        assert late
+        wanted = [e for e in highest.values() if e["_change_type"] != "DELETE" and e["id"] != 3]
+        same_rows([r for r in rows_of(split) if r["id"] != 3], [{n: e[n] for n in schema.names} for e in wanted])
+        assert {r["name"] for r in rows_of(split) if r["id"] == 3} >= {"foreign"}
+        with nothing_is_collected():  # all of it is late
+            old = [{"id": number, "name": "old", "seq": -1, "_change_type": "INSERT"} for number in highest]
+            again = sink.write(framed(old, EVENTS), 4)
+        assert (again.late, again.status) == (again.keys, "committed")
+        same_rows(rows_of(split), rows_of(held))
+    assert not left_files(split)
