@@ -124,7 +124,7 @@ def test_another_tool_removes_all_files_of_sinks(spark: SparkSession, sinks: Sin
     assert {Path(local_path(path)) for path in removed} == files
     assert sinks.files() == set()
     assert live(table) == sorted(sinks.state.values(), key=order) == read_by_spark(spark, table)
-    assert {f.kind for f in dk.verify(table).findings} == {"key-index", "sequence-deletes"}
+    assert {f.kind for f in dk.verify(table).findings} == {"key-index", "sequence-deletes", "file-log"}
     changes = [{"id": 0, "name": "x", "seq": 1, "_change_type": "INSERT"}]
     guarded: Any = {"equality_fields": "id", "sequence_by": "seq"}
     with dk.stream.sink(table, "guarded", **guarded) as sink, refused(table, dk.FormatError, "sequence-deletes"):
