@@ -9,13 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.schema import Schema
 
 from deletekit.deletes.filter import Filter
 from deletekit.deletes.row_pairs import unique_keys
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.public import public, public_methods
-from deletekit.stream.sources.messages import CHANGE_TYPE, Reject
+from deletekit.stream.sources.messages import CHANGE_TYPE
 from deletekit.stream.sources.source import SourceBatch, Until, check_same, lost, position_text, read_position
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
@@ -99,7 +98,9 @@ class TableChanges:
                 rows = self._rows(step)
                 at = None if step.after is None else step.after.snapshot_id
                 after = position_text(self.kind, {"table": self._table.metadata.table_uuid, "snapshot": at})
-                yield SourceBatch(position=after, decode=_Rows(rows), count=len(rows), behind=len(steps) - number)
+                yield SourceBatch(
+                    position=after, decode=lambda *_, rows=rows: rows, count=len(rows), behind=len(steps) - number
+                )
             if until == "end":
                 return
             time.sleep(self._poll_seconds)
@@ -139,13 +140,3 @@ class TableChanges:
             gone = pc.is_in(kinds, pa.array(["DELETE", "UPDATE_BEFORE"]))
             unique_keys(found.filter(gone), found.filter(pc.invert(gone)), result.pairing.key)
         return found.append_column(CHANGE_TYPE, kinds)
-
-
-class _Rows:
-    """Rows of a batch that are decoded already."""
-
-    def __init__(self, rows: pa.Table) -> None:
-        self._rows = rows
-
-    def __call__(self, schema: Schema, reject: Reject | None) -> pa.Table:
-        return self._rows
