@@ -121,7 +121,7 @@ class DeadLetters:
         value = message.key if message.value is None else message.value
         self.add(
             source=message.topic,
-            position=f"{message.partition}:{message.offset}",
+            position=message.position,
             kind=error.kind,
             error=str(error),
             row=(value or b"").decode("utf-8", "backslashreplace"),

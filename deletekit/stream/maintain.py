@@ -30,6 +30,7 @@ from deletekit.log import tell
 from deletekit.maintenance.compact import compact_groups
 from deletekit.maintenance.expire_snapshots import expire_snapshots
 from deletekit.maintenance.rewrite_position_deletes import rewrite_position_deletes
+from deletekit.stream.file_keys import kept_keys
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.properties import value_of
@@ -54,7 +55,8 @@ class Maintain:
     convert: replace equality deletes by positions. The sink's index finds them, so it is also built in the modes
         `eq-only` and `flink`. With `max_index_keys`, every data file is read.
     expire: expire snapshots as soon as the branch has twice as many as this, and keep so many of every branch, unless
-        the branch has its own `min-snapshots-to-keep`. Tags keep theirs. None: never.
+        the branch has its own `min-snapshots-to-keep`. Tags keep theirs. Staged snapshots, which no ref leads to,
+        expire however young they are, as Java's ExpireSnapshots does with such a time. None: never.
 
     Raises InvalidInputError for numbers that make no sense.
     """
@@ -162,9 +164,12 @@ class _Round:
         if not groups:
             return
         paths = [[task.data_file.file_path for task in group] for group in groups]
-        done = compact_groups(
-            state.table, paths, ref=state.ref, engine=state.engine, commit_properties=self._properties
+        keep = () if state.index is None else tuple(f.field_id for f in state.index.fields)
+        done, kept = compact_groups(
+            state.table, paths, ref=state.ref, engine=state.engine, commit_properties=self._properties, keep=keep
         )
+        if state.index is not None:
+            state.index.announce({path: kept_keys(rows) for path, rows in kept.items()})
         self._note(
             *done.commits,
             rewritten_data_files=len(done.rewritten_data_files),

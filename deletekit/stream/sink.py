@@ -260,10 +260,7 @@ class Sink:
 
     def _write_step(self, batch: SourceBatch, batch_id: int, step: Step) -> BatchProgress:
         with self.state.lock:
-            letters = self.state.dead_letters
-            if letters is not None:
-                letters.clear()  # those of a batch that failed come again with it
-            rows = batch.decode(self.state.table.refresh().schema, letters.reject if letters else None)
+            rows = self.state.decoded(batch.decode)
             return self._write(rows, GivenBatch(batch_id=batch_id, query_id=query_of(step.source), step=step))
 
     def foreach_batch(self, frame: Any, batch_id: int) -> None:

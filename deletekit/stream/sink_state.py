@@ -33,7 +33,10 @@ from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import equality_fields_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from deletekit.stream.maintain import Maintain
+    from deletekit.stream.sources.messages import Reject
 
 T = TypeVar("T")
 SinkMode = Literal["auto", "flink", "eq-only", "index-only"]
@@ -131,6 +134,13 @@ class SinkState:
             self.index = TableIndex(fields, max_keys=self.max_index_keys, load=load)
         read = self.index.catch_up(base.table.io, base, self.engine)
         return use(self.index), read
+
+    def decoded(self, decode: Callable[[Schema, Reject | None], pa.Table]) -> pa.Table:
+        """Return the change rows of a source's batch; messages that cannot be understood are dead letters of it."""
+        letters = self.dead_letters
+        if letters is not None:
+            letters.clear()  # those of a batch that failed come again with it
+        return decode(self.table.refresh().schema, None if letters is None else letters.reject)
 
     def reader(self, metadata: TableMetadata) -> SnapshotReader:
         """Return the reader that is kept between batches."""

@@ -19,7 +19,7 @@ from deletekit.table.open_catalog import load_catalog
 from deletekit.table.table import Table, from_metadata, load_table
 
 READ_OPTIONS = frozenset({"as-of-timestamp", "branch", "columns", "ref", "snapshot-id", "split-size", "tag", "where"})
-WRITE_OPTIONS = frozenset({"branch", "delete-mode", "key"})
+WRITE_OPTIONS = frozenset({"branch", "delete-mode", "key", "key-index"})
 STREAM_OPTIONS = frozenset({"branch", "change-type", "checkpointlocation", "key", "mode", "order", "sink-id"})
 SUMMARY_PREFIX = "snapshot-property."
 CATALOG_PREFIX = "catalog."

@@ -23,7 +23,8 @@ class DefaultSource(DataSource):
     among them on request; `where`, a filter of deletekit's; `split-size`, bytes for a task. Filters of a query are
     taken over where `spark.sql.python.filterPushdown.enabled` is true.
 
-    Options of a write: `branch`, `snapshot-property.<name>`, and `delete-mode` with `key` for upserts.
+    Options of a write: `branch`, `snapshot-property.<name>`, and `delete-mode` with `key` for upserts; `key-index` as
+    `keep` makes an index of the key, a part of the table, in which the tasks of upserts find old rows.
 
     Options of a stream's write: `sink-id`, `checkpointLocation`, `branch`, and `key`, `order`, `mode` and `change-type`
     as those of `deletekit.stream.sink`; an empty `change-type` means that every row is an upsert.
@@ -57,7 +58,12 @@ class DefaultSource(DataSource):
         from deletekit.spark.data_source.options import WRITE_OPTIONS, SourceOptions  # noqa: PLC0415
         from deletekit.spark.data_source.writer import TableWriter  # noqa: PLC0415
 
-        return TableWriter(SourceOptions(self.options, WRITE_OPTIONS), schema, overwrite=overwrite)
+        options = SourceOptions(self.options, WRITE_OPTIONS)
+        kind = TableWriter
+        if any(options.get(name) is not None for name in ("delete-mode", "key", "key-index")):
+            # By name: the key index is a layer above Spark.
+            kind = import_module("deletekit.stream.upsert_writer").UpsertWriter
+        return kind(options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802  # Spark's name
         from pyspark.sql import datasource  # noqa: PLC0415
