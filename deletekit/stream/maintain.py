@@ -39,6 +39,7 @@ from deletekit.table.snapshot import SnapshotReader
 
 _MAINTAINED = "deletekit.maintained-by"
 _GOOD_SIZE = 0.75
+_ROUND_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,7 +223,8 @@ def groups_to_compact(tasks: Iterable[ScanTask], context: ReadContext, policy: M
     """Choose the data files of the table's partition spec to write again, those of one partition together.
 
     A file's level is the logarithm of its live rows. All files up to a level are written as one if the level has enough
-    of them; what lower levels give counts as one. Files that have too many hidden rows go with them, or alone.
+    of them; what lower levels give counts as one. Files that have too many hidden rows go with them, or alone, not all
+    in one round if they are large.
     """
     metadata = context.metadata
     good = _GOOD_SIZE * value_of(metadata.properties, "write.target-file-size-bytes")
@@ -230,15 +232,32 @@ def groups_to_compact(tasks: Iterable[ScanTask], context: ReadContext, policy: M
     for task in tasks:
         if task.data_file.spec_id == metadata.spec.spec_id:
             places.setdefault(scope_of(task.data_file), []).append((task, _live_share(context, task)))
+    due = _most_hidden([pair for files in places.values() for pair in files], policy.max_deletes_ratio)
     groups = []
     for files in places.values():
-        due = [task for task, share in files if 1 - share >= policy.max_deletes_ratio]
         small = [(task, share) for task, share in files if task.data_file.file_size_in_bytes < good]
         merged = _levelled(small, policy.min_small_files)
-        chosen = {task.data_file.file_path for task in (*due, *merged)}
-        if chosen:
-            groups.append(tuple(task for task, _ in files if task.data_file.file_path in chosen))
+        chosen = due | {task.data_file.file_path for task in merged}
+        group = tuple(task for task, _ in files if task.data_file.file_path in chosen)
+        groups += [group] if group else []
     return groups
+
+
+def _most_hidden(files: Sequence[tuple[ScanTask, float]], ratio: float) -> set[str]:
+    """Return the paths of files that have too many hidden rows: the most hidden ones, an eighth of the rows of all.
+
+    Rows of a large table that change evenly make all its files due at once, and the batch of that round would wait for
+    all of them. Up to about a million rows are written in any case.
+    """
+    due = sorted(((share, t.data_file.record_count, t.data_file.file_path) for t, share in files if 1 - share >= ratio))
+    room = max(_ROUND_ROWS, sum(share * rows for share, rows, _ in due) / 8)
+    chosen: set[str] = set()
+    for share, rows, path in due:
+        if chosen and share * rows > room:
+            break
+        room -= share * rows
+        chosen.add(path)
+    return chosen
 
 
 def _levelled(files: Sequence[tuple[ScanTask, float]], few: int) -> list[ScanTask]:

@@ -267,8 +267,8 @@ class Sink:
         """Apply one micro-batch of Spark: `stream.writeStream.foreachBatch(sink.foreach_batch)`.
 
         The rows stay on the executors, which parse them, find old rows and write files; this process commits. With
-        `sequence_by`, `evolve` or `dead_letters` this process collects them. The order of the rows is not reliable, so
-        the column `order` must tell several changes of a key apart.
+        `sequence_by` this process collects them. The order of the rows is not reliable, so the column `order` must tell
+        several changes of a key apart. Rows that become dead letters have no position.
 
         Raises UnsupportedError under Spark Connect, where a batch does not know its query; otherwise as `write`.
         """

@@ -19,6 +19,7 @@ from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.stream.applied_batches import check_owner, check_sink_id, newest_marker
+from deletekit.stream.change_rows import ChangeFormat
 from deletekit.stream.dead_letters import DeadLetters
 from deletekit.stream.remembered_deletes import RememberedDeletes
 from deletekit.stream.saved_index import SavedIndex, tell_damage
@@ -101,6 +102,11 @@ class SinkState:
     def sequence(self, schema: Schema) -> NestedField | None:
         """Return the column of `sequence_by`. Raise InvalidInputError."""
         return sequence_field(schema, self.sequence_by)
+
+    def form(self, schema: Schema, columns: tuple[str | None, str | None], *, ordered: bool) -> ChangeFormat:
+        """Return what the columns of change rows mean: `columns` are those of the change's type and of the order."""
+        fields, sequence = self.key_fields(schema), self.sequence(schema)
+        return ChangeFormat(fields=fields, change_type=columns[0], order=columns[1], ordered=ordered, sequence=sequence)
 
     def guard(self, schema: Schema) -> SequenceGuard | None:
         """Return the guard of `sequence_by`, which keeps the deletes that it has read."""

@@ -7,7 +7,8 @@ so there may be only a few. Otherwise the process that commits looks for old row
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from pyiceberg.expressions import BooleanExpression
@@ -28,6 +29,10 @@ from deletekit.stream.split_index import SplitIndex, covered, split_index
 from deletekit.stream.split_lookup import live_in_index
 from deletekit.table.index_files import DamagedIndexError
 
+_METRICS = (
+    "column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookUp:
@@ -35,7 +40,7 @@ class LookUp:
 
     Attributes
     ----------
-    tasks: the live data files of the head, each with its deletes.
+    tasks: the live data files of the head, each with its deletes, without metrics of columns: each task gets them all.
     runs, places: the index, and the numbers in it of live data files with their places among `tasks`.
     others: places of the data files that are not in the index.
     entry, paths: what the summary of the commit says of the index, and the paths that this leads to.
@@ -113,7 +118,7 @@ def look_up(base: Base, fields: tuple[NestedField, ...], *, keep: bool) -> LookU
     tell("key-index", indexed=len(index.places), others=len(index.others), new=index.is_new)
     return LookUp(
         fields=fields,
-        tasks=tasks,
+        tasks=[_without_metrics(task) for task in tasks],
         runs=index.parts,
         places=index.places,
         others=index.others,
@@ -121,6 +126,12 @@ def look_up(base: Base, fields: tuple[NestedField, ...], *, keep: bool) -> LookU
         paths=paths,
         written=tuple(base.write.written),
     )
+
+
+def _without_metrics(task: ScanTask) -> ScanTask:
+    none: dict[str, Any] = dict.fromkeys(_METRICS)
+    file = replace(task.data_file, **none)
+    return replace(task, data=replace(task.data, data_file=file))
 
 
 def _index(base: Base, fields: tuple[NestedField, ...], tasks: Sequence[ScanTask], *, keep: bool) -> SplitIndex | None:

@@ -20,6 +20,7 @@ from pyiceberg.types import NestedField
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult, change_files
 from deletekit.deletes.filter import parse_filter
+from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import granularity_of
@@ -66,13 +67,14 @@ class UpsertPlan:
     entry: Mapping[str, str]
     paths: tuple[str, ...]
 
-    def by_position(self, base: Base, tasks: Iterable[ScanTask], found: Iterable[Mapping[str, bytes]]) -> RowDelta:
-        """Hide the rows that tasks found, each by its position."""
+    def by_position(self, base: Base, found: Iterable[Mapping[str, bytes]]) -> RowDelta:
+        """Hide the rows that tasks found on a head, each by its position."""
         positions: dict[str, PositionBitmap] = {}
         for some in found:
             for path, blob in some.items():
                 positions[path] = positions.get(path, PositionBitmap()) | decode_blob(blob)
         engine, options, where = LocalEngine(), self._options(base.metadata), self._where(base.metadata)
+        tasks = plan_scan(base.metadata, base.snapshot, base.reader)
         groups = group_tasks([t for t in tasks if t.data_file.file_path in positions], engine.threads)
         context, write = ReadContext(base.table.io, base.metadata), base.write
 

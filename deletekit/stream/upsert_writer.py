@@ -122,7 +122,7 @@ class UpsertWriter(TableWriter):
         if self._specs is not None:
             first = partial(plan.by_value, deletes=[d for m in rows for d in m.deletes])
         elif self._look_up is not None and len(found) == len(rows):
-            first = partial(plan.by_position, tasks=self._look_up.tasks, found=found)
+            first = partial(plan.by_position, found=found)
         if first is not None:
             return plan_on_earlier(self._earlier(table), first, again, properties=self._options.summary)
         if self._by_value:

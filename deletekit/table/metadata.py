@@ -76,16 +76,11 @@ class Snapshot:
 
 
 class TableMetadata:
-    """A read-only view of a metadata document, `raw`, with v2's field names. What `earlier` also has is parsed once.
-
-    Attributes
-    ----------
-    is_consistent: it was checked that a writer may rely on it (`consistency.py`).
-    """
+    """A read-only view of a metadata document, `raw`, with v2's field names. What `earlier` also has is parsed once."""
 
     def __init__(self, raw: Mapping[str, Any], earlier: TableMetadata | None = None) -> None:
         self.raw = raw
-        self.is_consistent = False
+        self.is_consistent = False  # until `consistency.check_writable` has checked it
         self.parts: Parts[Snapshot] = earlier.parts.successor() if earlier else Parts(Snapshot.from_json, "snapshot-id")
 
     @property

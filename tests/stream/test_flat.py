@@ -111,10 +111,33 @@ def test_a_large_manifest_is_not_written_again(catalog: dk.Catalog) -> None:
     dk.append(table, [{"id": n, "name": f"p{n}", "score": 0.0} for n in range(40)])
     (large,) = (m["manifest_path"] for m in manifest_list(table.refresh()))
     with people(table, Maintain(every=3, min_small_files=2)) as sink:
-        for number in range(3):
-            progress = sink.write([put(100 + number, "new")], number)
-    assert progress.maintained is not None
-    assert progress.maintained.rewritten_data_files == 3
+        done = [sink.write([put(100 + number, "new")], number).maintained for number in range(3)]
+    assert done[2] is not None
+    assert done[2].rewritten_data_files == 3
     assert large in [m["manifest_path"] for m in manifest_list(table.refresh())]
     assert len(live(table)) == 43
     check_table(table)
+
+
+def test_large_files_are_not_all_due_in_one_round(catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight files have too many hidden rows. A round writes one of them again, and after eight rounds none is left."""
+    table = make(catalog, schema=PEOPLE, format_version=3, partition_by=("name",))
+    dk.append(table, [{"id": n, "name": f"p{n % 8}", "score": n // 8 / 1} for n in range(400)])
+    dk.delete(table, "score < 20", mode="deletion-vector")
+    expected = live(table)
+    monkeypatch.setattr("deletekit.stream.maintain._ROUND_ROWS", 0)
+    rounds = []
+    with people(table, Maintain(every=1)) as sink:
+        for number in range(10):
+            progress = sink.write([], number)
+            assert progress.maintained is not None
+            rounds.append(progress.maintained.rewritten_data_files)
+    assert rounds == [1] * 8 + [0, 0]
+    assert live(table.refresh()) == expected
+    assert not live_files(table, 1)
+    monkeypatch.undo()
+    dk.delete(table, "score < 45", mode="deletion-vector")
+    with people(table, Maintain(every=1)) as sink:
+        whole = sink.write([], 10).maintained
+    assert whole is not None
+    assert whole.rewritten_data_files == 8, "small files are done at once"

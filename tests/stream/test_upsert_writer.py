@@ -21,6 +21,7 @@ from deletekit.stream import split_index, staged_keys
 from deletekit.stream.staged_keys import KeyCollector, check_unique, joined_bounds, sorted_keys, stage
 from deletekit.stream.upsert_plan import UpsertPlan
 from deletekit.table.sink_files import FOLDER, RUN
+from tests.commit.racing import QUICK, racing
 from tests.interop.rows import same_rows
 from tests.invariants import check_table
 from tests.storage import stored_at
@@ -209,6 +210,7 @@ def test_it_goes_on_with_the_index_of_a_sink(catalog: dk.Catalog, paths_taken: C
     state = replay(batches[:2])
     job = Job(table, "deletion-vector")
     assert job.writer._look_up.runs
+    assert not any(task.data_file.lower_bounds for task in job.writer._look_up.tasks)
     job.task([row(k, "new") for (k,) in list(state)[:3]])
     job.commit()
     state |= {k: row(k[0], "new") for k in list(state)[:3]}
@@ -263,6 +265,30 @@ def test_a_head_that_moved(catalog: dk.Catalog, paths_taken: Counter[str]) -> No
     rows = [*(row(i, "old") for i in (0, 2, 3, 4, 50)), row(1, "new"), row(9, "new"), row(5, "near"), row(100, "far")]
     has(table, {(r["id"],): r for r in rows})
     check_table(table)
+
+
+def test_a_rollback_and_a_lost_race(
+    catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch, paths_taken: Counter[str]
+) -> None:
+    """A row that was hidden when the tasks looked is live again; and keys land just before the swap."""
+    table = make(catalog, [row(i, "old") for i in range(3)], schema=NUMBERS, format_version=3, properties=QUICK)
+    before = table.refresh().metadata.snapshot_of_ref("main").snapshot_id
+    dk.delete(table, "id = 1", mode="deletion-vector")
+    job = Job(table, "deletion-vector")
+    job.task([row(1, "new"), row(7, "new")])
+    dk.rollback(table, before)
+    job.commit()
+    assert paths_taken == {"by_position": 1, "by_hash": 1}
+    state = {(i,): row(i, "new" if i in (1, 7) else "old") for i in (0, 1, 2, 7)}
+    has(table, state)
+    others = [lambda other: dk.append(other, [row(90, "far")]), lambda other: dk.append(other, [row(6, "near")])]
+    second = Job(table, "deletion-vector")
+    second.task([row(2, "new"), row(6, "new")])
+    store = racing(catalog, table, *others)
+    monkeypatch.setattr(SourceOptions, "open_table", lambda _: store)
+    second.commit()
+    assert paths_taken == {"by_position": 2, "by_hash": 2}
+    has(table, state | {(k,): row(k, "new") for k in (2, 6)} | {(90,): row(90, "far")})
 
 
 @pytest.mark.parametrize("parts", [[], ["name"]])

@@ -1,0 +1,142 @@
+"""Spark runs `readStream.format("deletekit")`: restarted from what a kill leaves, each sink has every row once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import deletekit as dk
+from tests.tables import live, make, new_catalog
+from tests.verbs.test_changes_replay import bag, replayed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = pa.schema([("id", pa.int64()), ("grp", pa.string()), ("v", pa.int64()), ("u", pa.uuid())])
+
+
+@pytest.fixture(scope="module")
+def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
+    """Give the catalog that Spark has as `local`."""
+    with new_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse"))) as catalog:
+        yield catalog
+
+
+def rows(*ids: int, v: int = 0) -> list[dict[str, Any]]:
+    return [{"id": i, "grp": "ab"[i % 2], "v": v, "u": i.to_bytes(16)} for i in ids]
+
+
+def collected(frame: DataFrame) -> Counter[str]:
+    return bag_of([row.asDict() for row in frame.collect()])
+
+
+def bag_of(changes: list[dict[str, Any]]) -> Counter[str]:
+    return Counter(repr(sorted((k, str(v)) for k, v in row.items() if k != "_change_ordinal")) for row in changes)
+
+
+class Query:
+    """A query with its checkpoint, whose last batch can be made what a killed driver leaves."""
+
+    def __init__(self, frame: DataFrame, folder: Path, **sink: str) -> None:
+        self.frame, self.sink, self.checkpoint = frame, sink, folder / "checkpoint"
+        self.out = sink.pop("out", str(folder / "out"))
+
+    def run(self) -> None:
+        """Run until there is nothing more to read."""
+        options = {"checkpointLocation": str(self.checkpoint), **self.sink}
+        query = self.frame.writeStream.format(options.pop("format")).options(**options).start(self.out)
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    def forget_last(self, *, of_sink: bool = False) -> None:
+        """Forget that the last batch is committed, and if wanted what the sink knows of it."""
+        for log in [self.checkpoint / "commits", *([Path(self.out) / "_spark_metadata"] if of_sink else [])]:
+            last = max((p for p in log.iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
+            last.unlink()
+            (log / f".{last.name}.crc").unlink(missing_ok=True)
+
+
+def test_a_batch(spark: SparkSession, catalog: dk.Catalog) -> None:
+    table = make(catalog, rows(1, 2, 3, 4), schema=SCHEMA, format_version=2)
+    start = str(table.metadata.current_snapshot.snapshot_id)
+    dk.delete_keys(table, [{"id": 1}])
+    dk.upsert(table, rows(2, 9, v=7), key=["id"], mode="position-delete")
+
+    def read(**options: str) -> DataFrame:
+        given = {k.replace("_", "-"): v for k, v in options.items()}
+        return spark.read.format("deletekit").options(**given).load(table.name)
+
+    frame = read(changes_from=start)
+    assert frame.schema.simpleString() == (
+        "struct<id:bigint,grp:string,v:bigint,u:string,_change_type:string,"
+        "_change_ordinal:int,_commit_snapshot_id:bigint>"
+    )
+    wanted = dk.changes(table, int(start)).to_arrow().to_pylist()
+    assert len(wanted) == 4
+    assert collected(frame) == bag_of(wanted)
+    by_key = dk.changes(table, int(start), key="id").to_arrow().to_pylist()
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        found = read(changes_from=start, changes_key="id")
+        assert collected(found.where("id = 2")) == bag_of([r for r in by_key if r["id"] == 2])
+        assert collected(found.where("v = 7")) == bag_of([r for r in by_key if r["v"] == 7])
+        assert collected(frame.where("v = 7")) == bag_of([r for r in wanted if r["v"] == 7])
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    assert read(changes_from=start, changes_to=start).count() == 0
+
+
+def test_files_have_each_row_once(spark: SparkSession, catalog: dk.Catalog, tmp_path: Path) -> None:
+    table = make(catalog, rows(1, 2, 3, 4), schema=SCHEMA, format_version=3)
+    stream = spark.readStream.format("deletekit").option("starting", "full").option("max-snapshots-per-trigger", "1")
+    query = Query(stream.load(table.name), tmp_path, format="parquet")
+
+    def check(batches: int) -> None:
+        found = spark.read.parquet(query.out).collect()
+        assert replayed(bag([]), [r.asDict() for r in found]) == bag(
+            [{**r, "u": str(r["u"])} for r in dk.scan(table.refresh()).to_arrow().to_pylist()]
+        )
+        assert len(list((query.checkpoint / "offsets").glob("[0-9]*"))) == batches
+
+    query.run()
+    check(1)
+    query.forget_last(of_sink=True)  # it was killed before the sink had the batch
+    dk.delete(table, "id = 1", mode="deletion-vector")
+    dk.update(table, {"v": 5}, where="id = 2")
+    query.run()
+    check(3)
+    query.forget_last()  # it was killed when the sink had the batch
+    dk.compact(table, rewrite_all=True)
+    query.run()
+    check(4)
+    query.forget_last(of_sink=True)
+    dk.rollback(table, table.refresh().metadata.current_snapshot.parent_snapshot_id)
+    with pytest.raises(Exception, match="from_snapshot is after to_snapshot"):
+        query.run()
+
+
+def test_a_table_follows_another(spark: SparkSession, catalog: dk.Catalog, tmp_path: Path) -> None:
+    table = make(catalog, rows(1, 2, 3, 4), schema=SCHEMA, format_version=2)
+    copy = make(catalog, schema=SCHEMA, format_version=3)
+    options = {"starting": "full", "changes-mode": "upsert", "changes-key": "id"}
+    frame = spark.readStream.format("deletekit").options(**options).load(table.name)
+    frame = frame.drop("_change_ordinal", "_commit_snapshot_id")
+    query = Query(frame, tmp_path, format="deletekit", out=copy.name, key="id", **{"sink-id": "follower"})
+    query.run()
+    query.forget_last()
+    dk.delete_keys(table, [{"id": 1}])
+    dk.upsert(table, rows(2, 9, v=7), key=["id"], mode="position-delete")
+    dk.update(table, {"v": 8}, where="id = 9")
+    query.run()
+    assert live(copy.refresh()) == live(table.refresh())
+    query.forget_last()
+    query.run()
+    assert live(copy.refresh()) == live(table.refresh())
+    assert len(copy.metadata.snapshots) == 2, "a batch that runs again is known"
