@@ -13,7 +13,7 @@ from deletekit.stream.promote import Promotion, promote
 from deletekit.stream.sink import Sink, sink
 from deletekit.stream.sink_list import SinkInfo, drop_sink, sinks
 from deletekit.stream.sink_reset import reset_sink
-from deletekit.stream.sources import Decoder, Message, Source, decoder, foreach_messages, kafka, postgres
+from deletekit.stream.sources import Decoder, Message, Source, decoder, foreach_messages, kafka, postgres, table_changes
 
 __all__ = [
     "BatchProgress",
@@ -40,4 +40,5 @@ __all__ = [
     "reset_sink",
     "sink",
     "sinks",
+    "table_changes",
 ]

@@ -49,7 +49,8 @@ class BatchProgress:
     duration_ms: how long the batch took.
     commit: None unless it was committed by this call.
     file: the path of the file that the batch comes from, or None.
-    behind: how much the batch's source had after it: messages of Kafka, bytes of PostgreSQL; None if that is not known.
+    behind: how much the batch's source had after it: messages of Kafka, bytes of PostgreSQL, snapshots of a table; None
+        if that is not known.
     maintained: what was done to the table after the batch, or None. `duration_ms` does not include it.
     dead_letters: rows and messages that do not fit, and are in the table of dead letters.
     """

@@ -20,6 +20,7 @@ _ORDER = (
     "filters",
     "engines",
     "streams",
+    "changes",
     "delta",
     "properties",
     "cli",
@@ -36,7 +37,7 @@ _REFERENCE = """
 tables: Tables and catalogs: local_catalog load_catalog Catalog create_table load_table from_pyiceberg from_metadata
     Table drop_table DroppedTable add_column drop_column rename_column update_column add_partition_field
     drop_partition_field set_properties set_sort_order upgrade_format_version
-read: Read: scan Scan scan_polars explain Explanation inspect
+read: Read: scan Scan scan_polars changes Changes explain Explanation inspect
 write: Write: append add_files delete delete_keys update merge Clause upsert overwrite overwrite_partitions Commit
 refs: Branches, tags and snapshots: create_branch create_tag drop_ref rollback set_current_snapshot fast_forward
     cherry_pick MovedRef CherryPick
@@ -47,7 +48,8 @@ maintenance: Maintenance: compact CompactedFiles convert_equality_deletes Conver
 streams: Streams: stream stream.sink stream.Sink stream.BatchProgress stream.Maintain stream.Maintenance
     stream.sinks stream.SinkInfo stream.reset_sink stream.drop_sink stream.create_dead_letters
     stream.dead_letter_schema stream.DeadLetters
-    stream.kafka stream.postgres stream.foreach_messages stream.Source stream.decoder stream.Decoder stream.Message
+    stream.kafka stream.postgres stream.table_changes stream.foreach_messages stream.Source
+    stream.decoder stream.Decoder stream.Message
     stream.fan_out stream.FanOut stream.convert stream.promote stream.Promotion
 delta: Delta Lake: sync_delta DeltaSync export_delta DeltaExport repack RepackedVectors clean_up_delta DeltaCleanUp
 engines: Engines and Spark: engine engine.local engine.executor engine.spark engine.engine_or_default spark

@@ -1,6 +1,7 @@
 """Sources of change rows: formats decode messages, transports bring them.
 
-`kafka` and `postgres` make sources for `Sink.run_source`; `decoder` makes what understands the messages.
+`kafka`, `postgres` and `table_changes` make sources for `Sink.run_source`; `decoder` makes what understands
+messages.
 """
 
 from deletekit.stream.sources.formats import FORMATS, decoder
@@ -9,6 +10,7 @@ from deletekit.stream.sources.messages import CHANGE_TYPE, SEQUENCE, Decoder, Me
 from deletekit.stream.sources.postgres import Postgres, postgres
 from deletekit.stream.sources.source import Source, SourceBatch
 from deletekit.stream.sources.spark_kafka import foreach_messages
+from deletekit.stream.sources.table import TableChanges, table_changes
 
 __all__ = [
     "CHANGE_TYPE",
@@ -21,8 +23,10 @@ __all__ = [
     "Reject",
     "Source",
     "SourceBatch",
+    "TableChanges",
     "decoder",
     "foreach_messages",
     "kafka",
     "postgres",
+    "table_changes",
 ]

@@ -30,7 +30,7 @@ from deletekit.stream.sources.source_types import SourceType
 from deletekit.stream.sources.strict_json import StrictJson
 
 OPTIONS = (*COMMON, "truncate", "replica_identity", "unavailable", "binary", "decimal_texts")
-_COMPLETE_BEFORE = {"mysql", "mariadb", "sqlserver", "oracle", "db2", "vitess", "informix"}
+_COMPLETE_BEFORE = {"mysql", "mariadb", "sqlserver", "oracle", "db2", "vitess", "informix", "deletekit"}
 """Connectors that send all columns of a deleted row."""
 _NO_EVENT = "a message is no change event of Debezium"
 _OPS = ("c", "r", "u", "d", "t", "m")

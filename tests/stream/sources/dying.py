@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import deletekit as dk
-from deletekit.stream.sources import Source, decoder, kafka, postgres
+from deletekit.stream.sources import Source, decoder, kafka, postgres, table_changes
 from tests.commit.faults import Faults, faulty, parent_of_killed
 from tests.tables import new_catalog
 
@@ -53,20 +53,22 @@ def dying() -> Iterator[Dying]:
         yield Dying(process)
 
 
-def source_of(kind: str, arguments: dict[str, Any]) -> Source:
+def source_of(kind: str, arguments: dict[str, Any], catalog: dk.Catalog) -> Source:
     if kind == "kafka":
         return kafka(decoder=decoder("debezium-json"), **arguments)
+    if kind == "table":
+        return table_changes(dk.load_table(catalog, arguments["name"]), key="id")
     return postgres(**arguments)
 
 
-def run(folder: Path, source: Source, faults: Faults) -> None:
+def run(folder: Path, kind: str, arguments: dict[str, Any], faults: Faults) -> None:
     with (
         new_catalog(folder) as catalog,
         dk.engine.local(1),
         faulty(faults, catalog),
         dk.stream.sink(dk.load_table(catalog, NAME), "s", equality_fields="id") as sink,
     ):
-        for _ in sink.run_source(source):
+        for _ in sink.run_source(source_of(kind, arguments, catalog)):
             pass
 
 
@@ -81,7 +83,7 @@ def main() -> None:
         if child == 0:
             code = 1
             try:
-                run(Path(folder), source_of(kind, arguments), Faults(at, when, kill=True))
+                run(Path(folder), kind, arguments, Faults(at, when, kill=True))
                 code = 0
             finally:
                 os._exit(code)
