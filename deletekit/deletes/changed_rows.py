@@ -80,7 +80,7 @@ def _kept(batch: FileBatch, mask: pa.BooleanArray | None) -> pa.Table:
 def _moved(context: ReadContext, before: ScanTask, after: ScanTask) -> tuple[PositionBitmap, PositionBitmap]:
     """Return the positions that the newer deletes hide and the older do not, and the other way round.
 
-    Rows that an equality delete of both hides are neither: it is asked only for the rows of which the others disagree.
+    Rows that an equality delete of both hides are neither: it is asked only about rows on which the others disagree.
     """
     old, new = (_hidden_by_some(context, task, other) for task, other in ((before, after), (after, before)))
     stop = after.data_file.record_count

@@ -111,7 +111,7 @@ def _both(left: pa.Table, came: pa.Table, name: str) -> pa.ChunkedArray:
 
 
 def _paired(left: Any, came: Any) -> tuple[Numbers, Numbers]:
-    """Return the places of equal values, none of which is there twice; NULL equals nothing."""
+    """Return the places of equal values. No value is there twice; NULL equals nothing."""
     found = pc.index_in(left, value_set=came.drop_null())
     places = np.flatnonzero(came.is_valid().to_numpy(zero_copy_only=False))
     hit = found.is_valid().to_numpy(zero_copy_only=False) & left.is_valid().to_numpy(zero_copy_only=False)

@@ -25,7 +25,7 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.public import public_methods
 from deletekit.table.column_names import as_names
-from deletekit.table.metadata import MAIN, Snapshot
+from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_schema, arrow_type
@@ -58,9 +58,8 @@ def changes(
     back with equal values in one commit is no change either. Files and deletes that did not change are not opened.
 
     The result has the columns of the table, `_change_type` (`insert`, `delete`, `update_before`, `update_after`),
-    `_change_ordinal` (the number of the commit, from 0), `_commit_snapshot_id`, and on v3 `_row_id`. A deleted row has
-    all its old values. Within a commit, rows that left come before rows that came; the n-th `update_after` belongs to
-    the n-th `update_before`.
+    `_change_ordinal` (the number of the commit), `_commit_snapshot_id`, and on v3 `_row_id`. A deleted row has all its
+    old values. Within a commit, rows that left come first. The n-th `update_after` is of the n-th `update_before`.
 
     Mode `all` gives the changes of each snapshot, oldest first.
 
@@ -82,14 +81,13 @@ def changes(
         fields away.
     columns: names, as in `scan`; None is every column. Rows are compared by these columns and the key, so an update of
         other columns is no change.
-    where: only rows for which this is true, as in `scan`: the changes of that view of the table.
-    inverse: if `from_snapshot` is not an ancestor of `to_snapshot`, because the branch went back or another branch was
-        written, undo its snapshots first, newest first; `_commit_snapshot_id` is then the snapshot undone.
+    where: only rows for which this is true, as in `scan`.
+    inverse: if `from_snapshot` is not an ancestor of `to_snapshot`, because the branch went back, undo its snapshots
+        first, newest first; `_commit_snapshot_id` is then the snapshot undone.
 
-    Raises NotFoundError for an unknown or expired snapshot, InvalidInputError for a `from_snapshot` that is after
-    `to_snapshot` or on another branch, an unknown column, or a key that two changed rows have; NotFoundError or
-    FormatError for a delete file that is missing or damaged. All this is raised before the first row is returned.
-    Spec: "Snapshots", "Row Lineage".
+    Raises NotFoundError for an unknown or expired snapshot or a missing delete file, FormatError for a damaged one,
+    InvalidInputError for a `from_snapshot` that is after `to_snapshot` or on another branch, an unknown column, or a
+    key that two changed rows have; all before the first row is returned. Spec: "Snapshots", "Row Lineage".
 
     Examples
     --------
@@ -98,25 +96,8 @@ def changes(
     >>> dk.changes(users, before, columns=["id"]).to_arrow().select(["id", "_change_type"]).to_pylist()
     [{'id': 3, '_change_type': 'delete'}]
     """
-    if to_snapshot is not None and ref != MAIN:
-        raise InvalidInputError("name one of to_snapshot and ref", kind="time-travel", field="to_snapshot, ref")
-    metadata = table.metadata
-    end, schema = resolve_snapshot(metadata, snapshot_id=to_snapshot, ref=ref)
-    start = start_snapshot(metadata, from_snapshot, end)
-    steps: list[ChangeStep] = []
-    if end is not None:
-        find = commit_steps if mode == "all" else net_step
-        steps = find(metadata, start, end, inverse=inverse)
-    names = [f.name for f in schema.fields] if columns is None else as_names(columns)
-    _check_names(names, schema)
-    pair_by = _key_names(schema, key, mode)
-    fields = {n: select_field(schema, n) for n in dict.fromkeys((*names, *pair_by))}
-    arrow_schema(Schema(*(fields[n] for n in names)))  # refuses, by name, a type that cannot be read
-    bound = parse_filter(where, schema)
-    by_row_id = metadata.format_version >= 3 and key in (None, []) and mode != "upsert"
-    pairing = Pairing(tuple(pair_by), by_row_id, upsert=mode == "upsert")
-    engine = engine_or_default(engine)
-    return Changes(table, start, end, schema, mode, names, fields, where, bound, steps, pairing, engine)
+    span = _span(table.metadata, from_snapshot, to_snapshot, ref, mode, inverse)
+    return _result(table, span, mode, key, columns, where, engine_or_default(engine))
 
 
 @public_methods
@@ -210,6 +191,40 @@ class Changes(ArrowResult):
         if rows and (self.mode == "upsert" or len({r.is_delete for r in rows}) > 1):
             return [ChangeTask(step, tuple(rows), is_compared=True)]
         return [ChangeTask(step, (r,)) for r in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """From where to where, in which steps, with which schema."""
+
+    start: Snapshot | None
+    end: Snapshot | None
+    schema: Schema
+    steps: list[ChangeStep]
+
+
+def _span(
+    metadata: TableMetadata, from_snapshot: int | None, to_snapshot: int | None, ref: str, mode: Mode, inverse: bool
+) -> _Span:
+    if to_snapshot is not None and ref != MAIN:
+        raise InvalidInputError("name one of to_snapshot and ref", kind="time-travel", field="to_snapshot, ref")
+    end, schema = resolve_snapshot(metadata, snapshot_id=to_snapshot, ref=ref)
+    start = start_snapshot(metadata, from_snapshot, end)
+    find = commit_steps if mode == "all" else net_step
+    return _Span(start, end, schema, [] if end is None else find(metadata, start, end, inverse=inverse))
+
+
+def _result(table: Table, span: _Span, mode: Mode, key: Any, columns: Any, where: Filter, engine: Engine) -> Changes:
+    schema = span.schema
+    names = [f.name for f in schema.fields] if columns is None else as_names(columns)
+    _check_names(names, schema)
+    pair_by = _key_names(schema, key, mode)
+    fields = {n: select_field(schema, n) for n in dict.fromkeys((*names, *pair_by))}
+    arrow_schema(Schema(*(fields[n] for n in names)))  # refuses, by name, a type that cannot be read
+    by_row_id = table.metadata.format_version >= 3 and key in (None, []) and mode != "upsert"
+    pairing = Pairing(tuple(pair_by), by_row_id, upsert=mode == "upsert")
+    bound = parse_filter(where, schema)
+    return Changes(table, span.start, span.end, schema, mode, names, fields, where, bound, span.steps, pairing, engine)
 
 
 def _check_names(names: Sequence[str], schema: Schema) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import deletekit as dk
@@ -129,8 +130,6 @@ def at(table: dk.Table, snapshot_id: int, names: list[str]) -> list[dict[str, An
 def test_every_pair_of_snapshots(tmp_path: Path, version: int, seed: int) -> None:
     choose = random.Random(seed * 10 + version)
     with new_catalog(tmp_path) as catalog:
-        import pyarrow as pa
-
         schema = pa.schema([("id", pa.int64()), ("grp", pa.string()), ("v", pa.int64())])
         by = ["grp"] if seed % 2 else []
         table = make(catalog, schema=schema, format_version=version, partition_by=by)

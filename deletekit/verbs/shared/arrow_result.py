@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @public_methods
 class ArrowResult(ABC):
-    """Rows that are read when they are asked for, each time anew.
+    """Rows that are read when they are asked for, each time again.
 
     It speaks Arrow's C stream interface, so what takes Arrow takes a result: `pa.table(result)`,
     `pl.DataFrame(result)`, `duckdb.from_arrow(result)`. Iteration gives the batches of `to_batches`.

@@ -73,6 +73,7 @@ def commit_steps(metadata: TableMetadata, start: Snapshot | None, end: Snapshot,
     elif line[-1].parent_snapshot_id is not None:
         raise _expired(line, None)
     parents = metadata.snapshots
+    pairs: list[tuple[Snapshot, Snapshot | None, Snapshot | None]]
     pairs = [(s, s, parents.get(s.parent_snapshot_id or 0)) for s in undone]
     pairs += [(s, parents.get(s.parent_snapshot_id or 0), s) for s in reversed(line)]
     kept = (pair for pair in pairs if pair[0].operation != "replace")
