@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from deletekit.course.translations import Messages
 from deletekit.course.views import page
 from deletekit.course.views.page import Grid, Line, Mark, Page
 from deletekit.course.views.table_view import TableView, as_table_view, kind_of
 from deletekit.deletes.changed_files import FileChange, changed_files
-from deletekit.errors import InvalidInputError
+from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.safe_text import brief, literal
@@ -65,7 +66,7 @@ def snapshot_diff(
     if new is None:
         return Page(sentence=messages("diff-nothing", table=view.name), controls=controls)
     added, removed = _changed_entries(view, old, new)
-    rows = _Rows.between(view, old, new)
+    rows = _Rows.between(messages, view, old, new)
     sentence = messages(
         "diff-sentence",
         before=_name(view, old),
@@ -102,38 +103,45 @@ class _Rows:
     ----------
     columns: the names of the table's columns.
     values: the type of each change, and the row's values as text.
-    compared: False if too many rows may have changed. Then there are no values.
+    left_out: why the rows are not compared; empty if they are.
     """
 
     columns: list[str]
     values: list[tuple[str, ...]]
-    compared: bool = True
+    left_out: str = ""
 
     @classmethod
-    def between(cls, view: TableView, old: Snapshot | None, new: Snapshot) -> "_Rows":
-        before, after = (None if s is None else s.snapshot_id for s in (old, new))
+    def between(cls, messages: Messages, view: TableView, old: Snapshot | None, new: Snapshot) -> "_Rows":
         if sum(map(_most_rows, changed_files(view.metadata, view.reader, old, new))) > MOST_ROWS:
-            return cls([f.name for f in view.metadata.schema.fields], [], compared=False)
-        found = changes(view.table, before, after, mode="net", inverse=True)
+            left_out = messages("diff-too-many", most=f"{MOST_ROWS:,}")
+            return cls([f.name for f in view.metadata.schema.fields], [], left_out)
         try:
-            changed = found.to_arrow()
-        except InvalidInputError as e:
-            if e.kind != "key-not-unique":
-                raise
-            # Identifier fields are a promise that nobody has to keep: without them an update is two changes.
-            changed = changes(view.table, before, after, mode="net", inverse=True, key=[]).to_arrow()
-        types = changed.column("_change_type").to_pylist()
-        rows = zip(*([literal(v, None) for v in changed.column(i).to_pylist()] for i in range(len(found.columns))))
-        by_type: dict[str, list[tuple[str, ...]]] = {name: [] for name in _MARKS}
-        for kind, row in zip(types, rows, strict=True):
-            by_type[kind].append((kind, *row))
+            changed = _net_changes(view, old, new)
+        except UnsupportedError as e:  # a table whose columns leave no room for those of a change
+            return cls([], [], brief(e.message))
+        columns = changed.column_names[: changed.column_names.index("_change_type")]
+        texts = [[literal(v, None) for v in changed.column(name).to_pylist()] for name in columns]
+        by_type: dict[str, list[tuple[str, ...]]] = {kind: [] for kind in _MARKS}
+        for row in zip(changed.column("_change_type").to_pylist(), *texts, strict=True):
+            by_type[row[0]].append(row)
         pairs = sorted(zip(by_type["update_before"], by_type["update_after"], strict=True))
         updates = [image for pair in pairs for image in pair]
-        return cls(found.columns, [*sorted(by_type["delete"]), *updates, *sorted(by_type["insert"])])
+        return cls(columns, [*sorted(by_type["delete"]), *updates, *sorted(by_type["insert"])])
 
     def number(self, mark: Mark) -> str:
         """Return how many rows came or went, `?` if it is not known."""
-        return f"{sum(_MARKS[kind] == mark for kind, *_ in self.values):,}" if self.compared else "?"
+        return "?" if self.left_out else f"{sum(_MARKS[kind] == mark for kind, *_ in self.values):,}"
+
+
+def _net_changes(view: TableView, old: Snapshot | None, new: Snapshot) -> pa.Table:
+    between = (None if old is None else old.snapshot_id, new.snapshot_id)
+    try:
+        return changes(view.table, *between, mode="net", inverse=True).to_arrow()
+    except InvalidInputError as e:
+        if e.kind != "key-not-unique":
+            raise
+        # Nobody has to keep the promise of identifier fields. Without it such an update is a delete and an insert.
+        return changes(view.table, *between, mode="net", inverse=True, key=[]).to_arrow()
 
 
 def _most_rows(change: FileChange) -> int:
@@ -162,8 +170,8 @@ def _files(
 
 def _rows(messages: Messages, rows: _Rows, start: int) -> Grid:
     first, stop, more = page.paging(messages, "row_start", start, len(rows.values))
-    if not rows.compared:
-        more = {"shown": messages("diff-too-many", most=f"{MOST_ROWS:,}")}
+    if rows.left_out:
+        more = {"shown": rows.left_out}
     more = page.without_columns(messages, more, len(rows.columns) - _MOST_COLUMNS)
     lines: list[Line] = []
     for i, (kind, *row) in enumerate(rows.values[first:stop], first):
