@@ -232,6 +232,7 @@ check("17.4", apply)
 # `dk.stream.sink` does this with a table ([13](13_streaming_deletes.ipynb)). It takes the rows of `dk.changes` as they are, without the columns that the table does not have.
 
 # %%
+here.rewind("follow", by_place)
 copy = here.table("copy", dk.scan(by_place, snapshot_id=start).to_arrow(), format_version=3)
 news = changed(by_place, start)
 with dk.stream.sink(copy, "follow", equality_fields=["id"]) as sink:
