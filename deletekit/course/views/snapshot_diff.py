@@ -140,7 +140,7 @@ def _net_changes(view: TableView, old: Snapshot | None, new: Snapshot) -> pa.Tab
     except InvalidInputError as e:
         if e.kind != "key-not-unique":
             raise
-        # Nobody has to keep the promise of identifier fields. Without it such an update is a delete and an insert.
+        # Identifier fields may be not unique, as no writer checks them. Without a key an update is a delete and an insert.
         return changes(view.table, *between, mode="net", inverse=True, key=[]).to_arrow()
 
 
