@@ -30,6 +30,7 @@ _key_option = repeated_option("--key", "equality_fields", "COLUMN", "Key column.
 _RATE = "Instead of FILES: make up so many changes per batch."
 _FORMATS = ("debezium-json", "debezium-flat", "maxwell", "canal")
 _FORMAT = f"FILES are JSON lines of messages: {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}."
+_OPTION = "Option of the format, such as truncate=apply, ignore=a,b or assume_utc=true. Repeatable."
 _PROMOTION = "Delete old rows by position, or write no delete file."
 
 
@@ -46,6 +47,7 @@ _PROMOTION = "Delete old rows by position, or write no delete file."
 @click.option("--order", metavar="COLUMN", help="Column that orders the rows of a batch.  [default: as they come]")
 @click.option("--allow-rewind", is_flag=True, help="Apply batches even if the stream or the branch went back.")
 @choice_option("--format", _FORMATS, _FORMAT, metavar="NAME")
+@repeated_option("--format-option", "format_options", "NAME=VALUE", _OPTION)
 @click.option("--as-given", is_flag=True, help="Keep the order of FILES even if 10.parquet comes before 2.parquet.")
 def stream(
     argument: TableArgument,
@@ -57,6 +59,7 @@ def stream(
     files: Sequence[str] = (),
     rate: int | None = None,
     format: str | None = None,  # noqa: A002  # the option's own name
+    format_options: Sequence[str] = (),
     **options: Any,
 ) -> Answer:
     """Apply the changes in FILES (Parquet, CSV or JSON lines) to TABLE, each file a batch, in the order given.
@@ -71,10 +74,14 @@ def stream(
       deletekit stream --warehouse wh demo.users changes/ --key id
       deletekit stream --warehouse wh demo.users 'changes/*.csv' --key id
       deletekit stream --warehouse wh demo.users m.jsonl --key id --format maxwell
+      deletekit stream --warehouse wh demo.users m.jsonl --key id --format debezium-json --format-option ignore=a,b
       deletekit stream --warehouse wh demo.rate --rate 1000 --batches 20
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     if rate is not None and format is not None:
         raise click.UsageError("--format is about FILES; --rate has none.")
+    if format_options and format is None:
+        raise click.UsageError("--format-option needs --format.")
+    decoder = None if format is None else dk.stream.decoder(format, **_of_format(format_options))
     table = argument.open() if rate is None else _open_or_create(argument)
     if rate is not None:
         options = {"equality_fields": ("value",), **options, "change_type": "_change_type", "order": None}
@@ -82,7 +89,7 @@ def stream(
     done = []
     with dk.stream.sink(table, sink_id, **options) as sink:
         made_up = None if rate is None else sink.run(_sources().rate_batches(rate, batches))
-        for progress in made_up or sink.run_files(files, as_given=as_given, format=format):
+        for progress in made_up or sink.run_files(files, as_given=as_given, format=decoder):
             done.append(progress)
             if not output.as_json:
                 show(Text(plain(_line(progress))))
@@ -169,6 +176,19 @@ def promote(argument: TableArgument, output: Output, branch: str, **options: Any
         return Answer(document=document, text=[bold(f"{branch} of {table.name} has nothing new")])
     rows = {"rows added": result.added_rows, "rows deleted": result.deleted_rows, "snapshot": result.commit.snapshot_id}
     return Answer(document=document, text=[bold(f"{branch} of {table.name} promoted"), pairs(rows)])
+
+
+def _of_format(texts: Sequence[str]) -> dict[str, Any]:
+    """Return options of a format as `stream.decoder` takes them; it checks them."""
+    made: dict[str, Any] = {}
+    for text in texts:
+        name, is_given, value = text.partition("=")
+        if not is_given:
+            raise click.BadParameter(f"not NAME=VALUE: {plain(text)}", param_hint="--format-option")
+        if name in made:
+            raise click.BadParameter(f"given twice: {plain(name)}", param_hint="--format-option")
+        made[name] = value.split(",") if name == "ignore" else {"true": True, "false": False}.get(value, value)
+    return made
 
 
 def _open_or_create(argument: TableArgument) -> dk.Table:

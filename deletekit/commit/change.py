@@ -100,6 +100,7 @@ class RowDelta:
     refs: other refs that it moves. A change that only moves refs is not empty: its snapshot has its parent's files.
     other_files: paths of written files that only the summary leads to.
     read_set: what the change has read, which allows rebasing it after a lost race. None: it is always replanned.
+    merges_manifests: small manifests are merged, whatever `commit.manifest.min-count-to-merge` says.
     granularity: granularity of its delete files; vectors that are merged after a lost race keep to it.
     """
 
@@ -116,6 +117,7 @@ class RowDelta:
     refs: tuple[RefUpdate, ...] = ()
     other_files: tuple[str, ...] = ()
     read_set: ReadSet | None = None
+    merges_manifests: bool = False
     granularity: str | None = None
 
     @property

@@ -8,6 +8,7 @@ ManifestMergeManager.
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from math import inf
 from typing import Any, TypeVar
 
 from deletekit.deletes.write_context import WriteContext
@@ -23,6 +24,7 @@ from deletekit.table.snapshot import SnapshotReader, rows_with_paths, without_fi
 from deletekit.table.types import partition_types, schema_to_json, single_value_of_stored
 
 _CODECS = {"gzip": "deflate", "deflate": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
+_LEVEL = 4
 _T = TypeVar("_T")
 
 
@@ -119,6 +121,35 @@ class ManifestWriter:
                     out.append(self.make(entries))
         return out[::-1]
 
+    def levelled(self, manifests: Sequence[ManifestFile], reader: SnapshotReader) -> list[ManifestFile]:
+        """Merge old manifests of one kind of content that are small beside each other, each spec for itself.
+
+        One with more than a few times the entries of all smaller ones together stays. So an entry is written again only
+        a few times, however many there are. One without counts stays too.
+        """
+        properties = self._write.metadata.properties
+        if not value_of(properties, "commit.manifest-merge.enabled"):
+            return list(manifests)
+        target = value_of(properties, "commit.manifest.target-size-bytes")
+        by_spec: dict[int, list[ManifestFile]] = {}
+        for listed in manifests:
+            by_spec.setdefault(listed.partition_spec_id, []).append(listed)
+        out: list[ManifestFile] = []
+        for mine in by_spec.values():
+            small: set[str] = set()
+            entries, size = 0.0, 0
+            for listed in sorted(mine, key=_entry_count):
+                count, size = _entry_count(listed), size + listed.manifest_length
+                if (small and count > _LEVEL * entries) or count == inf or size > target:
+                    break
+                entries += count
+                small.add(listed.manifest_path)
+            group = [m for m in mine if m.manifest_path in small]
+            out += [m for m in mine if m.manifest_path not in small] if len(group) > 1 else mine
+            if len(group) > 1:
+                out.append(self.make([e for m in group for e in self._carried(m, reader)]))
+        return out
+
     def _carried(self, listed: ManifestFile, reader: SnapshotReader) -> Iterable[ManifestEntry]:
         """Return the entries of a manifest as another one of this snapshot lists them."""
         if listed.manifest_path in self._made:
@@ -179,6 +210,11 @@ def packed(items: Iterable[_T], most: int, size: Callable[[_T], int]) -> list[li
         out[-1].append(item)
         total += size(item)
     return out
+
+
+def _entry_count(listed: ManifestFile) -> float:
+    counts = (listed.added_files_count, listed.existing_files_count, listed.deleted_files_count)
+    return inf if None in counts else float(sum(c or 0 for c in counts))
 
 
 def _counts(entries: Sequence[ManifestEntry]) -> dict[str, Any]:

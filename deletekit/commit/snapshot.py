@@ -133,7 +133,10 @@ def _manifests_of_delta(base: Base, delta: RowDelta, writer: ManifestWriter) -> 
     ):
         old = [m for m in base.manifests if m.content == content]
         new = writer.added(added, delta.sequence_numbers, delta.with_row_ids)
-        out += writer.merged([*new, *writer.without(base.reader, old, removed)], base.reader)
+        kept = writer.without(base.reader, old, removed)
+        if delta.merges_manifests:
+            kept = writer.levelled(kept, base.reader)
+        out += writer.merged([*new, *kept], base.reader)
     return out
 
 

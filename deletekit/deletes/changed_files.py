@@ -7,6 +7,7 @@ Spec: "Manifests", "Scan Planning", https://iceberg.apache.org/spec/#scan-planni
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -67,12 +68,19 @@ def changed_files(
     """
     old, new = (_Side(metadata, reader, snapshot) for snapshot in (before, after))
     keeps = keeps_file(metadata, where, schema)
-    removed = {e.data_file.file_path: e for e in _only_in(old, new, ManifestContent.DATA) if keeps(e)}
-    added = {e.data_file.file_path: e for e in _only_in(new, old, ManifestContent.DATA) if keeps(e)}
-    found = [FileChange(old.task(e), new.task(added.get(path))) for path, e in removed.items()]
-    found += [FileChange(None, new.task(e)) for path, e in added.items() if path not in removed]
-    kept = (e for e in _under_other_deletes(metadata, old, new) if e.data_file.file_path not in added and keeps(e))
-    found += [change for e in kept if _differ(change := FileChange(old.task(e), new.task(e)))]
+    sides = (old, new), (new, old)
+    removed, added = ([e for e in _only_in(*pair, ManifestContent.DATA) if keeps(e)] for pair in sides)
+    again: defaultdict[str, list[ManifestEntry]] = defaultdict(list)  # one path may be added twice, as two files
+    for e in added:
+        again[e.data_file.file_path].append(e)
+    pairs = [(e, again[e.data_file.file_path]) for e in removed]
+    found = [FileChange(old.task(e), new.task(others.pop() if others else None)) for e, others in pairs]
+    found += [FileChange(None, new.task(e)) for others in again.values() for e in others]
+    known = set(map(_identity, added))
+    kept = (e for e in _under_other_deletes(metadata, old, new) if _identity(e) not in known and keeps(e))
+    # The upgrade to v3 gives row ids to files that had none: then the entry of each snapshot is needed.
+    own = old.entries if old.has_row_ids != new.has_row_ids else {}
+    found += [change for e in kept if _differ(change := FileChange(old.task(own.get(_identity(e), e)), new.task(e)))]
     return found
 
 
@@ -86,6 +94,16 @@ class _Side:
     def task(self, data: ManifestEntry | None) -> ScanTask | None:
         """Return a data file with all its deletes in this snapshot."""
         return None if data is None else ScanTask(data, self._index.for_data_file(data))
+
+    @property
+    def has_row_ids(self) -> bool:
+        return self._snapshot is not None and self._snapshot.first_row_id is not None
+
+    @property
+    def entries(self) -> dict[tuple[str, int | None], ManifestEntry]:
+        """The data files of the snapshot."""
+        found = self._reader.live_entries(self._snapshot, ManifestContent.DATA) if self._snapshot is not None else ()
+        return {_identity(e): e for e in found}
 
     def manifests(self, content: ManifestContent, other: _Side | None = None) -> list[ManifestColumns]:
         """Return the manifests of live files, without those that `other` has too."""
@@ -139,7 +157,7 @@ def _narrowed(columns: ManifestColumns, live: _Mask) -> ManifestColumns:
 
 def _under_other_deletes(metadata: TableMetadata, old: _Side, new: _Side) -> Iterator[ManifestEntry]:
     """Yield data files of the new snapshot that a delete may apply to which only one of the snapshots has."""
-    seen: set[str] = set()
+    seen: set[tuple[str, int | None]] = set()
     for side, other in ((old, new), (new, old)):
         parts = list(_parts_only_in(side, other, ManifestContent.DELETES))
         if not any(columns.is_live.any() for columns in parts):
@@ -151,9 +169,13 @@ def _under_other_deletes(metadata: TableMetadata, old: _Side, new: _Side) -> Ite
             hit = numbers >= 0
             hit[index.with_other_deletes(columns, rows)] = True
             for entry in columns.entries(rows[hit]):
-                if entry.data_file.file_path not in seen:
-                    seen.add(entry.data_file.file_path)
+                if _identity(entry) not in seen:
+                    seen.add(_identity(entry))
                     yield entry
+
+
+def _identity(data: ManifestEntry) -> tuple[str, int | None]:
+    return data.data_file.file_path, data.sequence_number
 
 
 def _differ(change: FileChange) -> bool:

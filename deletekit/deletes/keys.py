@@ -194,7 +194,7 @@ def comparable_columns(columns: Iterable[Any]) -> list[Any]:
 def row_columns(columns: Iterable[Any]) -> list[Any]:
     """Return columns of any type as Arrow columns whose equality is that of whole rows: as keys, and lists by element.
 
-    A list or a map becomes the bytes of its elements in their order.
+    A list becomes the bytes of its elements in their order, a map those of its entries in any order.
     """
     return [part for column in columns for part in comparable(column, nested=True)]
 
@@ -257,7 +257,12 @@ def _element_bytes(array: pa.Array) -> pa.Array:
     else:
         lengths = pc.fill_null(pc.list_value_length(compact), 0).to_numpy(zero_copy_only=False)
         elements, offsets = [pc.list_flatten(compact)], pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
-    lists = pa.LargeListArray.from_arrays(offsets, _joined_bytes(row_columns(elements)).cast(pa.large_binary()))
+    parts = _joined_bytes(row_columns(elements)).cast(pa.large_binary())
+    if pa.types.is_map(compact.type):
+        rows = pa.array(np.repeat(np.arange(len(compact)), np.diff(offsets.to_numpy())))
+        entries = pa.table({"row": rows, "entry": parts})
+        parts = parts.take(pc.sort_indices(entries, sort_keys=[("row", "ascending"), ("entry", "ascending")]))
+    lists = pa.LargeListArray.from_arrays(offsets, parts)
     joined = pc.binary_join(lists, pa.scalar(b"", pa.large_binary()))
     return pc.if_else(compact.is_valid(), joined, pa.scalar(None, pa.large_binary()))
 

@@ -5,7 +5,7 @@ current spec. Nothing is committed.
 Spec: "Row-level Deletes", "Row Lineage"; Java SparkBinPackFileRewriteRunner.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 
 import pyarrow as pa
@@ -36,6 +36,7 @@ def rewrite_data_files(
     drop: BooleanExpression | None = None,
     gone: PositionBitmap | None = None,
     order: RowOrder | None = None,
+    seen: Callable[[pa.Table], None] | None = None,
 ) -> list[DataFile]:
     """Write the live rows of data files to new data files, in their order or another; for no rows, no file.
 
@@ -46,6 +47,8 @@ def rewrite_data_files(
     gone: positions of further rows to leave out, of the one data file of `tasks`.
     order: sort all rows of a partition by it, which takes all of them in memory. None sorts them by the table's if they
         are few enough to be held, else not at all, as Java's bin-packing.
+    seen: is called with the rows to write as they come, before they are sorted and divided: the table's columns, then
+        the lineage's if it is stored.
 
     Raises FormatError or NotFoundError for files that cannot be read. `write.discard` removes what was written before.
     """
@@ -58,7 +61,10 @@ def rewrite_data_files(
             if gone is not None:
                 keep &= ~gone.mask(batch.first_position, len(batch))
             if keep.any():
-                yield batch.table if keep.all() else batch.table.filter(pa.array(keep))
+                rows = batch.table if keep.all() else batch.table.filter(pa.array(keep))
+                if seen is not None:
+                    seen(rows)
+                yield rows
 
     if order is None and not RowOrder.of(write.metadata).fields:
         return write_data_files(write, live_rows(), rows_per_file)

@@ -14,10 +14,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Unpack
 
+import pyarrow as pa
+from pyiceberg.schema import Schema
+
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
+from deletekit.deletes.keys import column_at
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.rewrite import live_share, rewrite_data_files
@@ -37,6 +41,9 @@ from deletekit.table.table import Table
 from deletekit.verbs.shared.partition_fields import sort_fields
 
 Group = tuple[ScanTask, ...]
+
+# Columns of a group with more rows are not kept: they would take much memory.
+_KEPT_ROWS = 1 << 23
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,13 +140,20 @@ def compact_groups(
     ref: str,
     engine: Engine,
     commit_properties: Mapping[str, str] | None = None,
-) -> CompactedFiles:
-    """Rewrite groups of data files, given by their paths, in one commit. Raises as `compact`."""
+    keep: Sequence[int] = (),
+) -> tuple[CompactedFiles, dict[str, pa.Table]]:
+    """Rewrite groups of data files, given by their paths, in one commit, which also merges small manifests.
+
+    Also return some columns of new files by path, in file order: those of the field ids `keep`, then the `_row_id` if
+    rows have one. Groups that are large or sorted are left out. Raises as `compact`.
+    """
     check_request(table.refresh(), ref, commit_properties)
     check_parquet_only(table.metadata, "write.format.default")
     options = rewrite_options(table.metadata, "write.target-file-size-bytes", {})
     part = _Part(table, [tuple(g) for g in groups], options, engine, use_starting_sequence_number=True, order=None)
-    return _run([part], ref, commit_properties, goes_on=False)
+    part.keep, part.merges_manifests = tuple(keep), True
+    done = _run([part], ref, commit_properties, goes_on=False)
+    return done, {path: rows for group in part.groups for path, rows in group.kept_of_files().items()}
 
 
 def _planned(groups: Sequence[Group]) -> CompactedFiles:
@@ -221,6 +235,8 @@ class _Part:
     ----------
     todo: the paths of each group that must still be rewritten.
     groups: those that are rewritten.
+    keep: field ids of columns to keep of the new files.
+    merges_manifests: whether the commit merges small manifests.
     """
 
     table: Table
@@ -230,6 +246,8 @@ class _Part:
     use_starting_sequence_number: bool
     order: RowOrder | None
     groups: list[RewrittenGroup] = field(default_factory=list)
+    keep: tuple[int, ...] = ()
+    merges_manifests: bool = False
 
     def run(self, ref: str, properties: Mapping[str, str] | None) -> Commit:
         """Rewrite and commit. If the commit certainly failed, delete the new files."""
@@ -264,12 +282,16 @@ class _Part:
         write = WriteContext(base.table.io, base.metadata)
         keeps = self.use_starting_sequence_number and base.metadata.version.has_sequence_numbers
         number = base.snapshot.sequence_number if keeps else None
-        context, options, order = head.context, self.options, self.order  # `self` cannot travel to another process
+        # `self` cannot travel to another process.
+        context, options, order, keep = head.context, self.options, self.order, self.keep
+        if order is not None or RowOrder.of(base.metadata).fields:
+            keep = ()
 
         def rewrite(tasks: Group) -> RewrittenGroup:
             rows = _rows_per_file(context, tasks, options)
-            files = rewrite_data_files(context, write, tasks, rows, order=order)
-            return RewrittenGroup(tasks, tuple(files), number)
+            kept = _KeptColumns(context.metadata.schema, keep if _few_rows(tasks) else ())
+            files = rewrite_data_files(context, write, tasks, rows, order=order, seen=kept.add)
+            return RewrittenGroup(tasks, tuple(files), number, kept.rows)
 
         try:
             return list(self.engine.map(rewrite, groups))
@@ -285,6 +307,7 @@ class _Part:
             removed_data_files=tuple(t.data for t in head.tasks(paths)),
             removed_delete_files=tuple(head.own_deletes(paths)),
             operation="replace",
+            merges_manifests=self.merges_manifests,
             sequence_numbers={f.file_path: n for f, n in files if n is not None},
         )
 
@@ -293,6 +316,28 @@ class _Part:
             for file in group.files:
                 with suppress(Exception):  # the caller must see the reason to discard instead
                     self.table.io.delete(file.file_path)
+
+
+class _KeptColumns:
+    """Columns of the rows that are written, and their row ids."""
+
+    def __init__(self, schema: Schema, field_ids: Sequence[int]) -> None:
+        self._schema, self._field_ids = schema, field_ids
+        self._parts: list[pa.Table] = []
+
+    def add(self, rows: pa.Table) -> None:
+        if self._field_ids:
+            columns = {str(i): column_at(rows, self._schema, i) for i in self._field_ids}
+            lineage = rows.columns[len(self._schema.fields) :]
+            self._parts.append(pa.table({**columns, **dict(zip(["_row_id"], lineage, strict=False))}))
+
+    @property
+    def rows(self) -> pa.Table | None:
+        return pa.concat_tables(self._parts) if self._parts else None
+
+
+def _few_rows(tasks: Group) -> bool:
+    return sum(task.data_file.record_count for task in tasks) <= _KEPT_ROWS
 
 
 def _rows_per_file(context: ReadContext, tasks: Group, options: RewriteOptions) -> int | None:

@@ -125,7 +125,9 @@ def expire_snapshots(
     dry_run: decide everything, change nothing.
     engine: where manifests are read and files removed.
 
-    Refs older than their `max-ref-age-ms` (default: `history.expire.max-ref-age-ms`) expire, except `main`.
+    Refs older than their `max-ref-age-ms` (default: `history.expire.max-ref-age-ms`) expire, except `main`. A snapshot
+    that no ref leads to, as one that is staged (write-audit-publish), expires if it is older than `older_than`,
+    whatever `retain_last` says.
 
     Raises InvalidInputError if `gc.enabled` is false, for a snapshot that is the head of a retained ref, for a table
     whose metadata file is not where its location says, and for a read-only table; NotFoundError for an unknown

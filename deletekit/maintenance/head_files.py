@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import check_request
@@ -57,13 +58,25 @@ def replacing(done: Iterable[Replacement], removed: Iterable[ManifestEntry] = ()
 class RewrittenGroup:
     """Data files that were read with their deletes, and the new files with their live rows.
 
-    `sequence_number` is the data sequence number of the new files: that of the snapshot they were read from, or None
-    for that of the commit.
+    Attributes
+    ----------
+    sequence_number: the data sequence number of the new files: that of the snapshot they were read from, or None for
+        that of the commit.
+    kept: columns of the live rows, which were asked for, one file after another.
     """
 
     tasks: tuple[ScanTask, ...]
     files: tuple[DataFile, ...]
     sequence_number: int | None
+    kept: pa.Table | None = None
+
+    def kept_of_files(self) -> dict[str, pa.Table]:
+        """Return the kept rows of each new file, in its order. Nothing for a group in several partitions."""
+        counts = [file.record_count for file in self.files]
+        if self.kept is None or len(self.kept) != sum(counts) or len({scope_of(file) for file in self.files}) > 1:
+            return {}
+        starts = np.cumsum([0, *counts])
+        return {f.file_path: self.kept.slice(start, n) for f, start, n in zip(self.files, starts, counts, strict=False)}
 
 
 class Head:

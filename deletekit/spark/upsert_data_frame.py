@@ -31,6 +31,7 @@ from deletekit.spark.types import from_spark
 from deletekit.table.metadata import TableMetadata
 from deletekit.verbs.shared.equality_keys import key_column, partitionable, specs_in_use, write_key_deletes
 from deletekit.verbs.shared.row_changes import collect_delta, filter_of_reads, merged_results
+from deletekit.verbs.upsert import not_unique
 
 _SOURCE, _WRITES, _TWICE = (f"__deletekit_{name}" for name in ("source", "writes", "twice"))
 _OWN = (KEY, FILE, POSITION, ROW_ID, _SOURCE, _WRITES, _TWICE)
@@ -131,7 +132,7 @@ class _Replaced(Matches):
     def _add(self, rows: pa.Table) -> None:
         twice = rows.column(_TWICE).to_numpy()
         if twice.any():
-            raise _not_unique(self.fields, f"a key of {int(np.count_nonzero(twice))} rows or more")
+            raise not_unique(self.fields, f"a key of {int(np.count_nonzero(twice))} rows or more")
         chosen = rows.filter(rows.column(_WRITES))
         drops = [name for name in _OWN if name in chosen.column_names]
         new = align(from_spark(chosen.drop_columns(drops), self._schema), self._schema)
@@ -156,7 +157,7 @@ def _blind(base: Base, keyed: DataFrame, fields: Sequence[NestedField], engine: 
         keys = pa.table({str(i): column_at(new, schema, i) for i in ids})
         different = len(KeyNumbers(keys.columns))
         if different < len(keys):
-            raise _not_unique(fields, f"{len(keys)} rows of {different} keys")
+            raise not_unique(fields, f"{len(keys)} rows of {different} keys")
         return write_data_files(write, new), write_key_deletes(write, specs, keys, fields, None)
 
     done = engine.map_partitions(rows, work)
@@ -164,14 +165,4 @@ def _blind(base: Base, keyed: DataFrame, fields: Sequence[NestedField], engine: 
         added_data_files=tuple(f for files, _ in done for f in files),
         added_delete_files=tuple(f for _, files in done for f in files),
         read_set=ReadSet(),
-    )
-
-
-def _not_unique(fields: Sequence[NestedField], found: str) -> InvalidInputError:
-    return InvalidInputError(
-        "two rows have the same key",
-        kind="upsert-key-not-unique",
-        field=", ".join(f.name for f in fields),
-        found=found,
-        expected="one row for each key",
     )

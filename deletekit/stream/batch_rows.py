@@ -11,8 +11,10 @@ from pyiceberg.types import NestedField
 from deletekit.commit.change import Base
 from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta, truncate_delta
 from deletekit.stream.batch_digest import batch_digest
-from deletekit.stream.change_rows import ChangeFormat, read_changes
-from deletekit.stream.evolve import evolve_table
+from deletekit.stream.batch_letters import BatchLetters
+from deletekit.stream.change_rows import read_changes
+from deletekit.stream.dead_letters import without_dead_letters
+from deletekit.stream.evolve import evolve_table, evolving_rows, schema_for
 from deletekit.stream.old_digest import old_digest
 from deletekit.stream.sequence_guard import Guarded
 from deletekit.stream.sink_state import SinkState
@@ -31,6 +33,7 @@ class BatchRows(Protocol):
     newest: the highest value of the order column.
     digest: of everything that the batch writes.
     truncates: whether the batch deletes all rows before its own.
+    letters: the dead letters, which are none of its rows.
     guarded: what `sequence_by` left of the batch when it was last written; None before, and without that column.
     """
 
@@ -41,6 +44,9 @@ class BatchRows(Protocol):
     digest: str
     truncates: bool
     guarded: Guarded | None
+
+    @property
+    def letters(self) -> BatchLetters: ...
 
     def __len__(self) -> int: ...
 
@@ -72,10 +78,16 @@ class BatchRows(Protocol):
 class HeldRows:
     """Rows in this process. Raises as `read_changes`."""
 
-    def __init__(self, state: SinkState, rows: Any, schema: Schema, form: ChangeFormat) -> None:
-        self._state, self._rows, self._form = state, rows, form
+    def __init__(
+        self, state: SinkState, rows: Any, columns: tuple[str | None, str | None], *, ordered: bool, source: str
+    ) -> None:
+        metadata = state.table.metadata
+        rows = evolving_rows(rows, metadata.schema, state.evolve, columns)
+        schema = schema_for(metadata, rows, state.evolve, columns)
+        self._state, self._form = state, state.form(schema, columns, ordered=ordered)
+        self._rows, self.letters = without_dead_letters(state.dead_letters, rows, schema, self._form, source)
         self.guarded: Guarded | None = None
-        self.parse(schema, form.fields)
+        self.parse(schema, self._form.fields)
         self.digest = batch_digest(self._changes)
 
     def __len__(self) -> int:
@@ -117,12 +129,21 @@ class HeldRows:
         """Nothing is kept outside of memory."""
 
 
-def batch_rows(state: SinkState, rows: Any, schema: Schema, form: ChangeFormat) -> BatchRows:
-    """Return the rows of a batch, those of a Spark DataFrame on its executors. Raises InvalidInputError."""
+def batch_rows(
+    state: SinkState, rows: Any, columns: tuple[str | None, str | None], *, ordered: bool, source: str
+) -> BatchRows:
+    """Return the rows of a batch, those of a Spark DataFrame on its executors. Raises InvalidInputError.
+
+    Parameters
+    ----------
+    columns: the names of the columns with the change's type and with the order.
+    ordered: whether rows come in order; those of a DataFrame never do.
+    source: the path of the file that they come from, or no text.
+    """
     if not is_data_frame(rows):
-        return HeldRows(state, rows, schema, form)
+        return HeldRows(state, rows, columns, ordered=ordered, source=source)
     # By name: a sink works without pyspark, which is an extra.
-    made: BatchRows = import_module("deletekit.stream.split_rows").SplitRows(state, rows, schema, form)
+    made: BatchRows = import_module("deletekit.stream.split_rows").SplitRows(state, rows, columns)
     return made
 
 

@@ -6,7 +6,7 @@ commit, so a batch that lost several races uses them.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -20,7 +20,6 @@ from deletekit.errors import CommitStateUnknownError, DeletekitError
 from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, tag_update
 from deletekit.stream.batch_delta import BatchDelta
 from deletekit.stream.batch_rows import BatchRows
-from deletekit.stream.dead_letters import DeadLetter
 from deletekit.stream.file_batches import logged
 from deletekit.stream.maintain import Maintenance, after_batch
 from deletekit.stream.saved_index import index_entry
@@ -82,10 +81,10 @@ class AlreadyCommittedError(Exception):
 
 
 class BatchRun:
-    """One call of `write`."""
+    """One call of `write`. Its attribute `rows` has the rows."""
 
-    def __init__(self, state: SinkState, rows: BatchRows, batch: BatchId, letters: Sequence[DeadLetter] = ()) -> None:
-        self._state, self._rows, self._batch, self._letters = state, rows, batch, letters
+    def __init__(self, state: SinkState, rows: BatchRows, batch: BatchId) -> None:
+        self._state, self.rows, self._batch = state, rows, batch
         self._written: BatchDelta | None = None
         self._plans = self._read_files = 0
 
@@ -107,16 +106,16 @@ class BatchRun:
         if self._is_committed(self._head()):
             raise AlreadyCommittedError
         if state.dead_letters is not None:
-            state.dead_letters.write(table, self._batch, self._letters)
-        if self._rows.schema != table.metadata.schema and state.evolve != "refuse":
-            self._rows.evolve(table)
-        if state.mode != "index-only" and not partitionable(table.metadata, self._rows.fields):
+            state.dead_letters.write(table, self._batch, self.rows.letters)
+        if self.rows.schema != table.metadata.schema and state.evolve != "refuse":
+            self.rows.evolve(table)
+        if state.mode != "index-only" and not partitionable(table.metadata, self.rows.fields):
             ensure_unpartitioned_spec(table)
         return plan_change(table, self._build, ref=state.ref, validate=self._validate, reader=state.reader)
 
     def discard(self) -> None:
         """Remove what was kept for the batch."""
-        self._rows.discard()
+        self.rows.discard()
 
     def has_landed(self, unknown: CommitStateUnknownError) -> bool:
         """Return whether the batch is in the table as it is now. Raise `unknown` if the table cannot be read."""
@@ -132,7 +131,7 @@ class BatchRun:
 
     def done(self, started: float, done: Commit) -> BatchProgress:
         """Return the result of a batch that was committed."""
-        progress = self._progress("committed" if len(self._rows) or self._rows.truncates else "empty", started, done)
+        progress = self._progress("committed" if len(self.rows) or self.rows.truncates else "empty", started, done)
         return replace(progress, maintained=after_batch(self._state))
 
     def _validate(self, base: Base) -> None:
@@ -153,7 +152,7 @@ class BatchRun:
     def _build(self, base: Base) -> RowDelta:
         self._plans += 1
         metadata = base.metadata
-        rows = self._rows
+        rows = self.rows
         if metadata.schema != rows.schema:
             rows.parse(metadata.schema, self._state.key_fields(metadata.schema))
         if rows.truncates:
@@ -183,7 +182,7 @@ class BatchRun:
         return replace(delta, read_set=ReadSet(data_files=written.targets, where=reads))
 
     def _newest_time(self) -> Mapping[str, str]:
-        newest = time_ms(self._rows.newest)
+        newest = time_ms(self.rows.newest)
         return {} if newest is None else {NEWEST_TIME: str(newest)}
 
     @property
@@ -210,20 +209,20 @@ class BatchRun:
             query_id=self._batch.query_id,
             batch_id=self._batch.batch_id,
             status=status,
-            rows=len(self._rows),
-            keys=self._rows.keys,
+            rows=len(self.rows),
+            keys=self.rows.keys,
             hits=written.hits if written else 0,
             misses=written.misses if written else 0,
-            late=self._rows.guarded.late if self._rows.guarded else 0,
+            late=self.rows.guarded.late if self.rows.guarded else 0,
             fell_back=self._falls_back,
             read_files=self._read_files,
             index_rows=len(index) if index else 0,
             index_bytes=index.nbytes if index else 0,
-            lag_ms=_lag_ms(self._rows.newest),
+            lag_ms=_lag_ms(self.rows.newest),
             duration_ms=int((time.monotonic() - started) * 1000),
             commit=done,
             file=self._batch.file,
-            dead_letters=len(self._letters),
+            dead_letters=len(self.rows.letters),
         )
 
 

@@ -6,10 +6,7 @@ dead letters that are in the table already are not written again.
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 from typing import Any
@@ -22,18 +19,26 @@ from pyiceberg.schema import Schema
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import commit
-from deletekit.deletes.data_file_writer import write_data_files
-from deletekit.deletes.input_rows import align
+from deletekit.deletes.plan import plan_scan
+from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.public import public, public_methods
 from deletekit.stream.applied_batches import BatchId
+from deletekit.stream.batch_letters import (
+    BatchLetters,
+    DeadLetter,
+    HeldLetters,
+    LetterFile,
+    LetterWriter,
+    StagedLetters,
+)
 from deletekit.stream.change_rows import ChangeFormat
 from deletekit.stream.fitting_rows import UnfitRow, fitting_rows, too_many
 from deletekit.table.catalog import Catalog
+from deletekit.table.file_io import FileIO
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_type
 from deletekit.verbs.append import create_table
-from deletekit.verbs.scan import scan
 
 _COLUMNS = (
     ("table_name", pa.string()),
@@ -47,7 +52,6 @@ _COLUMNS = (
     ("row", pa.string()),
     ("at", pa.timestamp("us", "UTC")),
 )
-_SAME = ("source", "position", "kind", "row")
 
 
 @public
@@ -68,17 +72,6 @@ def create_dead_letters(catalog: Catalog, identifier: str | Sequence[str]) -> Ta
     Raises InvalidInputError if the table exists, and as `create_table`.
     """
     return create_table(catalog, identifier, dead_letter_schema(), format_version=2)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
-    """What does not fit, why, and where it is from."""
-
-    source: str
-    position: str
-    kind: str
-    error: str
-    row: str
 
 
 @public_methods
@@ -121,7 +114,7 @@ class DeadLetters:
         value = message.key if message.value is None else message.value
         self.add(
             source=message.topic,
-            position=f"{message.partition}:{message.offset}",
+            position=message.position,
             kind=error.kind,
             error=str(error),
             row=(value or b"").decode("utf-8", "backslashreplace"),
@@ -131,20 +124,17 @@ class DeadLetters:
         """Forget what was added and not written."""
         self._waiting.clear()
 
-    def take(self, unfit: Iterable[UnfitRow], source: str, *, ordered: bool) -> tuple[DeadLetter, ...]:
+    def take(self, unfit: Iterable[UnfitRow], source: str, *, ordered: bool) -> HeldLetters:
         """Return what was added, and rows of the batch that do not fit. What was added is forgotten.
 
         Rows of a batch that comes in any order have no position.
         """
         letters = list(self._waiting.values())
-        for row in unfit:
-            position = str(row.number) if ordered else ""
-            kind, error = row.error.kind, str(row.error)
-            letters.append(DeadLetter(source=source, position=position, kind=kind, error=error, row=row.row))
+        letters += [DeadLetter.of(row, source, str(row.number) if ordered else "") for row in unfit]
         self.clear()
         if len(letters) > self.most:
             raise too_many(f"a batch has more dead letters than {self.most}; the last: {letters[-1].error}", self.most)
-        return tuple(letters)
+        return HeldLetters(tuple(letters))
 
     def check(self, table: Table) -> None:
         """Raise InvalidInputError (`dead-letter-table`) if the table cannot keep dead letters, or is the sink's own."""
@@ -170,9 +160,9 @@ class DeadLetters:
             )
         self._is_checked = True
 
-    def write(self, table: Table, batch: BatchId, letters: Sequence[DeadLetter]) -> None:
+    def write(self, table: Table, batch: BatchId, letters: BatchLetters) -> None:
         """Commit the dead letters of a batch, except for those that are in the table already."""
-        if not letters:
+        if not len(letters):
             return
         identity = {
             "table_name": table.name,
@@ -183,50 +173,34 @@ class DeadLetters:
         terms: list[BooleanExpression] = [
             EqualTo(term=Reference(name), value=literal(value)) for name, value in identity.items()
         ]
-        where = reduce(And, terms)
-        at = datetime.now(UTC)
-        rows = [
-            {**identity, **{n: getattr(x, n) for n in ("source", "position", "kind", "error", "row")}, "at": at}
-            for x in letters
-        ]
+        where, common = reduce(And, terms), {**identity, "at": datetime.now(UTC)}
 
         def plan(base: Base) -> RowDelta:
-            there: Counter[tuple[Any, ...]] = Counter()
-            if base.snapshot is not None:
-                found = scan(base.table, where, _SAME, snapshot_id=base.snapshot.snapshot_id).to_arrow()
-                there.update(_identities(found.to_pylist()))
-            new = []
-            for row, key in zip(rows, _identities(rows), strict=True):
-                if there[key]:
-                    there[key] -= 1
-                else:
-                    new.append(row)
-            if not new:
-                return RowDelta()
-            files = write_data_files(base.write, [align(new, base.metadata.schema)])
-            return RowDelta(added_data_files=tuple(files), read_set=ReadSet(where=where))
+            tasks = tuple(plan_scan(base.metadata, base.snapshot, base.reader, where))
+            files = letters.files(LetterWriter(context=base.write, tasks=tasks, where=where, batch=common))
+            return RowDelta(added_data_files=tuple(files), read_set=ReadSet(where=where)) if files else RowDelta()
 
         commit(plan_change(self.table, plan))
 
 
 def without_dead_letters(
     letters: DeadLetters | None, rows: Any, schema: Schema, form: ChangeFormat, source: str
-) -> tuple[Any, tuple[DeadLetter, ...]]:
+) -> tuple[Any, HeldLetters]:
     """Return the rows of a batch that fit the table, and its dead letters. Without `letters` all rows must fit."""
     if letters is None:
-        return rows, ()
+        return rows, HeldLetters()
     rows, unfit = fitting_rows(rows, schema, form, letters.most)
     return rows, letters.take(unfit, source, ordered=form.ordered)
 
 
-def digest_with(digest: str, letters: Sequence[DeadLetter]) -> str:
-    """Return the digest of a batch with dead letters: it covers all rows as they were given."""
-    if not letters:
-        return digest
-    each = sorted(repr((x.source, x.position, x.kind, x.row)).encode() for x in letters)
-    own = hashlib.sha256(b"\n".join(each)).hexdigest()[:32]
-    return f"{digest}+{own}"
-
-
-def _identities(rows: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    return [tuple(row[name] for name in _SAME) for row in rows]
+def with_staged(letters: DeadLetters | None, staged: Sequence[LetterFile], io: FileIO, engine: Engine) -> BatchLetters:
+    """Return the dead letters of a batch whose rows tasks have read. Without `letters` there are none."""
+    if letters is None:
+        return HeldLetters()
+    held = letters.take((), "", ordered=False)
+    if not staged:
+        return held
+    if len(held) + sum(file.count for file in staged) > letters.most:
+        message = f"a batch has more dead letters than {letters.most}; the last: {staged[-1].last}"
+        raise too_many(message, letters.most)
+    return StagedLetters(staged, held.letters, io, engine)

@@ -56,8 +56,18 @@ def evolving_rows(changes: Any, schema: Schema, evolve: Evolve, aside: Container
     return table
 
 
-def schema_for(metadata: TableMetadata, rows: Any, evolve: Evolve, aside: Container[str | None]) -> Schema:
+def schema_for(
+    metadata: TableMetadata,
+    rows: Any,
+    evolve: Evolve,
+    aside: Container[str | None],
+    wide: Container[int] | None = None,
+) -> Schema:
     """Return the schema that a table needs for rows: its own, or a new one that is not committed yet.
+
+    Parameters
+    ----------
+    wide: the ids of fields with a value that does not fit, as `wide_fields` finds them; None: `rows` has all values.
 
     Raises InvalidInputError for a column that cannot be added: a type without an Iceberg type in the table's format
     version, or a name that differs from another only in upper and lower case.
@@ -66,7 +76,7 @@ def schema_for(metadata: TableMetadata, rows: Any, evolve: Evolve, aside: Contai
     if evolve == "refuse":
         return schema
     numbers = count(int(metadata.raw["last-column-id"]) + 1)
-    wanted = _Evolution(widen=evolve == "widen", next_id=lambda: next(numbers))
+    wanted = _Evolution(widen=evolve == "widen", next_id=lambda: next(numbers), wide=wide)
     columns = [(n, c) for n, c in zip(rows.column_names, rows.columns, strict=True) if _is_ours(n, schema, aside)]
     fields = wanted.fields(schema.fields, columns, "")
     if fields is schema.fields:
@@ -78,9 +88,17 @@ def schema_for(metadata: TableMetadata, rows: Any, evolve: Evolve, aside: Contai
     return new
 
 
-def evolve_table(table: Table, rows: pa.Table, evolve: Evolve, aside: Container[str | None]) -> None:
+def wide_fields(metadata: TableMetadata, rows: pa.Table, aside: Container[str | None]) -> frozenset[int]:
+    """Return the ids of the table's fields whose type must be promoted for these rows, and of structs with them."""
+    old, new = metadata.schema, schema_for(metadata, rows, "widen", aside)
+    return frozenset(n for n in old.field_ids if old.find_type(n) != new.find_type(n))
+
+
+def evolve_table(
+    table: Table, rows: pa.Table, evolve: Evolve, aside: Container[str | None], wide: Container[int] | None = None
+) -> None:
     """Commit the schema that rows need. Nothing is committed if another sink did it meanwhile."""
-    commit_schema(table, lambda metadata: schema_for(metadata, rows, evolve, aside))
+    commit_schema(table, lambda metadata: schema_for(metadata, rows, evolve, aside, wide))
     table.refresh()
 
 
@@ -92,6 +110,7 @@ def _is_ours(name: str, schema: Schema, aside: Container[str | None]) -> bool:
 class _Evolution:
     widen: bool
     next_id: Callable[[], int]
+    wide: Container[int] | None
 
     def fields(
         self, known: Sequence[NestedField], columns: Sequence[tuple[str, Any]], path: str
@@ -118,8 +137,11 @@ class _Evolution:
             columns = [(f.name, pc.struct_field(column, i)) for i, f in enumerate(stored)]
             fields = self.fields(kind.fields, columns, f"{path}.")
             return field if fields is kind.fields else field.model_copy(update={"field_type": StructType(*fields)})
-        wider = _wider(kind, column) if self.widen else None
-        return field if wider is None else field.model_copy(update={"field_type": wider})
+        values = column.cast(column.type.value_type) if pa.types.is_dictionary(stored) else column
+        wider = _wider(kind, values.type) if self.widen else None
+        if wider is None or not (_is_needed(kind, values) if self.wide is None else field.field_id in self.wide):
+            return field
+        return field.model_copy(update={"field_type": wider})
 
     def _new(self, name: str, kind: pa.DataType, path: str) -> NestedField:
         check_name(name, "changes")
@@ -132,23 +154,31 @@ class _Evolution:
         return assign_fresh_schema_ids(made, self.next_id).fields[0]
 
 
-def _wider(kind: it.IcebergType, column: Any) -> it.IcebergType | None:
-    """Return the type that all values fit; None if they fit the one they have, or no promotion helps."""
-    values = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-    found = values.type
+def _wider(kind: it.IcebergType, found: pa.DataType) -> it.IcebergType | None:
+    """Return the type that all values of a type fit; None if no promotion helps."""
     if isinstance(kind, it.IntegerType) and pa.types.is_integer(found) and found.bit_width >= 32:
-        low, high = pc.min_max(values).as_py().values()
-        return it.LongType() if low is not None and not (_INT32[0] <= low and high <= _INT32[1]) else None
+        return it.LongType()
     if isinstance(kind, it.FloatType) and pa.types.is_float64(found):
-        same = pc.or_(pc.equal(values.cast(pa.float32()).cast(pa.float64()), values), pc.is_nan(values))
-        return it.DoubleType() if pc.any(pc.invert(same)).as_py() else None
+        return it.DoubleType()
     if isinstance(kind, it.DecimalType) and pa.types.is_decimal(found):
-        try:
-            values.cast(arrow_type(kind))
-        except pa.ArrowInvalid:
-            digits = min(found.precision - found.scale + kind.scale, _MOST_DIGITS)
-            return it.DecimalType(digits, kind.scale) if digits > kind.precision else None
+        digits = min(found.precision - found.scale + kind.scale, _MOST_DIGITS)
+        return it.DecimalType(digits, kind.scale) if digits > kind.precision else None
     return None
+
+
+def _is_needed(kind: it.IcebergType, values: Any) -> bool:
+    """Return whether some value does not fit a type that can be promoted."""
+    if isinstance(kind, it.IntegerType):
+        low, high = pc.min_max(values).as_py().values()
+        return low is not None and not (_INT32[0] <= low and high <= _INT32[1])
+    if isinstance(kind, it.FloatType):
+        same = pc.or_(pc.equal(values.cast(pa.float32()).cast(pa.float64()), values), pc.is_nan(values))
+        return bool(pc.any(pc.invert(same)).as_py())
+    try:
+        values.cast(arrow_type(kind))
+    except pa.ArrowInvalid:
+        return True
+    return False
 
 
 def _typed(kind: pa.DataType, known: it.IcebergType | None) -> pa.DataType | None:

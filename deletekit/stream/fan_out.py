@@ -8,17 +8,20 @@ catalog.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from inspect import signature
 from typing import Any, Self
+
+import pyarrow as pa
 
 from deletekit.commit.planned_change import PlannedChange
 from deletekit.commit.together import commit_together
 from deletekit.errors import CommitStateUnknownError, InvalidInputError, NotFoundError
 from deletekit.public import public, public_methods
-from deletekit.spark.releases import to_arrow
 from deletekit.stream.applied_batches import check_sink_id
+from deletekit.stream.batch_rows import is_data_frame
 from deletekit.stream.batch_run import AlreadyCommittedError, BatchProgress, BatchRun
 from deletekit.stream.given_batch import GivenBatch, prepared
 from deletekit.stream.routes import Create, Router, created_table, without_others
@@ -104,6 +107,7 @@ class FanOut:
     def __init__(self, catalog: Catalog, router: Router, sink_id: str, options: _Options) -> None:
         self._catalog, self._router, self._sink_id, self._options = catalog, router, sink_id, options
         self.sinks: dict[str, Sink] = {}
+        self._spark_engine: Any = None
         self._last: tuple[str, int] | None = None
         self._is_complete = True
 
@@ -126,7 +130,8 @@ class FanOut:
         Parameters
         ----------
         changes: as `Sink.write` takes them, with the columns of all tables. A column that a table lacks must have no
-            value in the table's rows. The column of `route` is left out where a table lacks it.
+            value in the table's rows. The column of `route` is left out where a table lacks it. A DataFrame stays on
+            the executors, and a function `route` gets a part of its rows at a time, as a pyarrow Table.
         batch_id, query_id, ordered: as `Sink.write`.
 
         Raises InvalidInputError, before anything is written to any table, for rows without a table, for a missing
@@ -134,13 +139,16 @@ class FanOut:
         commit. The same batch must then come again before another one.
         """
         self._check_number(batch_id, query_id)
-        parts = self._router.parts(changes)
-        self._open(parts)
-        with ExitStack() as locks:
+        with ExitStack() as stack:
+            parts = stack.enter_context(self._parts(changes))
+            self._open(parts)
             for name in sorted(parts):
-                locks.enter_context(self.sinks[name].state.lock)
+                stack.enter_context(self.sinks[name].state.lock)
             given = GivenBatch(batch_id=batch_id, query_id=query_id, ordered=ordered)
-            runs = {name: self._prepared(name, parts[name], given) for name in sorted(parts)}
+            runs: dict[str, BatchRun] = {}
+            for name in sorted(parts):
+                runs[name] = self._prepared(name, parts[name], given)
+                stack.callback(runs[name].discard)
             self._last, self._is_complete = (query_id, batch_id), False
             done = self._together(runs) if self._options.atomic else self._in_turn(runs)
             self._is_complete = True
@@ -151,10 +159,11 @@ class FanOut:
     def foreach_batch(self, frame: Any, batch_id: int) -> None:
         """Apply one micro-batch of Spark: `stream.writeStream.foreachBatch(fan_out.foreach_batch)`.
 
-        The batch is collected on the driver. The order of its rows is not reliable, so `order` or `sequence_by` must
-        tell several changes of a key apart. Raises as `Sink.foreach_batch`.
+        The rows stay on the executors, as with `Sink.foreach_batch`: each table gets a part of them. Spark keeps the
+        batch meanwhile. The order of its rows is not reliable, so `order` or `sequence_by` must tell several changes of
+        a key apart. Raises as `Sink.foreach_batch`.
         """
-        self.write(to_arrow(frame), batch_id, query_id=query_of_frame(frame), ordered=False)
+        self.write(frame, batch_id, query_id=query_of_frame(frame), ordered=False)
 
     # --- the parts of a batch -----------------------------------------------------------------------------------------
 
@@ -197,10 +206,31 @@ class FanOut:
             message, expected = "a row is for a table that is not there", "a table of the catalog, or create="
             raise InvalidInputError(message, kind="fan-out-table", field="route", found=name, expected=expected) from e
 
-    def _prepared(self, name: str, rows: Any, given: GivenBatch) -> BatchRun:
+    @contextmanager
+    def _parts(self, changes: Any) -> Iterator[Mapping[str, Any]]:
+        """Give the part of each table: its rows, or a FramePart."""
+        if not is_data_frame(changes):
+            yield self._router.parts(changes)
+            return
+        # By name: pyspark is an extra.
+        staging, routes = (import_module(f"deletekit.stream.split_{name}") for name in ("staging", "routes"))
+        self._spark_engine = staging.engine_on(changes, self._options.of_sinks.get("engine"), self._spark_engine)
+        with routes.frame_parts(self._router, changes, self._spark_engine) as parts:
+            yield parts
+
+    def _prepared(self, name: str, part: Any, given: GivenBatch) -> BatchRun:
         state, columns = self.sinks[name].state, self._options.columns
         known = {f.name for f in state.table.refresh().metadata.schema.fields}
-        return prepared(state, columns, without_others(rows, known, columns, self._router.column), given)
+        if isinstance(part, list | pa.Table):
+            return prepared(state, columns, without_others(part, known, columns, self._router.column), given)
+        state.spark_engine = self._spark_engine
+        run = prepared(state, columns, part.without_others(known, columns), given)
+        try:
+            part.check(run.rows)
+        except BaseException:
+            run.discard()
+            raise
+        return run
 
     def _in_turn(self, runs: Mapping[str, BatchRun]) -> dict[str, BatchProgress]:
         return {name: run.run(time.monotonic()) for name, run in runs.items()}

@@ -40,15 +40,11 @@ def read_file(
 ) -> tuple[pa.Table, AppliedFile]:
     """Return the change rows of a new file, and what the file is. Raise InvalidInputError if it changes meanwhile."""
     before = identify(source.file, source.batch_id)
-    schema = state.table.refresh().schema
     if messages is None:
-        rows = read_changes_file(source.file, schema, change_type)
+        rows = read_changes_file(source.file, state.table.refresh().schema, change_type)
     else:
-        reject = None
-        if state.dead_letters is not None:
-            state.dead_letters.clear()  # those of a batch that failed come again with it
-            reject = state.dead_letters.reject
-        rows = messages.decode(read_messages(source.file), schema, reject=reject)
+        lines = read_messages(source.file)
+        rows = state.decoded(lambda schema, reject: messages.decode(lines, schema, reject=reject))
     check_unchanged(before)
     return rows, before
 

@@ -50,6 +50,13 @@ def read_file_keys(context: ReadContext, task: ScanTask, fields: Sequence[Nested
     return FileKeys(columns=columns, row_ids=row_ids)
 
 
+def kept_keys(rows: pa.Table) -> FileKeys:
+    """Return the keys of a data file from the columns that its writer kept: the key's, then the row ids, if any."""
+    has_ids = rows.column_names[-1] == "_row_id"
+    columns = rows.columns[:-1] if has_ids else rows.columns
+    return FileKeys(columns=tuple(columns), row_ids=rows.column("_row_id") if has_ids else None)
+
+
 def index_rows(hasher: KeyHasher, number: int, keys: FileKeys) -> IndexRows:
     """Return the rows of a data file for the index. Raise UnsupportedError for a file with too many rows."""
     hashes = hasher(keys.columns)

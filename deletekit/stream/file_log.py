@@ -4,13 +4,11 @@ Each batch of a file writes a log of it into `metadata/_deletekit/`, and its sna
 sink's tag keeps the newest of these snapshots. A new log takes over the entries of older ones that are not longer than
 itself, so that there are few logs, and an entry is written few times.
 
-A log never changes, and has a checksum. One that is missing or damaged only makes the sink know less: the total in the
-marker then tells that files are unknown (`change_files.py`).
+A log has a checksum (`table/file_logs.py`). One that is missing or damaged only makes the sink know less: the total in
+the marker then tells that files are unknown (`change_files.py`).
 """
 
 import hashlib
-import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -18,12 +16,11 @@ from pathlib import Path, PurePath
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import FormatError, InvalidInputError, NotFoundError
 from deletekit.table.file_io import FileIO
+from deletekit.table.file_logs import LogRow, encode_log, read_log, rows_of_log
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.sink_batches import Marker
 from deletekit.table.sink_files import FILE_LOG, new_name, sink_path
 
-_FIRST = b"deletekit applied files 1 "
-_NAME = re.compile(r"[0-9a-f]{32}-([0-9]{1,12})\.log")
 _BLOCK = 1 << 20
 
 
@@ -119,37 +116,22 @@ def write_log(write: WriteContext, sink_id: str, logs: Sequence[str], new: Itera
             break
         files = [*older, *files]
         kept.pop()
-    head = {"table": write.metadata.table_uuid, "sink": sink_id}
-    rows = [[f.path, f.batch_id, f.size, f.modified_ns, f.sha256] for f in files]
-    body = b"".join(json.dumps(line).encode() + b"\n" for line in (head, *rows))
+    rows: list[LogRow] = [(f.path, f.batch_id, f.size, f.modified_ns, f.sha256) for f in files]
     name = new_name(FILE_LOG, str(len(files)))
-    write.write(sink_path(write.metadata, name), _FIRST + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    write.write(sink_path(write.metadata, name), encode_log(write.metadata, sink_id, rows))
     return (*kept, name)
 
 
 def _count(name: str) -> int:
-    match = _NAME.fullmatch(name)
-    return int(match[1]) if match else 1 << 62
+    rows = rows_of_log(name)
+    return 1 << 62 if rows is None else rows
 
 
 def _read_or_nothing(io: FileIO, metadata: TableMetadata, sink_id: str, name: str) -> list[AppliedFile]:
     try:
-        return _read(io, metadata, sink_id, name)
+        rows = read_log(io, metadata, sink_id, name)
     except (FormatError, NotFoundError):
         return []
-
-
-def _read(io: FileIO, metadata: TableMetadata, sink_id: str, name: str) -> list[AppliedFile]:
-    """Read one log. Raise NotFoundError, and FormatError for anything but a log of this sink and table."""
-    path = sink_path(metadata, name)
-    if not _NAME.fullmatch(name):
-        raise FormatError("not the name of a log of files", kind="file-log", file=path, found=name)
-    first, _, body = io.read(path).partition(b"\n")
-    if first != _FIRST + hashlib.sha256(body).hexdigest().encode():
-        raise FormatError("a log of files is damaged", kind="file-log", file=path, expected="its checksum")
-    head, *rows = map(json.loads, body.splitlines())
-    if head != {"table": metadata.table_uuid, "sink": sink_id}:
-        raise FormatError("a log of files is that of another sink", kind="file-log", file=path, found=head)
     return [AppliedFile(path=p, batch_id=n, size=s, modified_ns=m, sha256=d) for p, n, s, m, d in rows]
 
 

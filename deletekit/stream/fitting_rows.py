@@ -6,7 +6,7 @@ What is wrong with the batch as a whole (a column too many, of another type, or 
 import base64
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from typing import Any
@@ -28,29 +28,36 @@ class UnfitRow:
     row: str
 
 
-def fitting_rows(rows: Any, schema: Schema, form: ChangeFormat, most: int) -> tuple[Any, tuple[UnfitRow, ...]]:
+def fitting_rows(
+    rows: Any, schema: Schema, form: ChangeFormat, most: int, read: Callable[[Any], Any] = lambda rows: rows
+) -> tuple[Any, tuple[UnfitRow, ...]]:
     """Return the rows of a batch that fit the table, and those that do not.
 
     Parameters
     ----------
     rows: as `read_changes` takes them.
     most: how many rows may be unfit.
+    read: what they go through before, if they are a table.
 
     Raises InvalidInputError as `read_changes` for what is wrong with the whole batch, and of kind `dead-letters` for
     too many rows.
     """
     single = replace(form, ordered=True)  # whether the order of a key's changes is known is no question of one row
     held = rows if isinstance(rows, list) else as_table(rows, schema, "changes")
+
+    def check(part: Any) -> None:
+        read_changes(read(part), schema, single)
+
     try:
-        read_changes(held, schema, single)
+        check(held)
     except InvalidInputError as error:
         if isinstance(held, list):
             if not all(isinstance(row, Mapping) for row in held):
                 raise
             held = _padded(held, schema, form)
-        elif _is_of_all_rows(held, schema, form):
+        elif is_of_all_rows(read(held.slice(0, 0)), schema, form):
             raise
-        unfit = _Search(held, schema, single, most, error).run()
+        unfit = _Search(held, check, most, error).run()
         wrong = {row.number for row in unfit}
         right = [n for n in range(len(held)) if n not in wrong]
         return ([held[n] for n in right] if isinstance(held, list) else held.take(pa.array(right, pa.int64()))), unfit
@@ -60,8 +67,8 @@ def fitting_rows(rows: Any, schema: Schema, form: ChangeFormat, most: int) -> tu
 class _Search:
     """Halves the rows until each part fits or is one row."""
 
-    def __init__(self, rows: Any, schema: Schema, form: ChangeFormat, most: int, first: InvalidInputError) -> None:
-        self._rows, self._schema, self._form, self._most, self._first = rows, schema, form, most, first
+    def __init__(self, rows: Any, check: Callable[[Any], None], most: int, first: InvalidInputError) -> None:
+        self._rows, self._check, self._most, self._first = rows, check, most, first
         self._found: list[UnfitRow] = []
 
     def run(self) -> tuple[UnfitRow, ...]:
@@ -72,7 +79,7 @@ class _Search:
         is_list = isinstance(self._rows, list)
         part = self._rows[start:end] if is_list else self._rows.slice(start, end - start)
         try:
-            read_changes(part, self._schema, self._form)
+            self._check(part)
         except InvalidInputError as error:
             if end - start > 1:
                 middle = (start + end) // 2
@@ -118,7 +125,7 @@ def _padded(rows: Sequence[Mapping[str, Any]], schema: Schema, form: ChangeForma
     return [{**defaults, **row} for row in rows]
 
 
-def _is_of_all_rows(table: pa.Table, schema: Schema, form: ChangeFormat) -> bool:
+def is_of_all_rows(table: pa.Table, schema: Schema, form: ChangeFormat) -> bool:
     """Return whether a table cannot be read because of its columns, whatever its rows."""
     needed = {f.name for f in form.fields if "." not in f.name}
     needed |= {n for n in (form.change_type, form.order) if n is not None}

@@ -11,9 +11,6 @@ from deletekit.stream.applied_batches import BatchId, Step
 from deletekit.stream.batch_rows import batch_rows, is_data_frame
 from deletekit.stream.batch_run import BatchRun
 from deletekit.stream.change_files import FileBatch
-from deletekit.stream.change_rows import ChangeFormat
-from deletekit.stream.dead_letters import digest_with, without_dead_letters
-from deletekit.stream.evolve import evolving_rows, schema_for
 from deletekit.stream.file_batches import check_not_moved
 from deletekit.stream.file_log import AppliedFile, FileLog
 from deletekit.stream.sink_state import SinkState
@@ -49,19 +46,12 @@ def prepared(state: SinkState, columns: tuple[str | None, str | None], changes: 
 
     Raises InvalidInputError for changes that do not fit the table.
     """
-    metadata, source = state.table.refresh().metadata, given.source
+    state.table.refresh()
     state.check()
-    change_type, order = columns
-    needs_all_rows = state.sequence_by is not None or state.evolve != "refuse" or state.dead_letters is not None
-    if is_data_frame(changes) and needs_all_rows:
+    source = given.source
+    if is_data_frame(changes) and state.sequence_by is not None:
         changes = to_arrow(changes)
-    changes = evolving_rows(changes, metadata.schema, state.evolve, columns)
-    schema = schema_for(metadata, changes, state.evolve, columns)
-    fields, sequence = state.key_fields(schema), state.sequence(schema)
-    form = ChangeFormat(fields=fields, change_type=change_type, order=order, ordered=given.ordered, sequence=sequence)
-    where = source.file if source else ""
-    changes, letters = without_dead_letters(state.dead_letters, changes, schema, form, where)
-    rows = batch_rows(state, changes, schema, form)
+    rows = batch_rows(state, changes, columns, ordered=given.ordered, source=source.file if source else "")
     if rows.truncates and state.sequence_by is not None and not state.allow_rewind:
         raise InvalidInputError(
             "a truncation has no value of sequence_by, so an older change could bring a row back after it",
@@ -74,9 +64,9 @@ def prepared(state: SinkState, columns: tuple[str | None, str | None], changes: 
         sink_id=state.sink_id,
         query_id=given.query_id,
         batch_id=given.batch_id,
-        digest=digest_with(rows.digest, letters),
+        digest=rows.letters.digest(rows.digest),
         old_digest=rows.old_digest,
-        key=tuple(f.field_id for f in fields),
+        key=tuple(f.field_id for f in rows.fields),
         file=source.file if source else None,
         before=source.before if source else (),
         applied=given.applied,
@@ -84,4 +74,4 @@ def prepared(state: SinkState, columns: tuple[str | None, str | None], changes: 
     )
     if source is not None and given.applied is not None and given.log is not None and len(rows):
         check_not_moved(given.applied, given.log, batch, source.moved)
-    return BatchRun(state, rows, batch, letters)
+    return BatchRun(state, rows, batch)

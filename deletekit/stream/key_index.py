@@ -55,6 +55,12 @@ def files_of(places: Words) -> Numbers:
     return ((places & ~_NULL) >> np.uint64(_POSITION_BITS)).astype(np.int64)
 
 
+def is_null(places: Words) -> npt.NDArray[np.bool_]:
+    """Return which keys are NULL."""
+    null: npt.NDArray[np.bool_] = (places & _NULL) != 0
+    return null
+
+
 def by_file(files: Numbers) -> list[tuple[int, Numbers]]:
     """Return each file number with the indices at which it occurs."""
     order = np.argsort(files, kind="stable")
@@ -114,7 +120,7 @@ class Run:
             place, stop = np.searchsorted(self.low, hashes.low), np.full(len(hashes), len(self))
             low, places, high, ids = self.low, self.places, self.high, self.ids
         keys, found = _equal(low, hashes.low, place, stop)
-        same = ((places[found] & _NULL) != 0) == hashes.is_null[keys]
+        same = is_null(places[found]) == hashes.is_null[keys]
         if high is not None and hashes.high is not None:
             same &= high[found] == hashes.high[keys]
         keys, found = keys[same], found[same]

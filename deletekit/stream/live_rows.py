@@ -117,7 +117,7 @@ class LiveRows:
         for delete, parts in by_value.values():
             asked = np.concatenate(parts)
             asked = asked[live[asked]]
-            live[asked] = ~_contains(self.keys_of(context, delete), hashes.take(asked))
+            live[asked] = ~contains(self.keys_of(context, delete), hashes.take(asked))
         return live
 
     def by_key(self, task: ScanTask) -> list[DeleteFile]:
@@ -157,15 +157,7 @@ class LiveRows:
         return self._keys[delete.identity]
 
 
-def _positional(task: ScanTask) -> list[DeleteFile]:
-    return [d for d in task.delete_files if d.content == FileContent.POSITION_DELETES]
-
-
-def _are_in(hidden: PositionBitmap, positions: Numbers) -> Mask:
-    return ~np.isin(positions, (PositionBitmap(positions) - hidden).to_numpy())
-
-
-def _contains(keys: KeyHashes, wanted: KeyHashes) -> Mask:
+def contains(keys: KeyHashes, wanted: KeyHashes) -> Mask:
     """Tell which of the wanted hashes are among the sorted ones."""
     found = np.zeros(len(wanted), np.bool_)
     place, asked = np.searchsorted(keys.low, wanted.low), np.arange(len(wanted))
@@ -180,6 +172,14 @@ def _contains(keys: KeyHashes, wanted: KeyHashes) -> Mask:
         found[asked[same]] = True
         asked, place = asked[~same], place[~same] + 1
     return found
+
+
+def _positional(task: ScanTask) -> list[DeleteFile]:
+    return [d for d in task.delete_files if d.content == FileContent.POSITION_DELETES]
+
+
+def _are_in(hidden: PositionBitmap, positions: Numbers) -> Mask:
+    return ~np.isin(positions, (PositionBitmap(positions) - hidden).to_numpy())
 
 
 def _size(positions: PositionBitmap) -> int:

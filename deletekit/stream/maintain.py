@@ -30,6 +30,7 @@ from deletekit.log import tell
 from deletekit.maintenance.compact import compact_groups
 from deletekit.maintenance.expire_snapshots import expire_snapshots
 from deletekit.maintenance.rewrite_position_deletes import rewrite_position_deletes
+from deletekit.stream.file_keys import kept_keys
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.properties import value_of
@@ -38,6 +39,7 @@ from deletekit.table.snapshot import SnapshotReader
 
 _MAINTAINED = "deletekit.maintained-by"
 _GOOD_SIZE = 0.75
+_ROUND_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,8 @@ class Maintain:
     convert: replace equality deletes by positions. The sink's index finds them, so it is also built in the modes
         `eq-only` and `flink`. With `max_index_keys`, every data file is read.
     expire: expire snapshots as soon as the branch has twice as many as this, and keep so many of every branch, unless
-        the branch has its own `min-snapshots-to-keep`. Tags keep theirs. None: never.
+        the branch has its own `min-snapshots-to-keep`. Tags keep theirs. Staged snapshots, which no ref leads to,
+        expire however young they are, as Java's ExpireSnapshots does with such a time. None: never.
 
     Raises InvalidInputError for numbers that make no sense.
     """
@@ -162,9 +165,12 @@ class _Round:
         if not groups:
             return
         paths = [[task.data_file.file_path for task in group] for group in groups]
-        done = compact_groups(
-            state.table, paths, ref=state.ref, engine=state.engine, commit_properties=self._properties
+        keep = () if state.index is None else tuple(f.field_id for f in state.index.fields)
+        done, kept = compact_groups(
+            state.table, paths, ref=state.ref, engine=state.engine, commit_properties=self._properties, keep=keep
         )
+        if state.index is not None:
+            state.index.announce({path: kept_keys(rows) for path, rows in kept.items()})
         self._note(
             *done.commits,
             rewritten_data_files=len(done.rewritten_data_files),
@@ -217,7 +223,8 @@ def groups_to_compact(tasks: Iterable[ScanTask], context: ReadContext, policy: M
     """Choose the data files of the table's partition spec to write again, those of one partition together.
 
     A file's level is the logarithm of its live rows. All files up to a level are written as one if the level has enough
-    of them; what lower levels give counts as one. Files that have too many hidden rows go with them, or alone.
+    of them; what lower levels give counts as one. Files that have too many hidden rows go with them, or alone, not all
+    in one round if they are large.
     """
     metadata = context.metadata
     good = _GOOD_SIZE * value_of(metadata.properties, "write.target-file-size-bytes")
@@ -225,15 +232,32 @@ def groups_to_compact(tasks: Iterable[ScanTask], context: ReadContext, policy: M
     for task in tasks:
         if task.data_file.spec_id == metadata.spec.spec_id:
             places.setdefault(scope_of(task.data_file), []).append((task, _live_share(context, task)))
+    due = _most_hidden([pair for files in places.values() for pair in files], policy.max_deletes_ratio)
     groups = []
     for files in places.values():
-        due = [task for task, share in files if 1 - share >= policy.max_deletes_ratio]
         small = [(task, share) for task, share in files if task.data_file.file_size_in_bytes < good]
         merged = _levelled(small, policy.min_small_files)
-        chosen = {task.data_file.file_path for task in (*due, *merged)}
-        if chosen:
-            groups.append(tuple(task for task, _ in files if task.data_file.file_path in chosen))
+        chosen = due | {task.data_file.file_path for task in merged}
+        group = tuple(task for task, _ in files if task.data_file.file_path in chosen)
+        groups += [group] if group else []
     return groups
+
+
+def _most_hidden(files: Sequence[tuple[ScanTask, float]], ratio: float) -> set[str]:
+    """Return the paths of files that have too many hidden rows: the most hidden ones, an eighth of the rows of all.
+
+    Rows of a large table that change evenly make all its files due at once, and the batch of that round would wait for
+    all of them. Up to about a million rows are written in any case.
+    """
+    due = sorted(((share, t.data_file.record_count, t.data_file.file_path) for t, share in files if 1 - share >= ratio))
+    room = max(_ROUND_ROWS, sum(share * rows for share, rows, _ in due) / 8)
+    chosen: set[str] = set()
+    for share, rows, path in due:
+        if chosen and share * rows > room:
+            break
+        room -= share * rows
+        chosen.add(path)
+    return chosen
 
 
 def _levelled(files: Sequence[tuple[ScanTask, float]], few: int) -> list[ScanTask]:

@@ -98,7 +98,8 @@ def promote(
         `ref` has data files that the branch did not have.
     mode: `merge-on-read` adds the data files of the branch, and hides by position the rows that are not live;
         `copy-on-write` rewrites data files, and leaves no delete file on `ref`.
-    reset: also move the branch to the new head of `ref` in the same commit, so that it does not grow forever.
+    reset: also move the branch to the new head of `ref` in the same commit, so that it does not grow forever. With
+        nothing to promote, the commit moves the branch alone.
     engine: where data files are read.
 
     A row keeps its `_row_id` (v3), so it is the same row on both branches. After several races lost to compaction, old
@@ -145,7 +146,8 @@ class _Promote:
         start = _last_promoted(metadata, base.snapshot, head, self.branch)
         self.report = Promotion(snapshot_id=head.snapshot_id, previous_snapshot_id=start.snapshot_id)
         if start.snapshot_id == head.snapshot_id:
-            return RowDelta()
+            is_behind = base.snapshot is not None and base.snapshot.snapshot_id != head.snapshot_id
+            return self._promoted(base, head, RowDelta()) if self.reset and is_behind else RowDelta()
         found = _difference(base, start, head, self.engine)
         falls_back = self.plans > _PLANS_BY_POSITION and self.mode == "merge-on-read" and bool(self.fields)
         self.deleted_rows = 0
@@ -155,15 +157,19 @@ class _Promote:
             delta = self._by_value(base, found) if falls_back else self._by_position(base, found)
         added = sum(s.task.data_file.record_count - len(s.positions) for s in found.new_files)
         self.report = replace(self.report, added_rows=added, deleted_rows=self.deleted_rows, fell_back=falls_back)
-        summary = {PROMOTED_BRANCH: self.branch, PROMOTED_SNAPSHOT: str(head.snapshot_id)}
-        refs = [tag_update(metadata, promoted_tag(self.branch), head.snapshot_id)]
-        if self.reset:
-            refs.append(RefUpdate(name=self.branch, type="branch", found=head.snapshot_id))
         # The rows have ids since the commit to the branch; one that a version before 3 wrote is given its own now.
         staged = (s.task.data_file for s in found.new_files)
         known = frozenset(f.file_path for f in staged if f.first_row_id is not None)
         reads = ReadSet() if falls_back else None
-        return replace(delta, summary=summary, refs=tuple(refs), read_set=reads, with_row_ids=known)
+        return self._promoted(base, head, replace(delta, read_set=reads, with_row_ids=known))
+
+    def _promoted(self, base: Base, head: Snapshot, delta: RowDelta) -> RowDelta:
+        """Return a change that also says what it promotes, and moves the tag and, for a reset, the branch."""
+        summary = {PROMOTED_BRANCH: self.branch, PROMOTED_SNAPSHOT: str(head.snapshot_id)}
+        refs = [tag_update(base.metadata, promoted_tag(self.branch), head.snapshot_id)]
+        if self.reset:
+            refs.append(RefUpdate(name=self.branch, type="branch", found=head.snapshot_id))
+        return replace(delta, summary=summary, refs=tuple(refs))
 
     def _by_position(self, base: Base, found: _Difference) -> RowDelta:
         delta = by_position(base, self._rows_to_hide(found))

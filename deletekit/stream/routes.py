@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,38 +36,40 @@ class Router:
         """Return the rows of each table, in their order, by `namespace.table`. Raise InvalidInputError."""
         rows = changes if isinstance(changes, list | pa.Table) else _table(changes)
         if isinstance(rows, pa.Table) and truncates(rows):
-            raise _refused("a batch that truncates does not say which table", "a truncation", "a sink for each table")
-        names = self._names(rows)
+            raise no_route("a batch that truncates does not say which table", "a truncation", "a sink for each table")
+        names = self.names(rows)
         parts: dict[str, list[int]] = {}
         for number, name in enumerate(names):
             parts.setdefault(name, []).append(number)
         tables: dict[str, list[int]] = {}
         for name, numbers in parts.items():
-            tables.setdefault(self._identifier(name), []).extend(numbers)
+            tables.setdefault(self.identifier(name), []).extend(numbers)
         return {name: _take(rows, sorted(numbers)) for name, numbers in tables.items()}
 
-    def _names(self, rows: Any) -> list[Any]:
+    def names(self, rows: Any) -> list[Any]:
+        """Return the name that each row has for its table. Raise InvalidInputError."""
         if callable(self.route):
             given = self.route(rows)
             names = given.to_pylist() if isinstance(given, pa.Array | pa.ChunkedArray) else list(given)
             if len(names) != len(rows):
                 message, expected = "a route names a table for each row", f"{len(rows)} names"
-                raise _refused(message, len(names), expected)
+                raise no_route(message, len(names), expected)
             return names
         if isinstance(rows, list):
             return [row.get(self.route) for row in rows]
         if self.route not in rows.column_names:
-            raise _refused("changes lack the column of their table", None, self.route)
+            raise no_route("changes lack the column of their table", None, self.route)
         named: list[Any] = rows.column(self.route).to_pylist()
         return named
 
-    def _identifier(self, name: Any) -> str:
+    def identifier(self, name: Any) -> str:
+        """Return the table of a name, as `namespace.table`. Raise InvalidInputError."""
         if not isinstance(name, str):
-            raise _refused("a row names no table", name, "a text")
+            raise no_route("a row names no table", name, "a text")
         if self.tables is None:
             return dotted(to_identifier(name))
         if name not in self.tables:
-            raise _refused("a row is for a name that has no table", name, ", ".join(self.tables))
+            raise no_route("a row is for a name that has no table", name, ", ".join(self.tables))
         return dotted(to_identifier(self.tables[name]))
 
 
@@ -75,11 +77,16 @@ def without_others(rows: Any, known: Container[str], aside: Container[str | None
     """Return the rows of one table without the columns of others, which have no value here, and without the route."""
     if isinstance(rows, list):
         none = {n for n in dict.fromkeys(n for r in rows for n in r) if all(r.get(n) is None for r in rows)}
-        gone = {n for n in (*none, route) if n not in known and n not in aside}
+        gone = others((*none, route), known, aside)
         return [{n: v for n, v in row.items() if n not in gone} for row in rows]
     columns = zip(rows.column_names, rows.columns, strict=True)
-    gone = {n for n, c in columns if n not in known and n not in aside and (n == route or c.null_count == len(rows))}
+    gone = others([n for n, c in columns if n == route or c.null_count == len(rows)], known, aside)
     return rows.drop_columns(sorted(gone))
+
+
+def others(names: Iterable[str | None], known: Container[str], aside: Container[str | None]) -> set[str]:
+    """Return those of some columns that are neither the table's nor the stream's."""
+    return {n for n in names if n is not None and n not in known and n not in aside}
 
 
 def created_table(catalog: Catalog, name: str, create: Create | None) -> Table:
@@ -108,5 +115,6 @@ def _take(rows: Any, numbers: list[int]) -> Any:
     return [rows[n] for n in numbers] if isinstance(rows, list) else rows.take(pa.array(np.array(numbers, np.int64)))
 
 
-def _refused(message: str, found: object, expected: object) -> InvalidInputError:
+def no_route(message: str, found: object, expected: object) -> InvalidInputError:
+    """Return the error for rows whose table is not known."""
     return InvalidInputError(message, kind="fan-out-route", field="route", found=found, expected=expected)

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 from pyiceberg.types import NestedField
@@ -25,12 +26,22 @@ from deletekit.log import tell
 from deletekit.stream.key_hashes import KeyHashes, Numbers
 from deletekit.stream.key_index import Run, open_run, unpack
 from deletekit.table.file_io import FileIO
-from deletekit.table.index_files import DamagedIndexError, IndexedFile, IndexRoot, RunInfo, read_root, read_tail
+from deletekit.table.index_files import (
+    BLOCK_ROWS,
+    DamagedIndexError,
+    IndexedFile,
+    IndexRoot,
+    RunInfo,
+    read_root,
+    read_tail,
+)
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.sink_batches import KEY, history
 from deletekit.table.sink_files import KEY_INDEX, root_name, sink_path
 
 _BUCKET_ROWS = 1_000_000
+# A search loads about so many rows at a time.
+_LOADED_ROWS = 1 << 22
 _MOST_ROOTS = 3
 _NEWEST = 100
 
@@ -63,6 +74,10 @@ class IndexHits:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def take(self, rows: Any) -> IndexHits:
+        """Return the hits at some indices, or where a mask is True."""
+        return IndexHits(self.keys[rows], self.files[rows], self.positions[rows], self.row_ids[rows])
 
 
 @dataclass(frozen=True)
@@ -132,6 +147,7 @@ def load_index(
 ) -> SavedIndex | None:
     """Return the newest index in the history of a head for a key; None if there is none that can be used.
 
+    An index is right for every snapshot, so one that only a ref keeps will do: expiry may have taken what led to it.
     A damaged or missing root is told to the log, and the one before it is tried.
     """
     for name in _roots(metadata, head, fields):
@@ -158,9 +174,10 @@ def index_entry(
     return ({}, ()) if name is None else ({KEY_INDEX: name}, ())
 
 
-def is_in_history(metadata: TableMetadata, head: Snapshot | None, name: str) -> bool:
-    """Tell whether one of the newest snapshots of a head names a root."""
-    return any(root_name(s) == name for s in islice(history(metadata, head), _NEWEST))
+def is_named(metadata: TableMetadata, head: Snapshot | None, name: str) -> bool:
+    """Tell whether one of the newest snapshots of a head, or of those that refs keep, names a root."""
+    newest = islice(history(metadata, head), _NEWEST)
+    return any(root_name(s) == name for s in chain(newest, _kept_by_refs(metadata)))
 
 
 def tell_damage(error: DamagedIndexError) -> None:
@@ -170,13 +187,18 @@ def tell_damage(error: DamagedIndexError) -> None:
 
 def _roots(metadata: TableMetadata, head: Snapshot | None, fields: Sequence[NestedField]) -> Iterator[str]:
     key, seen = ",".join(str(f.field_id) for f in fields), set[str]()
-    for snapshot in history(metadata, head):
+    for snapshot in chain(history(metadata, head), _kept_by_refs(metadata)):
         name = root_name(snapshot)
         if name is not None and name not in seen and snapshot.summary.get(KEY, key) == key:
             seen.add(name)
             yield name
             if len(seen) == _MOST_ROOTS:
                 return
+
+
+def _kept_by_refs(metadata: TableMetadata) -> list[Snapshot]:
+    ids = {int(ref["snapshot-id"]) for ref in metadata.refs.values()} & metadata.snapshots.keys()
+    return sorted((metadata.snapshots[i] for i in ids), key=lambda s: -s.sequence_number)
 
 
 def key_of(fields: Sequence[NestedField]) -> tuple[tuple[int, str], ...]:
@@ -187,11 +209,20 @@ def key_of(fields: Sequence[NestedField]) -> tuple[tuple[int, str], ...]:
 def find_in_parts(io: FileIO, parts: Sequence[RunPart], hashes: KeyHashes) -> IndexHits:
     """Find every row with one of these hashes. All hashes must be of the bucket of the parts.
 
-    Only the blocks that may hold them are read. Raises DamagedIndexError for bytes that are not those that were
-    written, and if they are missing. Which hits are live is not known here: the number must be of a file that the
-    snapshot has, and the position not hidden by that file's deletes (`live_rows.LiveRows`).
+    Only the blocks that may hold them are read, and those of a few million rows are held at a time. Raises
+    DamagedIndexError for bytes that are not those that were written, and if they are missing. Which hits are live is
+    not known here: the number must be of a file that the snapshot has, and the position not hidden by that file's
+    deletes (`live_rows.LiveRows`).
     """
-    return find_in_runs([open_run(io, p.path, p.info) for p in parts], hashes)
+    order = np.argsort(hashes.low)
+    found = [IndexHits(*(np.empty(0, np.int64) for _ in range(4)))]
+    for part in parts:
+        most = min(part.info.rows, len(hashes) * BLOCK_ROWS)
+        for some in np.array_split(order, 1 + most // _LOADED_ROWS):
+            if len(some):
+                hits = find_in_runs([open_run(io, part.path, part.info)], hashes.take(some))
+                found.append(replace(hits, keys=some[hits.keys]))
+    return IndexHits(*(np.concatenate([getattr(f, name) for f in found]) for name in IndexHits.__slots__))
 
 
 def find_in_runs(runs: Sequence[Run], hashes: KeyHashes) -> IndexHits:

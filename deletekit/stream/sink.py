@@ -260,18 +260,15 @@ class Sink:
 
     def _write_step(self, batch: SourceBatch, batch_id: int, step: Step) -> BatchProgress:
         with self.state.lock:
-            letters = self.state.dead_letters
-            if letters is not None:
-                letters.clear()  # those of a batch that failed come again with it
-            rows = batch.decode(self.state.table.refresh().schema, letters.reject if letters else None)
+            rows = self.state.decoded(batch.decode)
             return self._write(rows, GivenBatch(batch_id=batch_id, query_id=query_of(step.source), step=step))
 
     def foreach_batch(self, frame: Any, batch_id: int) -> None:
         """Apply one micro-batch of Spark: `stream.writeStream.foreachBatch(sink.foreach_batch)`.
 
         The rows stay on the executors, which parse them, find old rows and write files; this process commits. With
-        `sequence_by`, `evolve` or `dead_letters` this process collects them. The order of the rows is not reliable, so
-        the column `order` must tell several changes of a key apart.
+        `sequence_by` this process collects them. The order of the rows is not reliable, so the column `order` must tell
+        several changes of a key apart. Rows that become dead letters have no position.
 
         Raises UnsupportedError under Spark Connect, where a batch does not know its query; otherwise as `write`.
         """

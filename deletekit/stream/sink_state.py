@@ -19,6 +19,7 @@ from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.stream.applied_batches import check_owner, check_sink_id, newest_marker
+from deletekit.stream.change_rows import ChangeFormat
 from deletekit.stream.dead_letters import DeadLetters
 from deletekit.stream.remembered_deletes import RememberedDeletes
 from deletekit.stream.saved_index import SavedIndex, tell_damage
@@ -33,7 +34,10 @@ from deletekit.table.table import Table
 from deletekit.verbs.shared.key_fields import equality_fields_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from deletekit.stream.maintain import Maintain
+    from deletekit.stream.sources.messages import Reject
 
 T = TypeVar("T")
 SinkMode = Literal["auto", "flink", "eq-only", "index-only"]
@@ -99,6 +103,11 @@ class SinkState:
         """Return the column of `sequence_by`. Raise InvalidInputError."""
         return sequence_field(schema, self.sequence_by)
 
+    def form(self, schema: Schema, columns: tuple[str | None, str | None], *, ordered: bool) -> ChangeFormat:
+        """Return what the columns of change rows mean: `columns` are those of the change's type and of the order."""
+        fields, sequence = self.key_fields(schema), self.sequence(schema)
+        return ChangeFormat(fields=fields, change_type=columns[0], order=columns[1], ordered=ordered, sequence=sequence)
+
     def guard(self, schema: Schema) -> SequenceGuard | None:
         """Return the guard of `sequence_by`, which keeps the deletes that it has read."""
         column, key = self.sequence(schema), self.key_fields(schema)
@@ -131,6 +140,13 @@ class SinkState:
             self.index = TableIndex(fields, max_keys=self.max_index_keys, load=load)
         read = self.index.catch_up(base.table.io, base, self.engine)
         return use(self.index), read
+
+    def decoded(self, decode: Callable[[Schema, Reject | None], pa.Table]) -> pa.Table:
+        """Return the change rows of a source's batch; messages that cannot be understood are dead letters of it."""
+        letters = self.dead_letters
+        if letters is not None:
+            letters.clear()  # those of a batch that failed come again with it
+        return decode(self.table.refresh().schema, None if letters is None else letters.reject)
 
     def reader(self, metadata: TableMetadata) -> SnapshotReader:
         """Return the reader that is kept between batches."""

@@ -54,6 +54,11 @@ class SplitIndex:
         """Return what a task needs to look up keys."""
         return self.saved.parts_of(0, 1) if self.saved is not None and self.places else ()
 
+    def lacks_many(self, tasks: Sequence[ScanTask]) -> bool:
+        """Tell whether it lacks so much that it must be extended. Otherwise each task reads those keys."""
+        rows = sum(tasks[place].data_file.record_count for place in self.others)
+        return len(self.others) >= _NEW_FILES or rows >= _NEW_ROWS
+
 
 def split_index(
     base: Base,
@@ -74,17 +79,17 @@ def split_index(
     saved = load_index(base.table.io, base.metadata, base.snapshot, fields) if load else None
     if saved is not None and kept is not None and kept.name == saved.name:
         saved = kept
-    found = _covered(saved, is_new=False, tasks=tasks)
-    rows = sum(tasks[place].data_file.record_count for place in found.others)
-    if load and len(found.others) < _NEW_FILES and rows < _NEW_ROWS:
+    found = covered(saved, is_new=False, tasks=tasks)
+    if load and not found.lacks_many(tasks):
         return found
     number = saved.root.next_number if saved is not None else 0
     if not found.others or number + len(found.others) >= MOST_FILES:
         return found
-    return _covered(_extended(base, tasks, fields, engine, found, number), is_new=True, tasks=tasks)
+    return covered(_extended(base, tasks, fields, engine, found, number), is_new=True, tasks=tasks)
 
 
-def _covered(saved: SavedIndex | None, *, is_new: bool, tasks: Sequence[ScanTask]) -> SplitIndex:
+def covered(saved: SavedIndex | None, *, is_new: bool, tasks: Sequence[ScanTask]) -> SplitIndex:
+    """Return an index with the places of the data files of a head. Raise DamagedIndexError."""
     known = {} if saved is None else {f.path: f for f in sorted(saved.files.values(), key=lambda f: f.number)}
     places, others = {}, []
     for place, task in enumerate(tasks):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyiceberg.types import NestedField
 from pyspark.sql import DataFrame, SparkSession
 
 from deletekit.deletes.keys import KeyNumbers
@@ -19,10 +20,10 @@ from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.spark.engine import SparkEngine
 from deletekit.stream.change_rows import Changes
-from deletekit.stream.key_hashes import KeyHasher
+from deletekit.stream.key_hashes import KeyHasher, KeyHashes
 from deletekit.stream.key_index import NO_ID, by_file
 from deletekit.stream.live_rows import LiveRows
-from deletekit.stream.saved_index import RunPart, find_in_parts
+from deletekit.stream.saved_index import IndexHits, RunPart, find_in_parts
 from deletekit.stream.split_index import SplitIndex
 from deletekit.stream.split_parts import Part, read_parts
 from deletekit.table.index_files import DamagedIndexError
@@ -72,21 +73,37 @@ class _Lookup:
     ) -> pa.RecordBatch:
         changes = parsed(read_parts(context.io, [self.part]))
         fields = changes.form.fields
-        hashes = KeyHasher(fields)(changes.last.keys)
-        found = find_in_parts(context.io, runs, hashes)
-        of_live = np.isin(found.files, list(self.places))
-        keys, files, positions, ids = (
-            column[of_live] for column in (found.keys, found.files, found.positions, found.row_ids)
-        )
-        ids = ids.copy()
-        for number, rows in by_file(files):
-            _check_positions(indexed[number], positions[rows])
+        found = live_in_index(context, runs, indexed, fields, KeyHasher(fields)(changes.last.keys))
+        ids = found.row_ids.copy()
+        for number, rows in by_file(found.files):
             first = indexed[number].data_file.first_row_id
             inherits = rows[ids[rows] == NO_ID]
-            ids[inherits if first is not None else rows] = NO_ID if first is None else first + positions[inherits]
-        live = LiveRows(fields).are_live(context, indexed.__getitem__, files, positions, hashes.take(keys))
-        places = np.array([self.places[n] for n in files[live].tolist()], np.int64)
-        return hits_batch(keys[live] + self.part.first_key, places, positions[live], ids[live])
+            ids[inherits if first is not None else rows] = NO_ID if first is None else first + found.positions[inherits]
+        places = np.array([self.places[n] for n in found.files.tolist()], np.int64)
+        return hits_batch(found.keys + self.part.first_key, places, found.positions, ids)
+
+
+def live_in_index(
+    context: ReadContext,
+    runs: Sequence[RunPart],
+    indexed: Mapping[int, ScanTask],
+    fields: Sequence[NestedField],
+    hashes: KeyHashes,
+) -> IndexHits:
+    """Return the live rows of data files of an index that have one of some keys.
+
+    Parameters
+    ----------
+    indexed: the live data files in it, by their numbers.
+
+    Raises DamagedIndexError for files of the index; FormatError and NotFoundError for deletes.
+    """
+    found = find_in_parts(context.io, runs, hashes)
+    found = found.take(np.isin(found.files, list(indexed)))
+    for number, rows in by_file(found.files):
+        _check_positions(indexed[number], found.positions[rows])
+    where, wanted = (found.files, found.positions), hashes.take(found.keys)
+    return found.take(LiveRows(fields).are_live(context, indexed.__getitem__, *where, wanted))
 
 
 def _check_positions(task: ScanTask, positions: Any) -> None:

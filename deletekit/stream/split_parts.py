@@ -84,17 +84,17 @@ def read_parts(io: FileIO, parts: Sequence[Part]) -> pa.Table:
     return pa.concat_tables([read_rows(io, part.path) for part in parts])
 
 
-def rows_path(context: WriteContext) -> str:
-    """Return the path of the one file of rows that an attempt at a task writes."""
-    return sink_path(context.metadata, f"{context.operation_id}{STAGED_ROWS}")
+def rows_path(context: WriteContext, text: str = "") -> str:
+    """Return the path of the one file of rows that an attempt at a task writes. `text` becomes a part of it."""
+    return sink_path(context.metadata, f"{context.operation_id}{text}{STAGED_ROWS}")
 
 
-def write_rows_file(context: WriteContext, rows: pa.Table) -> None:
+def write_rows_file(context: WriteContext, rows: pa.Table, text: str = "") -> None:
     """Write rows to `rows_path`."""
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, rows.schema, options=_OPTIONS) as writer:
         writer.write_table(rows)
-    context.write(rows_path(context), out.getvalue())
+    context.write(rows_path(context, text), out.getvalue())
 
 
 def read_rows(io: FileIO, path: str) -> pa.Table:

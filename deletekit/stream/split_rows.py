@@ -23,7 +23,6 @@ import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 from pyspark.sql import DataFrame, functions
-from pyspark.sql.types import IntegerType
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.merge_previous_deletes import HiddenRows, Replacement, replace_deletes
@@ -35,24 +34,19 @@ from deletekit.errors import DeletekitError, UnsupportedError
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.log import tell
-from deletekit.spark.columns import with_arrow_column
-from deletekit.spark.data_frames import SparkRows
-from deletekit.spark.engine import SparkEngine
-from deletekit.spark.types import from_spark
 from deletekit.stream.batch_delta import BatchDelta, delete_granularity, equality_delta, flink_delta, write_rows
-from deletekit.stream.batch_digest import digest_of, key_sum
-from deletekit.stream.change_rows import ChangeFormat, Changes, check_columns, read_changes
-from deletekit.stream.key_hashes import KeyHasher, bucket_of
-from deletekit.stream.old_digest import old_digest
+from deletekit.stream.batch_digest import digest_of
+from deletekit.stream.change_rows import Changes, read_changes
+from deletekit.stream.dead_letters import with_staged
 from deletekit.stream.sink_state import SinkState
 from deletekit.stream.split_index import split_index
 from deletekit.stream.split_lookup import FILE, KEY, POSITION, ROW_ID, found_rows
-from deletekit.stream.split_parts import Part, folded, read_parts, write_part
+from deletekit.stream.split_parts import Part, read_parts
+from deletekit.stream.split_staging import GivenFrame, table_of
 from deletekit.table.table import Table
-from deletekit.verbs.shared.equality_keys import key_column, specs_in_use
+from deletekit.verbs.shared.equality_keys import specs_in_use
 
-_BUCKET, _GROUP = "__deletekit_bucket", "__deletekit_group"
-_BUCKETS = 1 << 12
+_GROUP = "__deletekit_group"
 # Work of a task. Less of it than a task's start is worth makes small files.
 _GROUP_BYTES = 16 << 20
 _GROUP_HITS = 1 << 17
@@ -63,26 +57,31 @@ Numbers = npt.NDArray[np.int64]
 class SplitRows:
     """Change rows of a Spark DataFrame, as BatchRows.
 
+    Attributes
+    ----------
+    given: how many rows the DataFrame had, dead letters too.
+
     Raises InvalidInputError as `read_changes`; UnsupportedError for a DataFrame of Spark Connect.
     """
 
     truncates, guarded = False, None
 
-    def __init__(self, state: SinkState, frame: DataFrame, schema: Schema, form: ChangeFormat) -> None:
-        self._frame, self._state = frame, state
-        self._form = replace(form, ordered=False)
-        self.schema, self.fields = schema, form.fields
-        self._engine = _engine_of(state, frame)
-        self._empty = SparkRows(frame, self._engine).empty("changes")
-        check_columns(from_spark(self._empty, schema), schema, form)
+    def __init__(self, state: SinkState, frame: DataFrame, columns: tuple[str | None, str | None]) -> None:
+        self._state, self._given = state, GivenFrame(state, frame, columns)
+        self._form, self._engine, self._session = self._given.reads.form, self._given.engine, frame.sparkSession
+        self.schema, self.fields = self._given.reads.schema, self._form.fields
         self._staging = WriteContext(state.table.io, state.table.metadata)
         try:
-            parts = [p for p in self._staged(state.mode == "flink") if p is not None]
+            staged = self._given.staged(self._staging, keeps_all=state.mode == "flink")
+            files = [file for _, file in staged if file is not None]
+            self.letters = with_staged(state.dead_letters, files, state.table.io, self._engine)
         except BaseException:
             self.discard()
             raise
+        parts = [part for part, _ in staged if part is not None]
         self._parts = [p.at(first) for p, first in zip(parts, _starts([p.keys for p in parts]), strict=True)]
         self._rows, self.keys = sum(p.rows for p in parts), sum(p.keys for p in parts)
+        self.given = self._rows + sum(file.count for file in files)
         self.newest = max((p.newest for p in parts if p.newest is not None), default=None)
         self.digest = digest_of([p.digest for p in parts])
 
@@ -90,17 +89,10 @@ class SplitRows:
         return self._rows
 
     def old_digest(self) -> str:
-        """Compute it in one task, once after an upgrade: this digest needs all rows in the order of their keys."""
-        schema, form, empty = self.schema, self._form, self._empty
-
-        def digest(batches: Iterator[pa.RecordBatch]) -> str:
-            rows = pa.concat_tables([empty, *(pa.Table.from_batches([b]) for b in batches)], promote_options="default")
-            return old_digest(read_changes(from_spark(rows, schema), schema, form))
-
-        return self._engine.map_partitions(self._frame.coalesce(1), digest)[0]
+        return self._given.old_digest()
 
     def evolve(self, table: Table) -> None:
-        """Do nothing: `given_batch.py` holds the rows of a sink that evolves."""
+        self._given.evolve(table)
 
     def parse(self, schema: Schema, fields: tuple[NestedField, ...]) -> None:
         self.schema, self.fields = schema, fields
@@ -134,7 +126,7 @@ class SplitRows:
         context, state = ReadContext(base.table.io, base.metadata), self._state
         index = split_index(base, tasks, self.fields, self._engine, state.split_index, load=load)
         state.split_index = index.saved
-        hits = found_rows(context, tasks, index, self._parts, self._parsed, self._frame.sparkSession, self._engine)
+        hits = found_rows(context, tasks, index, self._parts, self._parsed, self._session, self._engine)
         hits = hits.persist()  # found once: both shuffles take them
         try:
             written = self._write_parts(base, hits)
@@ -169,7 +161,7 @@ class SplitRows:
         """Write the new rows. Each task gets whole parts, and the old rows of their keys."""
         context, parsed, groups = base.write, self._parsed, self._groups()
         starts = [group[0].first_key for group in groups]
-        session = self._frame.sparkSession
+        session = self._session
         # A group without an old row has work too.
         names = [functions.lit(-1).cast("long").alias(name) for name in (KEY, FILE, POSITION, ROW_ID)]
         work = session.range(0, len(groups), 1, 1).select(functions.col("id").alias(_GROUP), *names)
@@ -179,7 +171,7 @@ class SplitRows:
         rows = work.union(hits.select(number.alias(_GROUP), KEY, FILE, POSITION, ROW_ID))
 
         def write(batches: Iterator[pa.RecordBatch]) -> _WrittenRows:
-            found = _table(batches)
+            found = table_of(batches)
             files: list[DataFile] = []
             hit = 0
             for group in np.unique(found.column(_GROUP).to_numpy()).tolist() if len(found) else []:
@@ -189,7 +181,7 @@ class SplitRows:
                 files, hit = files + more, hit + keys
             return _WrittenRows(files, hit)
 
-        return self._engine.map_partitions(rows.repartition(len(groups), _GROUP), write)
+        return self._engine.map_partitions(_by_number(rows, _GROUP, len(groups)), write)
 
     def _hide(
         self, base: Base, tasks: Sequence[ScanTask], hits: DataFrame, count: int
@@ -200,7 +192,7 @@ class SplitRows:
         context, metadata = base.write, base.metadata
 
         def write(batches: Iterator[pa.RecordBatch]) -> tuple[Replacement, list[str]]:
-            found = _table(batches)
+            found = table_of(batches)
             files = found.column(FILE).to_numpy() if len(found) else np.empty(0, np.int64)
             positions = found.column(POSITION).to_numpy() if len(found) else files
             hidden = [
@@ -215,28 +207,6 @@ class SplitRows:
         return self._engine.map_partitions(hits.select(FILE, POSITION).repartition(workers, FILE), write)
 
     # --- parts --------------------------------------------------------------------------------------------------------
-
-    def _staged(self, keeps_all: bool) -> list[Part | None]:
-        """Shuffle the rows by their keys, and write a part for each partition."""
-        schema, form, names, context = self.schema, self._form, list(self._frame.columns), self._staging
-        fields, hasher = form.fields, KeyHasher(form.fields)
-        paths = [schema.find_column_name(f.field_id) or f.name for f in fields]
-        used = [n for n in names if any(n == p or p.startswith(f"{n}.") for p in paths)]
-
-        def bucket(*columns: pa.Array) -> pa.Array:
-            keys = from_spark(pa.table(dict(zip(used, columns, strict=True))), schema)
-            return pa.array(bucket_of(hasher([key_column(keys, schema, f) for f in fields]), _BUCKETS), pa.int32())
-
-        def stage(batches: Iterator[pa.RecordBatch]) -> Part | None:
-            rows = _table(batches)
-            if not len(rows):
-                return None
-            rows = from_spark(rows.drop_columns([_BUCKET]), schema)
-            changes = read_changes(rows, schema, form)
-            return write_part(context, folded(rows, changes, keeps_all=keeps_all), changes, key_sum(changes))
-
-        placed = with_arrow_column(self._frame, _BUCKET, IntegerType(), bucket, used)
-        return self._engine.map_partitions(placed.repartition(self._engine.threads, _BUCKET), stage)
 
     @property
     def _parsed(self) -> Callable[[pa.Table], Changes]:
@@ -276,19 +246,11 @@ def _written(context: WriteContext, changes: Changes, found: pa.Table, first_key
     return [file for file, _ in write_rows(context, rows, ids)], len(np.unique(keys[is_hit]))
 
 
-def _engine_of(state: SinkState, frame: DataFrame) -> SparkEngine:
-    """Return the sink's engine, or one on the session of the frame, which is kept as long as its context runs."""
-    if isinstance(state.engine, SparkEngine):
-        return state.engine
-    kept = state.spark_engine
-    if kept is None or kept.session.sparkContext is not getattr(frame.sparkSession, "sparkContext", None):
-        kept = state.spark_engine = SparkEngine(frame.sparkSession)
-    return kept  # type: ignore[no-any-return]
-
-
-def _table(batches: Iterator[pa.RecordBatch]) -> pa.Table:
-    held = list(batches)
-    return pa.Table.from_batches(held) if held else pa.table({})
+def _by_number(rows: DataFrame, name: str, count: int) -> DataFrame:
+    """Return the rows with those of each number in a partition of their own; before Spark 4.1 some share one."""
+    if hasattr(rows, "repartitionById"):
+        return rows.repartitionById(count, functions.col(name).cast("int"))
+    return rows.repartition(count, name)
 
 
 def _starts(counts: Sequence[int]) -> list[int]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from deletekit.stream.live_rows import LiveRows
 from deletekit.stream.saved_index import (
     SavedIndex,
     find_in_runs,
-    is_in_history,
+    is_named,
     key_of,
     load_index,
     tell_damage,
@@ -113,6 +114,7 @@ class TableIndex:
         self._saved: SavedIndex | None = None
         self._unsure: tuple[SavedIndex, SavedIndex | None, list[Run]] | None = None
         self._context: ReadContext | None = None
+        self._announced: dict[str, FileKeys] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._runs))
@@ -132,6 +134,10 @@ class TableIndex:
         assert self._context is not None
         task = self._tasks[number]
         return LiveFile(task, self._live.by_position(self._context, task))
+
+    def announce(self, written: Mapping[str, FileKeys]) -> None:
+        """Announce the keys of data files, by their paths, that the next `catch_up` need not read."""
+        self._announced |= written
 
     # --- following the table ------------------------------------------------------------------------------------------
 
@@ -156,26 +162,26 @@ class TableIndex:
             known = [(self._known[path].number, t) for path, t in chosen.items() if self._has(path, t)]
             self._tasks = dict(known)
             self._live.keep(tasks.values())
-            self._read(self._context, new, engine)
+            read = self._read(self._context, new, engine)
             self._compact()
         except BaseException:
             self._clear()
             raise
-        return len(new)
+        return read
 
     def _confirm(self, base: Base) -> None:
         """Forget what was written for a commit that did not happen: its files are removed."""
         if self._unsure is not None:
             saved, before, written = self._unsure
-            if not is_in_history(base.metadata, base.snapshot, saved.name):
+            if not is_named(base.metadata, base.snapshot, saved.name):
                 self._saved = before
                 for run in written:
                     run.saved = None
         self._unsure = None
 
     def _adopt(self, tasks: Mapping[str, ScanTask]) -> None:
-        """Go on with the files of the last commit, if it happened."""
-        if self._next is not None and self._next.paths <= tasks.keys():
+        """Go on with the files of the last commit, if it happened: one of them is live, or it had none."""
+        if self._next is not None and not (self._next.paths and self._next.paths.isdisjoint(tasks)):
             self._number = self._next.number
             self._set(self._next.runs)
         self._next = None
@@ -229,9 +235,18 @@ class TableIndex:
         self._left_out = set(tasks) - set(kept)
         return kept
 
-    def _read(self, context: ReadContext, tasks: Sequence[ScanTask], engine: Engine) -> None:
+    def _read(self, context: ReadContext, tasks: Sequence[ScanTask], engine: Engine) -> int:
+        """Take in data files. Return how many were read: announced ones are not."""
+        fields, announced, self._announced = self.fields, self._announced, {}
+        known, unknown = [], []
+        for task in tasks:
+            keys = announced.get(task.data_file.file_path)
+            if keys is not None and len(keys) == task.data_file.record_count:
+                known.append((task, keys))
+            else:
+                unknown.append(task)
         waiting: list[tuple[IndexedFile, IndexRows]] = []
-        for task, keys in engine.map(lambda t: (t, read_file_keys(context, t, self.fields)), tasks):
+        for task, keys in chain(known, engine.map(lambda t: (t, read_file_keys(context, t, fields)), unknown)):
             file = self._numbered(task.data_file, self._number)
             self._number += 1
             waiting.append((file, index_rows(self._hasher, file.number, keys)))
@@ -241,6 +256,7 @@ class TableIndex:
                 waiting = []
         if waiting:
             self._add(waiting)
+        return len(unknown)
 
     def _numbered(self, file: DataFile, number: int) -> IndexedFile:
         return IndexedFile(number=number, path=file.file_path, rows=file.record_count, size=file.file_size_in_bytes)

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from pyiceberg.catalog import Catalog as PyIcebergCatalog
 
-from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.errors import CommitConflictError, InvalidInputError, UnsupportedError
 from deletekit.public import public_methods
 from deletekit.table.catalog_errors import asking
 from deletekit.table.file_io import FileIO
@@ -143,6 +143,19 @@ class Catalog(ABC):
         with asking(dotted(key)):
             self.pyiceberg.drop_table(key)
 
+    def drop_unchanged(self, identifier: Identifier, metadata_location: str) -> None:
+        """Remove a table from the catalog if this is its metadata file. Its files stay.
+
+        Only a SQL catalog drops and compares in one step. Others are asked just before.
+
+        Raises CommitConflictError if the table changed or another one has its name now, NotFoundError without a table,
+        CommitStateUnknownError if the catalog's answer was lost.
+        """
+        found = self.load(identifier).metadata_location
+        if found != metadata_location:
+            raise table_changed(found, metadata_location)
+        self.drop_table(identifier)
+
     def _ensure_namespace(self, identifier: Identifier) -> None:
         # pyiceberg looks first and then inserts a row; two processes may do so at once.
         with asking(dotted(identifier[:-1])), suppress(sa.exc.IntegrityError):
@@ -150,6 +163,12 @@ class Catalog(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
+
+
+def table_changed(found: str, expected: str) -> CommitConflictError:
+    """Return the error for a table that is not dropped, because it is another one by now, or has other files."""
+    message = "the table was changed, or another one has its name now"
+    return CommitConflictError(message, field="metadata_location", found=found, expected=expected)
 
 
 def _levels(namespace: str | Sequence[str]) -> Identifier:

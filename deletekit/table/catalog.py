@@ -23,7 +23,7 @@ from deletekit.errors import (
 )
 from deletekit.public import public_methods
 from deletekit.table.any_catalog import Catalog as Catalog  # noqa: PLC0414  # others take both from here
-from deletekit.table.any_catalog import Json, TableChange
+from deletekit.table.any_catalog import Json, TableChange, table_changed
 from deletekit.table.any_catalog import TableState as TableState  # noqa: PLC0414
 from deletekit.table.catalog_errors import asking, committing_row, row_errors, state_after
 from deletekit.table.file_io import FileIO, PyIcebergIO, try_delete
@@ -89,6 +89,11 @@ class SqlStore(Catalog):
         row = self._row(new)
         if not self._execute(dotted(new), sa.update(IcebergTables).filter_by(**self._row(old)).values(**row)):
             raise NotFoundError("no such table", kind="table-not-found", found=dotted(old))
+
+    def drop_unchanged(self, identifier: Identifier, metadata_location: str) -> None:
+        row = {**self._row(identifier), "metadata_location": metadata_location}
+        if not self._execute(dotted(identifier), sa.delete(IcebergTables).filter_by(**row)):
+            raise table_changed(self.load(identifier).metadata_location, metadata_location)
 
     def _new_row(self, identifier: Identifier, location: str) -> Any:
         row = {**self._row(identifier), "metadata_location": location, "previous_metadata_location": None}

@@ -37,9 +37,15 @@ class Contradiction:
 
 
 def check_writable(metadata: TableMetadata, location: str) -> None:
-    """Raise FormatError, naming the first contradiction, for metadata that contradicts itself."""
+    """Raise FormatError, naming the first contradiction, for metadata that contradicts itself.
+
+    A document never changes, so it is checked once: a commit asks several times.
+    """
+    if metadata.is_consistent:
+        return
     try:
         _refuse(in_metadata(metadata), location)
+        metadata.is_consistent = True
     except (TypeError, KeyError, AttributeError, LookupError) as e:
         message, found = "table metadata has a value of another type, and is not written on", type(e).__name__
         raise FormatError(message, kind="table-metadata", file=location, found=f"{found}: {e}") from e
@@ -111,7 +117,9 @@ def _ids_once(metadata: TableMetadata) -> Iterator[Contradiction]:
         ("sort-orders", "order-id"),
         ("snapshots", "snapshot-id"),
     ):
-        yield from _twice("id is given twice", f"{name}.{key}", [(i.get(key), i) for i in raw.get(name) or ()])
+        ids = [thing.get(key) for thing in raw.get(name) or ()]
+        if len({*ids}) < len(ids):
+            yield from _twice("id is given twice", f"{name}.{key}", [*zip(ids, raw[name], strict=True)])
     for schema in raw["schemas"]:
         # Two fields with one id are ambiguous even if they are equal: each is numbered, so that none equals another.
         fields = [(field_id, number) for number, field_id in enumerate(field_ids(schema))]
@@ -188,8 +196,9 @@ def _counters(metadata: TableMetadata) -> Iterator[Contradiction]:
 
 def _below_parents(metadata: TableMetadata) -> Iterator[Contradiction]:
     """Check that sequence numbers grow. Equal numbers on two branches harm no writer; only `verify` reports those."""
-    for snapshot in metadata.snapshots.values():
-        number, parent = snapshot.sequence_number, metadata.snapshots.get(snapshot.parent_snapshot_id or 0)
+    snapshots = metadata.snapshots
+    for snapshot in snapshots.values():
+        number, parent = snapshot.sequence_number, snapshots.get(snapshot.parent_snapshot_id or 0)
         if parent is not None and number <= parent.sequence_number and (number or parent.sequence_number):
             message, expected = "sequence number is not above that of the parent", f"above {parent.sequence_number}"
             ids = (snapshot.snapshot_id,)
@@ -197,9 +206,12 @@ def _below_parents(metadata: TableMetadata) -> Iterator[Contradiction]:
 
 
 def _row_ids(metadata: TableMetadata) -> Iterator[Contradiction]:
-    for snapshot in metadata.snapshots.values() if metadata.version.has_row_lineage else ():
+    if not metadata.version.has_row_lineage:
+        return
+    free = metadata.next_row_id
+    for snapshot in metadata.snapshots.values():
         first, added = snapshot.first_row_id, snapshot.added_rows
-        if first is not None and added is not None and (min(first, added) < 0 or first + added > metadata.next_row_id):
+        if first is not None and added is not None and (first < 0 or added < 0 or first + added > free):
             kind, message = "next-row-id", "snapshot takes row ids that were not given out"
-            found, expected, ids = metadata.next_row_id, f">= {first + added}", (snapshot.snapshot_id,)
-            yield Contradiction(kind, message, kind, found, expected, snapshot_ids=ids)
+            expected, ids = f">= {first + added}", (snapshot.snapshot_id,)
+            yield Contradiction(kind, message, kind, free, expected, snapshot_ids=ids)

@@ -80,6 +80,7 @@ class TableMetadata:
 
     def __init__(self, raw: Mapping[str, Any], earlier: TableMetadata | None = None) -> None:
         self.raw = raw
+        self.is_consistent = False  # until `consistency.check_writable` has checked it
         self.parts: Parts[Snapshot] = earlier.parts.successor() if earlier else Parts(Snapshot.from_json, "snapshot-id")
 
     @property

@@ -54,7 +54,17 @@ class Parts(Generic[T]):
 
     def encoded(self, entries: Sequence[Mapping[str, Any]]) -> str:
         """Return the JSON of the list."""
-        return f"[{','.join(map(self._text, entries))}]"
+        known, key = self._parts, self._key
+        texts = []
+        for raw in entries:
+            part = known.get(raw[key])
+            if part is None or part.raw is not raw:
+                texts.append(encoded(raw))
+                continue
+            if part.text is None:
+                part.text = encoded(raw)
+            texts.append(part.text)
+        return f"[{','.join(texts)}]"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Parts, (self._parse, self._key)  # a copy in another process parses what it needs
@@ -64,14 +74,6 @@ class Parts(Generic[T]):
         after = Parts(self._parse, self._key)
         after._parts = self._parts  # neither changes it: a new one is made
         return after
-
-    def _text(self, raw: Mapping[str, Any]) -> str:
-        part = self._parts.get(raw[self._key])
-        if part is None or part.raw is not raw:
-            return encoded(raw)
-        if part.text is None:
-            part.text = encoded(raw)
-        return part.text
 
 
 class KnownFiles(Generic[T]):

@@ -283,15 +283,15 @@ def _add_snapshot(raw: Json, update: Update) -> None:
 
 def _set_ref(raw: Json, update: Update) -> None:
     name, snapshot_id = update["ref-name"], update["snapshot-id"]
-    times = {s["snapshot-id"]: s["timestamp-ms"] for s in raw["snapshots"]}
-    if snapshot_id not in times:
+    made = next((s["timestamp-ms"] for s in reversed(raw["snapshots"]) if s["snapshot-id"] == snapshot_id), None)
+    if made is None:
         raise _refused("ref to a snapshot that does not exist", name, snapshot_id)
     kept = ("type", "snapshot-id", "max-ref-age-ms", "max-snapshot-age-ms", "min-snapshots-to-keep")
     raw["refs"][name] = {k: update[k] for k in kept if update.get(k) is not None}
     if name == MAIN and raw.get("current-snapshot-id") != snapshot_id:
         raw["current-snapshot-id"] = snapshot_id
         # An older snapshot becomes current now, not when it was made (Java TableMetadata.setRef).
-        at = times[snapshot_id] if snapshot_id in raw.get("_added-snapshots", ()) else raw["_now-ms"]
+        at = made if snapshot_id in raw.get("_added-snapshots", ()) else raw["_now-ms"]
         raw.setdefault("snapshot-log", []).append({"timestamp-ms": at, "snapshot-id": snapshot_id})
 
 

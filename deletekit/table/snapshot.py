@@ -25,6 +25,7 @@ from deletekit.table.partition import with_current_decimals
 # What the strict decoder takes about as long for as polars takes to be imported.
 _WORTH_POLARS_BYTES = 1 << 19
 _WORTH_COLUMNS_BYTES = 1 << 14
+_Key = tuple[str, int | None]
 
 
 class SnapshotReader:
@@ -37,8 +38,8 @@ class SnapshotReader:
         self._io = io
         self._metadata = metadata
         self._lists: dict[int, tuple[ManifestFile, ...]] = {}
-        self._entries: dict[str, tuple[ManifestEntry, ...]] = {}
-        self._columns: dict[str, ManifestColumns] = {}
+        self._entries: dict[_Key, tuple[ManifestEntry, ...]] = {}
+        self._columns: dict[_Key, ManifestColumns] = {}
         self._metrics = MetricsCache()
         self._listed_bytes = 0
 
@@ -51,19 +52,18 @@ class SnapshotReader:
 
     def entries(self, listed: ManifestFile) -> tuple[ManifestEntry, ...]:
         """All entries of a manifest, deleted ones too, with everything inherited. Raises FormatError, NotFoundError."""
-        if listed.manifest_path not in self._entries:
-            self._entries[listed.manifest_path] = self.columns(listed).all_entries()
-        return self._entries[listed.manifest_path]
+        if _key(listed) not in self._entries:
+            self._entries[_key(listed)] = self.columns(listed).all_entries()
+        return self._entries[_key(listed)]
 
     def columns(self, listed: ManifestFile) -> ManifestColumns:
         """Return the same entries as columns. Raises FormatError, NotFoundError, UnsupportedError."""
-        path = listed.manifest_path
-        if path not in self._columns:
+        if _key(listed) not in self._columns:
             try:
-                self._columns[path] = self._read(listed)
+                self._columns[_key(listed)] = self._read(listed)
             except DeletekitError as e:
-                raise e.in_file(path) from e
-        return self._columns[path]
+                raise e.in_file(listed.manifest_path) from e
+        return self._columns[_key(listed)]
 
     def live_entries(self, snapshot: Snapshot, content: ManifestContent) -> Iterator[ManifestEntry]:
         """Yield the live data files, or the live delete files, of a snapshot."""
@@ -108,9 +108,9 @@ class SnapshotReader:
         lists = {i: self._lists[i] for i in self._lists if snapshot is not None and i == snapshot.snapshot_id}
         self._lists, self._listed_bytes = lists, sum(m.manifest_length for found in lists.values() for m in found)
         listed = self.manifests(snapshot) if snapshot is not None else ()
-        kept = {m.manifest_path for m in listed} if same else set()
-        self._entries = {path: found for path, found in self._entries.items() if path in kept}
-        self._columns = {path: found for path, found in self._columns.items() if path in kept}
+        kept = set(map(_key, listed)) if same else set()
+        self._entries = {key: found for key, found in self._entries.items() if key in kept}
+        self._columns = {key: found for key, found in self._columns.items() if key in kept}
 
     def _read(self, listed: ManifestFile) -> ManifestColumns:
         if listed.key_metadata is not None:
@@ -157,6 +157,11 @@ class SnapshotReader:
             raise _damage(
                 "manifest", "manifest mixes data files and delete files", "content", found, listed.content.name
             )
+
+
+def _key(listed: ManifestFile) -> _Key:
+    """Return what decides what is inherited from the list: the first v3 snapshot gives older manifests row ids."""
+    return listed.manifest_path, listed.first_row_id
 
 
 def _damage(kind: str, message: str, field: str, found: Any, expected: Any) -> FormatError:

@@ -25,7 +25,7 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.public import public_methods
 from deletekit.table.column_names import as_names
-from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
+from deletekit.table.metadata import MAIN, Snapshot
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_schema, arrow_type
@@ -55,7 +55,8 @@ def changes(
 
     It is exact for every kind of delete: copy-on-write, position deletes, deletion vectors, equality deletes. Rows that
     a commit only wrote again are no changes, and `replace` snapshots (compaction) have none. A row that left and came
-    back with equal values in one commit is no change either. Files and deletes that did not change are not opened.
+    back with equal values in one commit is no change either. Only changed files are opened, and of deletes those that
+    apply to them.
 
     The result has the columns of the table, `_change_type` (`insert`, `delete`, `update_before`, `update_after`),
     `_change_ordinal` (the number of the commit), `_commit_snapshot_id`, and on v3 `_row_id`. A deleted row has all its
@@ -67,8 +68,7 @@ def changes(
     to be equal to `to_snapshot`. Snapshots in between may have expired. All rows have ordinal 0 and the id of
     `to_snapshot`.
 
-    Mode `upsert` is as `net`, for a consumer that replaces rows by key: an update is one `update_after` row with the
-    newest values, and a `delete` is a key that is gone.
+    Mode `upsert` is as `net`, for a consumer that replaces rows by key: an update is one `update_after` row.
 
     Parameters
     ----------
@@ -83,11 +83,12 @@ def changes(
         other columns is no change.
     where: only rows for which this is true, as in `scan`.
     inverse: if `from_snapshot` is not an ancestor of `to_snapshot`, because the branch went back, undo its snapshots
-        first, newest first; `_commit_snapshot_id` is then the snapshot undone.
+        first, newest first; `_commit_snapshot_id` is then the snapshot undone, and all rows have the current schema.
 
-    Raises NotFoundError for an unknown or expired snapshot or a missing delete file, FormatError for a damaged one,
-    InvalidInputError for a `from_snapshot` that is after `to_snapshot` or on another branch, an unknown column, or a
-    key that two changed rows have; all before the first row is returned. Spec: "Snapshots", "Row Lineage".
+    Raises NotFoundError for an unknown or expired snapshot or a missing delete file; InvalidInputError for a
+    `from_snapshot` that is after `to_snapshot` or on another branch, an unknown column, or a key by which two rows that
+    left, or two that came, cannot be told apart; all before the first row is returned. Raises FormatError for a damaged
+    file. Spec: "Snapshots", "Row Lineage".
 
     Examples
     --------
@@ -96,8 +97,46 @@ def changes(
     >>> dk.changes(users, before, columns=["id"]).to_arrow().select(["id", "_change_type"]).to_pylist()
     [{'id': 3, '_change_type': 'delete'}]
     """
-    span = _span(table.metadata, from_snapshot, to_snapshot, ref, mode, inverse)
-    return _result(table, span, mode, key, columns, where, engine_or_default(engine))
+    end, schema = _end(table, to_snapshot, ref)
+    options: dict[str, Any] = {"key": key, "columns": columns, "where": where, "inverse": inverse, "engine": engine}
+    return changes_in_schema(table, from_snapshot, end, schema, mode, **options)
+
+
+def changes_in_schema(
+    table: Table,
+    from_snapshot: int | None,
+    end: Snapshot | None,
+    schema: Schema,
+    mode: Mode = "all",
+    *,
+    key: str | Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
+    where: Filter = None,
+    inverse: bool = False,
+    engine: Engine | None = None,
+) -> Changes:
+    """Return the changes up to snapshot `end` as `changes` does, with all rows in one schema of the table."""
+    metadata = table.metadata
+    start = start_snapshot(metadata, from_snapshot, end)
+    if start is not None and end is None:
+        message, found = "from_snapshot is not an ancestor of to_snapshot", f"{from_snapshot}, to a branch without one"
+        raise InvalidInputError(message, kind="snapshot-branch", field="from_snapshot", found=found)
+    steps: list[ChangeStep] = []
+    if end is not None:
+        find = commit_steps if mode == "all" else net_step
+        steps = find(metadata, start, end, inverse=inverse)
+    if inverse and any(step.after is not step.commit for step in steps):
+        schema = metadata.schema  # an older one cannot read files that were written with a newer one
+    names = [f.name for f in schema.fields] if columns is None else as_names(columns)
+    _check_names(names, schema)
+    pair_by = _key_names(schema, key, mode)
+    fields = {n: select_field(schema, n) for n in dict.fromkeys((*names, *pair_by))}
+    arrow_schema(Schema(*(fields[n] for n in names)))  # refuses, by name, a type that cannot be read
+    bound = parse_filter(where, schema)
+    by_row_id = metadata.format_version >= 3 and key in (None, [], ()) and mode != "upsert"
+    pairing = Pairing(tuple(pair_by), by_row_id, upsert=mode == "upsert")
+    engine = engine_or_default(engine)
+    return Changes(table, start, end, schema, mode, names, fields, where, bound, steps, pairing, engine)
 
 
 @public_methods
@@ -193,38 +232,10 @@ class Changes(ArrowResult):
         return [ChangeTask(step, (r,)) for r in rows]
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """From where to where, in which steps, with which schema."""
-
-    start: Snapshot | None
-    end: Snapshot | None
-    schema: Schema
-    steps: list[ChangeStep]
-
-
-def _span(
-    metadata: TableMetadata, from_snapshot: int | None, to_snapshot: int | None, ref: str, mode: Mode, inverse: bool
-) -> _Span:
+def _end(table: Table, to_snapshot: int | None, ref: str) -> tuple[Snapshot | None, Schema]:
     if to_snapshot is not None and ref != MAIN:
         raise InvalidInputError("name one of to_snapshot and ref", kind="time-travel", field="to_snapshot, ref")
-    end, schema = resolve_snapshot(metadata, snapshot_id=to_snapshot, ref=ref)
-    start = start_snapshot(metadata, from_snapshot, end)
-    find = commit_steps if mode == "all" else net_step
-    return _Span(start, end, schema, [] if end is None else find(metadata, start, end, inverse=inverse))
-
-
-def _result(table: Table, span: _Span, mode: Mode, key: Any, columns: Any, where: Filter, engine: Engine) -> Changes:
-    schema = span.schema
-    names = [f.name for f in schema.fields] if columns is None else as_names(columns)
-    _check_names(names, schema)
-    pair_by = _key_names(schema, key, mode)
-    fields = {n: select_field(schema, n) for n in dict.fromkeys((*names, *pair_by))}
-    arrow_schema(Schema(*(fields[n] for n in names)))  # refuses, by name, a type that cannot be read
-    by_row_id = table.metadata.format_version >= 3 and key in (None, []) and mode != "upsert"
-    pairing = Pairing(tuple(pair_by), by_row_id, upsert=mode == "upsert")
-    bound = parse_filter(where, schema)
-    return Changes(table, span.start, span.end, schema, mode, names, fields, where, bound, span.steps, pairing, engine)
+    return resolve_snapshot(table.metadata, snapshot_id=to_snapshot, ref=ref)
 
 
 def _check_names(names: Sequence[str], schema: Schema) -> None:

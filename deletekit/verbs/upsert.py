@@ -4,8 +4,8 @@ After it, the table has one row for each of these keys, in every mode. Keys are 
 equals NULL.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,23 +19,19 @@ from pyiceberg.schema import Schema
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.delete_modes import Change, ChangeOptions
 from deletekit.deletes.filter import parse_filter
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.keys import KeyNumbers, column_at
-from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
+from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.row_lineage import with_row_ids
 from deletekit.deletes.row_source import RowSource
-from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.formats.content_file import DataFile, EntryStatus, ManifestEntry
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
-from deletekit.table.types import arrow_type
 from deletekit.verbs.shared.equality_keys import (
     ensure_unpartitioned_spec,
     partitionable,
@@ -44,11 +40,9 @@ from deletekit.verbs.shared.equality_keys import (
 )
 from deletekit.verbs.shared.foreign_rows import ForeignRows, foreign_rows
 from deletekit.verbs.shared.key_fields import equality_fields_of
-from deletekit.verbs.shared.row_changes import choose_mode, run_change
+from deletekit.verbs.shared.row_changes import choose_mode, run_change, with_added_rows
 
 Fields = tuple[it.NestedField, ...]
-Prepared = tuple[pa.Table, Callable[[Base, pa.Array | None], Sequence[DataFile]]]
-"""The keys of the new rows; and what returns their data files, once the row ids of the replaced rows are known."""
 
 # Columns whose bounds in manifests are in the order of these values, so that files without such keys are not read.
 _ORDERED = (it.IntegerType, it.LongType, it.StringType)
@@ -105,32 +99,23 @@ def upsert(
     frame = foreign_rows(rows, engine)
     if frame is not None:
         return _upsert_foreign(table, frame, request, ref, commit_properties)
-    source = RowSource(rows)
+    source, chosen = RowSource(rows), engine_or_default(engine)
 
-    def prepared(metadata: TableMetadata, fields: Fields) -> Prepared:
+    def prepared(metadata: TableMetadata) -> tuple[Fields, pa.Table, pa.Table]:
+        fields = check_upsert(metadata, request)
         aligned = pa.concat_tables([align(piece, metadata.schema) for piece in source.held() or [[]]])
-        return _keys(aligned, metadata.schema, fields), lambda base, row_ids: _written(base, aligned, row_ids)
+        return fields, aligned, _keys(aligned, metadata.schema, fields)
 
-    return _upsert(table, prepared, request, ref, commit_properties, engine_or_default(engine))
+    def plan(base: Base) -> RowDelta:
+        fields, aligned, keys = prepared(base.metadata)
+        planned, row_ids = _replaced(base, keys, fields, request, chosen)
+        return with_added_rows(base, planned, aligned if row_ids is None else with_row_ids(aligned, row_ids))
 
-
-def upsert_files(
-    table: Table,
-    files: Sequence[DataFile],
-    request: UpsertRequest,
-    *,
-    ref: str = MAIN,
-    commit_properties: Mapping[str, str] | None = None,
-) -> Commit:
-    """Upsert rows already written to data files. Only keys are read. On failure the caller deletes the files.
-
-    The new rows get new row ids: when the files were written, the rows that they replace were not known.
-    """
-
-    def prepared(metadata: TableMetadata, fields: Fields) -> Prepared:
-        return _keys_of_files(ReadContext(table.io, metadata), files, fields), lambda *_: files
-
-    return _upsert(table, prepared, request, ref, commit_properties, engine_or_default(None))
+    check_request(table.refresh(), ref, commit_properties)
+    fields = check_upsert(table.metadata, request)
+    if needs_unpartitioned_spec(table.metadata, request, fields) and len(prepared(table.metadata)[1]):
+        ensure_unpartitioned_spec(table)
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
 
 def check_upsert(metadata: TableMetadata, request: UpsertRequest) -> Fields:
@@ -148,6 +133,37 @@ def check_upsert(metadata: TableMetadata, request: UpsertRequest) -> Fields:
     return equality_fields_of(metadata.schema, names)
 
 
+def needs_unpartitioned_spec(metadata: TableMetadata, request: UpsertRequest, fields: Fields) -> bool:
+    """Return whether the upsert writes equality deletes of all partitions, which a spec without fields has."""
+    return choose_mode(metadata, "merge", request.mode) == "equality-delete" and not partitionable(metadata, fields)
+
+
+def range_of_keys(keys: pa.Table, schema: Schema, fields: Fields) -> BooleanExpression | None:
+    """Return a filter that every row with one of the keys passes, so that fewer files are read."""
+    for column, field in zip(keys.columns, fields, strict=True):
+        name = schema.find_column_name(field.field_id)
+        if name is None or schema.find_field(name).field_id != field.field_id or column.null_count:
+            continue
+        if isinstance(field.field_type, _ORDERED):
+            bounds = pc.min_max(column).as_py()
+            return And(
+                GreaterThanOrEqual(term=Reference(name), value=bounds["min"]),
+                LessThanOrEqual(term=Reference(name), value=bounds["max"]),
+            )
+    return None
+
+
+def not_unique(fields: Sequence[it.NestedField], found: str) -> InvalidInputError:
+    """Return the error for two rows with one key."""
+    return InvalidInputError(
+        "two rows have the same key",
+        kind="upsert-key-not-unique",
+        field=", ".join(f.name for f in fields),
+        found=found,
+        expected="one row for each key",
+    )
+
+
 def _upsert_foreign(
     table: Table, rows: ForeignRows, request: UpsertRequest, ref: str, properties: Mapping[str, str] | None
 ) -> Commit:
@@ -160,38 +176,9 @@ def _upsert_foreign(
 
     check_request(table.refresh(), ref, properties)
     fields = check_upsert(table.metadata, request)
-    is_blind = choose_mode(table.metadata, "merge", request.mode) == "equality-delete"
-    if is_blind and not partitionable(table.metadata, fields):
+    if needs_unpartitioned_spec(table.metadata, request, fields):
         ensure_unpartitioned_spec(table)
     return commit(plan_change(table, plan, ref=ref, properties=properties))
-
-
-def _upsert(
-    table: Table,
-    prepared: Callable[[TableMetadata, Fields], Prepared],
-    request: UpsertRequest,
-    ref: str,
-    properties: Mapping[str, str] | None,
-    engine: Engine,
-) -> Commit:
-    def plan(base: Base) -> RowDelta:
-        fields = check_upsert(base.metadata, request)
-        keys, write = prepared(base.metadata, fields)
-        planned, row_ids = _replaced(base, keys, fields, request, engine)
-        return replace(planned, added_data_files=(*planned.added_data_files, *write(base, row_ids)))
-
-    check_request(table.refresh(), ref, properties)
-    metadata = table.metadata
-    fields = check_upsert(metadata, request)
-    is_blind = choose_mode(metadata, "merge", request.mode) == "equality-delete"
-    if is_blind and not partitionable(metadata, fields) and len(prepared(metadata, fields)[0]):
-        ensure_unpartitioned_spec(table)
-    return commit(plan_change(table, plan, ref=ref, properties=properties))
-
-
-def _written(base: Base, rows: pa.Table, row_ids: pa.Array | None) -> Sequence[DataFile]:
-    """Write the new rows, with the row ids of those that they replace."""
-    return write_data_files(base.write, rows if row_ids is None else with_row_ids(rows, row_ids))
 
 
 class _Upsert(Change):
@@ -224,7 +211,7 @@ def _replaced(
     if mode == "equality-delete":
         files = write_key_deletes(base.write, specs_in_use(base), keys, fields, None)
         return RowDelta(added_delete_files=tuple(files), read_set=ReadSet()), None
-    where = _range_of(keys, metadata.schema, fields)
+    where = range_of_keys(keys, metadata.schema, fields)
     bound = parse_filter(where, metadata.schema)
     change = _Upsert(keys, fields, bound, lineage=metadata.version.has_row_lineage)
     options = ChangeOptions(mode, granularity_of(metadata, request.granularity))
@@ -243,47 +230,13 @@ def _row_ids(seen: Sequence[npt.NDArray[np.int64]], rows: int) -> pa.Array | Non
     return pa.array(ids, mask=ids == np.iinfo(np.int64).max)
 
 
-def _range_of(keys: pa.Table, schema: Schema, fields: Fields) -> BooleanExpression | None:
-    """Return a filter that every row with one of the keys passes, so that fewer files are read."""
-    for column, field in zip(keys.columns, fields, strict=True):
-        name = schema.find_column_name(field.field_id)
-        if name is None or schema.find_field(name).field_id != field.field_id or column.null_count:
-            continue
-        if isinstance(field.field_type, _ORDERED):
-            bounds = pc.min_max(column).as_py()
-            return And(
-                GreaterThanOrEqual(term=Reference(name), value=bounds["min"]),
-                LessThanOrEqual(term=Reference(name), value=bounds["max"]),
-            )
-    return None
-
-
 def _keys(rows: pa.Table, schema: Schema, fields: Fields) -> pa.Table:
     """Return the key columns of rows, named by field id. Raises InvalidInputError for two rows of one key."""
     return _unique(pa.table({str(f.field_id): column_at(rows, schema, f.field_id) for f in fields}), fields)
 
 
-def _keys_of_files(context: ReadContext, files: Sequence[DataFile], fields: Fields) -> pa.Table:
-    names = [str(f.field_id) for f in fields]
-    tables = [pa.table([pa.nulls(0, arrow_type(f.field_type)) for f in fields], names=names)]
-    for file in files:
-        entry = ManifestEntry(
-            status=EntryStatus.ADDED, snapshot_id=None, sequence_number=None, file_sequence_number=None, data_file=file
-        )
-        tables += [
-            pa.table(b.table.columns, names=names) for b in read_task(context, ScanTask(entry), ReadRequest(fields))
-        ]
-    return _unique(pa.concat_tables(tables), fields)
-
-
 def _unique(keys: pa.Table, fields: Fields) -> pa.Table:
     different = len(KeyNumbers(keys.columns))
     if different < len(keys):
-        raise InvalidInputError(
-            "two rows have the same key",
-            kind="upsert-key-not-unique",
-            field=", ".join(f.name for f in fields),
-            found=f"{len(keys)} rows of {different} keys",
-            expected="one row for each key",
-        )
+        raise not_unique(fields, f"{len(keys)} rows of {different} keys")
     return keys

@@ -22,6 +22,7 @@ PARTS = {
     "plan": "Planning",
     "merge": "Merging deletion vectors",
     "changes": "Streams of changes",
+    "changelog": "Changes of a table",
     "oracle": "A stream of changes, folded by DuckDB",
     "ladder": "A stream's costs by keys and batches",
     "rows": "Streams of rows",

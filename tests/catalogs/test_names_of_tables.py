@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from deletekit.maintenance.reachable import Reachability
 from tests.catalogs.stores import Store, on_disk
+from tests.invariants import check_table
 from tests.tables import expected, items, live
 
 SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
@@ -140,3 +144,49 @@ def test_a_table_is_replaced_or_purged(place: tuple[Store, int]) -> None:
     assert gone.failed_files == {}
     assert on_disk(location) == set()
     assert not store.open().table_exists(store.full("t"))
+
+
+def purged_while(store: Store, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> dk.DroppedTable:
+    """Purge `t` while somebody acts: once, after its files were found and before it is dropped."""
+    whole, acts = Reachability.files, iter([act])
+
+    def files(self: Reachability, metadata: object) -> dict[str, str]:
+        found = whole(self, metadata)  # type: ignore[arg-type]
+        for one in acts:
+            one()
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Reachability, "files", files)
+        return dk.drop_table(store.open(), store.full("t"), purge=True)
+
+
+def test_a_purge_that_races_a_rename(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the renamed table nor the one that has its name by then loses a file."""
+    if store.kind in CANNOT:
+        return
+    catalog, folder = store.open(), str(store.folder / "other")
+    table = store.create("t", SCHEMA)
+    dk.append(table, ROWS)
+    with pytest.raises(dk.NotFoundError):
+        purged_while(store, monkeypatch, lambda: catalog.rename_table(store.full("t"), store.full("u")))
+    catalog.rename_table(store.full("u"), store.full("t"))
+
+    def replaced() -> None:
+        catalog.rename_table(store.full("t"), store.full("u"))
+        dk.append(store.create("t", SCHEMA, location=folder), ROWS)
+
+    with pytest.raises(dk.NotFoundError) as caught:
+        purged_while(store, monkeypatch, replaced)
+    assert caught.value.field == "table-uuid"
+    for name in ("t", "u"):
+        found = store.load(name)
+        assert live(found) == expected(ROWS)
+        check_table(found, orphans=False)  # the REST server puts checksums beside its files
+
+
+def test_a_purge_that_races_a_commit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = store.create("t", SCHEMA)
+    dk.append(table, ROWS)
+    done = purged_while(store, monkeypatch, lambda: dk.append(store.load("t"), ROWS))
+    assert (on_disk(table.location), done.failed_files) == (set(), {})

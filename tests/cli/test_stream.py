@@ -154,6 +154,29 @@ def test_files_of_messages(run: Run, tmp_path: Path) -> None:
     assert "not Maxwell's" in run(*command, "maxwell", file, "--sink-id", "other").stderr
 
 
+def test_options_of_a_format(run: Run, tmp_path: Path) -> None:
+    """They are those of `stream.decoder`, which refuses a wrong one by its name."""
+    make(tmp_path)
+    file = tmp_path / "events.jsonl"
+    row = {"id": 9, "name": "z", "secret": "no column of the table"}
+    events = [{"op": "t"}, {"op": "c", "before": None, "after": row}]
+    file.write_text("".join(json.dumps({**e, "source": {"connector": "postgresql"}}) + "\n" for e in events))
+    command = ("stream", "--warehouse", tmp_path / "wh", "demo.users", "--key", "id", file)
+    debezium = (*command, "--format", "debezium-json", "--format-option")
+    assert run(*command, "--format-option", "truncate=apply").exit_code == 2
+    assert "not NAME=VALUE" in run(*debezium, "truncate").stderr
+    assert "given twice" in run(*debezium, "truncate=apply", "--format-option", "truncate=apply").stderr
+    for wrong in ("registry=http://localhost", "truncate=maybe", "assume_utc=1"):
+        assert wrong.split("=")[0] in run(*debezium, wrong).stderr, wrong
+    assert "truncated" in run(*debezium, "ignore=secret").stderr
+    before = rows(tmp_path)
+    assert before[0] == (1, "a")
+    more = ("--format-option", "ignore=other,secret", "--format-option", "assume_utc=true")
+    done = run(*debezium, "truncate=apply", *more)
+    assert done.exit_code == 0, done.output
+    assert rows(tmp_path) == [(9, "z")]
+
+
 def test_a_sink_is_reset(run: Run, tmp_path: Path) -> None:
     make(tmp_path)
     where = ("--warehouse", tmp_path / "wh", "demo.users")

@@ -9,6 +9,7 @@ import pytest
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
+from tests.maintenance.model import snapshot_ids, staged
 from tests.tables import Row, files_of, live, live_files, make, order
 
 if TYPE_CHECKING:
@@ -108,6 +109,29 @@ def test_no_row_changes(
 def shares_a_puffin(table: dk.Table) -> bool:
     paths = [f["file_path"] for f in live_files(table, 1) if f["file_format"] == "PUFFIN"]
     return len(set(paths)) < len(paths)
+
+
+def test_java_and_deletekit_expire_the_same_snapshots(spark: SparkSession, catalog: dk.Catalog) -> None:
+    """Also those that no ref leads to: staged, and rolled back from."""
+    table = make(catalog, *(rows(n * 12) for n in range(3)), format_version=2)
+    staged(table, rows(50))
+    dk.create_branch(table, "dev")
+    dk.append(table, rows(60), ref="dev")
+    dk.create_tag(table, "kept", snapshot_id=snapshot_ids(table)[0])
+    dk.append(table, rows(70))
+    dk.rollback(table, snapshot_ids(table)[2])
+    dk.append(table, rows(80))
+    staged(table, rows(90))
+    java = java_table(spark, table)
+    times = sorted({s.timestamp_ms for s in table.refresh().metadata.snapshots.values()})
+    sizes = set()
+    for older_than in [t + more for t in times for more in (0, 1)]:
+        for keep in (1, 2, 3):
+            chosen = java.expireSnapshots().expireOlderThan(older_than).retainLast(keep).apply()
+            ours = dk.expire_snapshots(table, older_than=older_than, retain_last=keep, dry_run=True).snapshot_ids
+            assert sorted(ours) == sorted(snapshot.snapshotId() for snapshot in chosen), (older_than, keep)
+            sizes.add(len(ours))
+    assert max(sizes) >= 5
 
 
 @pytest.mark.parametrize("granularity", ["file", "partition"])

@@ -17,6 +17,7 @@ from tests.commit.crashing import Case, run
 from tests.commit.faults import KILLED, WHEN, Faults, kills, parent_of_killed
 from tests.commit.racing import QUICK, Interfering
 from tests.invariants import check_table
+from tests.maintenance.model import staged
 from tests.stream.maintaining import BATCHES, NAME, POLICY, make_people, write_next
 from tests.stream.replay import PEOPLE, Row, check, random_batches, replay
 from tests.tables import live, live_files, make, new_catalog, refused
@@ -91,6 +92,23 @@ def test_files_stay_few(catalog: dk.Catalog, mode: str, version: int) -> None:
     assert len(data) <= 12
     assert len(deletes) <= len(data)
     assert all(f["referenced_data_file"] for f in deletes)
+
+
+def test_what_others_staged_expires_with_the_rest(catalog: dk.Catalog) -> None:
+    """As in Java: no ref leads to it. What was published before stays."""
+    table = make(catalog, schema=PEOPLE, format_version=3)
+    rows = [[{"id": number, "name": "staged", "score": 0.0}] for number in (100, 101)]
+    with people(table, maintain=Maintain(every=4, expire=2)) as sink:
+        done = [sink.write([put(number)], number).maintained for number in range(3)]
+        published, late = (staged(table, new) for new in rows)
+        dk.cherry_pick(table, published)
+        done.append(sink.write([put(3)], 3).maintained)
+    assert [d.expired_snapshots > 0 for d in done if d is not None] == [True]
+    assert late not in table.refresh().metadata.snapshots
+    with refused(table, dk.NotFoundError, "snapshot-not-found"):
+        dk.cherry_pick(table, late)
+    check(table, replay([[put(number) for number in range(4)], [put(100, "staged")]]))
+    check_table(table)
 
 
 def test_a_row_keeps_its_id(catalog: dk.Catalog) -> None:

@@ -76,6 +76,32 @@ def test_main_is_compacted_and_written_to_meanwhile(catalog: dk.Catalog, seed: i
     check(table, {**replay(batches, start=START_STATE), **foreign})
 
 
+@pytest.mark.parametrize("to", ["merge-on-read", "copy-on-write"])
+def test_a_reset_with_nothing_to_promote_moves_the_branch(catalog: dk.Catalog, to: str) -> None:
+    """It gets what others wrote to main, and its sink goes on."""
+    table = staged(catalog)
+    batches = list(random_batches(1, batches=3, rows=8, keys=12))
+    foreign = {"id": 100, "name": "main", "score": 0.0}
+    for number in range(3):
+        with dk.stream.sink(table, "people", equality_fields=["id"], ref=STAGING) as sink:
+            sink.write(batches[number], number)
+            assert sink.write(batches[0], 0).status == "skipped"
+        dk.stream.promote(table, STAGING, equality_fields=["id"], mode=to)
+        foreign = {**foreign, "id": foreign["id"] + 1}
+        dk.append(table, [foreign])
+        dk.compact(table, rewrite_all=True)
+        state = live(table.refresh())
+        done = dk.stream.promote(table, STAGING, equality_fields=["id"], mode=to, reset=True)
+        assert (done.added_rows, done.deleted_rows) == (0, 0)
+        assert done.commit is not None
+        assert live(table.refresh()) == state == live(table, ref=STAGING)
+        assert table.metadata.refs[STAGING]["snapshot-id"] == table.metadata.refs["main"]["snapshot-id"]
+        with unchanged(table):
+            assert dk.stream.promote(table, STAGING, mode=to, reset=True).commit is None
+    foreigners = {(i,): {**foreign, "id": i} for i in range(101, 104)}
+    check(table, {**replay(batches, start=START_STATE), **foreigners})
+
+
 def test_a_key_that_only_main_has_goes_when_the_branch_writes_it(catalog: dk.Catalog) -> None:
     table = staged(catalog)
     dk.append(table, [{"id": 50, "name": "main", "score": 0.0}, {"id": 51, "name": "main", "score": 0.0}])

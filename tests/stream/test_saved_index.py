@@ -309,6 +309,34 @@ def test_expiry_and_orphans(catalog: dk.Catalog) -> None:
     assert write(table, [put(2)], 5).read_files == 0
 
 
+@pytest.mark.parametrize("keeps_sink", [False, True])
+def test_the_index_goes_on_if_snapshots_between_the_batch_and_the_head_expired(
+    catalog: dk.Catalog, *, keeps_sink: bool
+) -> None:
+    """The sink's tag keeps the snapshot that names the root; only files that came later are read."""
+    table = make(catalog, [{"id": i, "name": "x", "score": 0.0} for i in range(6)], schema=PEOPLE, format_version=3)
+    sink = dk.stream.sink(table, "s", equality_fields="id")
+    state: State = {}
+    for number in range(4):
+        changes = [put(number, "y"), put(10 + number)]
+        progress = sink.write([] if number == 2 else changes, number)
+        state = replay([] if number == 2 else [changes], start=state)
+        assert progress.read_files == [1, 2, 0, 4][number], "the empty batch looks nothing up"
+        known = of_sinks(table)
+        for extra in (100, 200):
+            dk.append(table, [{"id": extra + number, "name": "x", "score": 0.0}])
+        dk.expire_snapshots(table, older_than=2**50, retain_last=1)
+        assert len(table.refresh().metadata.snapshots) == 2
+        assert of_sinks(table) <= known
+        if not keeps_sink:
+            sink = dk.stream.sink(table, "s", equality_fields="id")
+    assert len(of_sinks(table)) < 8, "the runs are not written again for each batch"
+    check_table(table)
+    others = [put(i) for i in (4, 5, *range(100, 104), *range(200, 204))]
+    start = replay([[put(i) for i in range(4)]])
+    check(table, {**start, **state, **replay([others])})
+
+
 def test_a_sink_whose_index_files_expired_saves_them_again(catalog: dk.Catalog) -> None:
     """Two processes of one sink take turns, and each has an index of its own. Then no snapshot names the first's."""
     table = make(catalog, schema=PEOPLE, format_version=3)

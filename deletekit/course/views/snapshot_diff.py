@@ -140,7 +140,7 @@ def _net_changes(view: TableView, old: Snapshot | None, new: Snapshot) -> pa.Tab
     except InvalidInputError as e:
         if e.kind != "key-not-unique":
             raise
-        # Identifier fields may be not unique, as no writer checks them. Without a key an update is a delete and an insert.
+        # Writers need not check that identifier fields are unique. Without a key an update is a delete and an insert.
         return changes(view.table, *between, mode="net", inverse=True, key=[]).to_arrow()
 
 

@@ -58,6 +58,7 @@ KINDS: Mapping[str, str] = {
     "summary-count": "the summary's counters are those of the entries that the snapshot added and deleted",
     "key-index": "(legal) the key index that a sink's snapshot names is whole, and this table's",
     "sequence-deletes": "(legal) the deletes that a sink's snapshot remembers are there",
+    "file-log": "(legal) the logs of applied files that a sink's snapshot names are whole, and this sink's and table's",
     # delete files and footers
     "record-count": "record_count is the number of rows, or of positions of a deletion vector",
     "puffin-footer": "a Puffin file begins and ends as one, and has a footer",

@@ -1,6 +1,6 @@
-"""Check the files of sinks that snapshots name: key indexes, and remembered deletes. No reader needs them.
+"""Check the files of sinks that snapshots name: key indexes, remembered deletes, logs of files. No reader needs them.
 
-A sink makes a damaged index again. Remembered deletes that are lost cannot be made again.
+A sink makes a damaged index again. Remembered deletes and logs that are lost cannot be made again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,24 +9,31 @@ from functools import partial
 import numpy as np
 
 from deletekit.engines.local import Engine
+from deletekit.errors import FormatError, NotFoundError
 from deletekit.maintenance.verify.report import Finding, Level, warning
 from deletekit.table.file_io import FileIO
+from deletekit.table.file_logs import read_log
 from deletekit.table.index_files import DamagedIndexError, RunInfo, read_blocks, read_root, read_tail
 from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.sink_batches import FILE_LOGS, marker_of
 from deletekit.table.sink_files import SEQUENCE_DELETES, delete_names, root_name, sink_path
 
 _REPAIRED = "made again by the next batch of its sink"
+_UNKNOWN = "what the sink wrote; without it files that may have been applied are refused"
 
 
 def check_indexes(
     io: FileIO, metadata: TableMetadata, snapshots: Iterable[Snapshot], level: Level, engine: Engine
 ) -> Iterator[tuple[Finding, list[int]]]:
-    """Check the indexes of snapshots: roots and the tails of runs, at level `data` each block. Yield their snapshots.
+    """Check the files of sinks that snapshots name. Yield findings with their snapshots.
+
+    Of indexes, roots and the tails of runs are read, at level `data` each block.
 
     Raises StorageError.
     """
     snapshots = tuple(snapshots)
     yield from _check_deletes(io, metadata, snapshots, engine)
+    yield from _check_logs(io, metadata, snapshots, engine)
     named: dict[str, list[int]] = {}
     for snapshot in snapshots:
         name = root_name(snapshot)
@@ -54,6 +61,28 @@ def _check_deletes(
             message, expected = "remembered deletes of a sink are missing", "the file that the snapshot names"
             found = warning("sequence-deletes", message, SEQUENCE_DELETES, "no file", expected, file=path)
             yield found, named[path]
+
+
+def _check_logs(
+    io: FileIO, metadata: TableMetadata, snapshots: Iterable[Snapshot], engine: Engine
+) -> Iterator[tuple[Finding, list[int]]]:
+    named: dict[tuple[str, str], list[int]] = {}
+    for marker in filter(None, map(marker_of, snapshots)):
+        for name in marker.logs:
+            named.setdefault((marker.sink_id, name), []).append(marker.snapshot.snapshot_id)
+    for log, found in zip(named, engine.map(partial(_log, io, metadata), named), strict=True):
+        yield from ((finding, named[log]) for finding in found)
+
+
+def _log(io: FileIO, metadata: TableMetadata, log: tuple[str, str]) -> list[Finding]:
+    sink_id, name = log
+    try:
+        read_log(io, metadata, sink_id, name)
+    except NotFoundError as e:
+        return [warning("file-log", "a log of files is missing", FILE_LOGS, "no file", _UNKNOWN, file=e.file)]
+    except FormatError as e:
+        return [warning("file-log", e.message, FILE_LOGS, e.found, _UNKNOWN, file=e.file)]
+    return []
 
 
 def _root(io: FileIO, metadata: TableMetadata, name: str) -> tuple[tuple[RunInfo, ...], list[Finding]]:

@@ -1,4 +1,4 @@
-"""Parse the options of the data source: which catalog, which table, which snapshot.
+"""Parse the options of the data source: which catalog, which table, which snapshot or changes.
 
 An unknown option must be refused by name: with a misspelt `snapshot-id` another snapshot would be read. The names are
 those of Iceberg's own Spark source, if it has one. Spark passes option names in lower case.
@@ -19,7 +19,16 @@ from deletekit.table.open_catalog import load_catalog
 from deletekit.table.table import Table, from_metadata, load_table
 
 READ_OPTIONS = frozenset({"as-of-timestamp", "branch", "columns", "ref", "snapshot-id", "split-size", "tag", "where"})
-WRITE_OPTIONS = frozenset({"branch", "delete-mode", "key"})
+CHANGES_OPTIONS = frozenset(
+    {
+        *("branch", "changes-from", "changes-inverse", "changes-key", "changes-mode", "changes-to"),
+        *("columns", "ref", "tag", "where"),
+    }
+)
+STREAM_READ_OPTIONS = frozenset(
+    {"branch", "changes-key", "changes-mode", "columns", "max-snapshots-per-trigger", "starting", "where"}
+)
+WRITE_OPTIONS = frozenset({"branch", "delete-mode", "key", "key-index"})
 STREAM_OPTIONS = frozenset({"branch", "change-type", "checkpointlocation", "key", "mode", "order", "sink-id"})
 SUMMARY_PREFIX = "snapshot-property."
 CATALOG_PREFIX = "catalog."
@@ -71,6 +80,16 @@ class SourceOptions:
             "as_of": int(as_of) if as_of is not None and as_of.isdecimal() else as_of,
         }
 
+    @property
+    def columns(self) -> list[str] | None:
+        """Return the names in the option `columns`, or None. Raise InvalidInputError for no name or one name twice."""
+        chosen = self.get("columns")
+        names = None if chosen is None else names_of(chosen)
+        if names is not None and (not names or len(set(names)) < len(names)):
+            message = "bad list of columns"
+            raise InvalidInputError(message, kind="option", field="columns", found=chosen, expected="names")
+        return names
+
     def number(self, name: str) -> int | None:
         """Return an option as a positive whole number, or None. Raise InvalidInputError for another value."""
         text = self.get(name)
@@ -115,6 +134,13 @@ class SourceOptions:
             warehouse = Path(properties["warehouse"].removeprefix("file://"))
             return existing_catalog(warehouse, name or _DEFAULT_CATALOG)
         return load_catalog(name or _DEFAULT_CATALOG, **properties)
+
+
+def read_options(given: Mapping[str, str]) -> frozenset[str]:
+    """Return the options of what is read: rows, changes, or a stream of changes, which only its options tell."""
+    if "starting" in given:
+        return STREAM_READ_OPTIONS
+    return CHANGES_OPTIONS if any(name.startswith("changes-") for name in given) else READ_OPTIONS
 
 
 def names_of(text: str) -> list[str]:

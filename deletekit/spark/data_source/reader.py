@@ -6,7 +6,7 @@ that leaves a task is Arrow, with every delete applied.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from deletekit.deletes.read import ReadContext, read_task
 from deletekit.deletes.scan_task import TaskPart, task_parts
 from deletekit.errors import InvalidInputError
 from deletekit.spark.data_source.filters import conjunction, translated
-from deletekit.spark.data_source.options import SourceOptions, names_of
+from deletekit.spark.data_source.options import SourceOptions
 from deletekit.spark.types import spark_field, spark_type, to_spark
 from deletekit.spark.worker import forget_archives
 from deletekit.table.catalog import TableState
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 # A whole batch must fit in the JVM's direct memory, about 512 MB on a small driver.
 BATCH_ROWS = 1 << 16
 _HISTORY = ("snapshots", "snapshot-log", "metadata-log", "statistics", "partition-statistics")
-_METADATA_TYPES = {
+SPARK_TYPES = {
     pa.string(): st.StringType(),
     pa.int64(): st.LongType(),
     pa.int32(): st.IntegerType(),
@@ -55,11 +55,30 @@ def spark_schema(metadata: TableMetadata, options: SourceOptions) -> st.StructTy
     Raises InvalidInputError for an unknown column, UnsupportedError for one of a type that Spark lacks.
     """
     _, schema = _state(metadata, options)
-    chosen = options.get("columns")
-    names = [f.name for f in schema.fields] if chosen is None else names_of(chosen)
-    if not names or len(set(names)) < len(names):
-        raise InvalidInputError("bad list of columns", kind="option", field="columns", found=chosen, expected="names")
-    return st.StructType([_spark_column(schema, name) for name in names])
+    return st.StructType([spark_column(schema, n) for n in options.columns or [f.name for f in schema.fields]])
+
+
+def spark_column(schema: Schema, name: str) -> st.StructField:
+    """Return a column of the table, or a metadata column, as Spark's. Raises as `spark_schema`."""
+    if is_metadata_column(name, schema):
+        return st.StructField(name, SPARK_TYPES[METADATA_COLUMNS[name]])
+    return spark_field(_column(schema, name))
+
+
+def spark_rows(rows: pa.Table, fields: Mapping[str, it.NestedField]) -> Iterator[pa.RecordBatch]:
+    """Yield rows as Spark takes them; `fields` are the columns of the table among them."""
+    pairs = ((fields.get(name), column) for name, column in zip(rows.column_names, rows.columns, strict=True))
+    columns = [column if field is None else to_spark(column, field.field_type) for field, column in pairs]
+    yield from pa.table(columns, names=rows.column_names).to_batches(BATCH_ROWS)
+
+
+def check_ref(metadata: TableMetadata, options: SourceOptions) -> None:
+    """Raise InvalidInputError if the option `branch` names a tag, or `tag` a branch."""
+    for name in ("branch", "tag"):
+        wanted = options.get(name)
+        found = metadata.refs.get(wanted or "", {}).get("type", "branch")
+        if wanted is not None and wanted in metadata.refs and found != name:
+            raise InvalidInputError(f"not a {name}", kind="ref", field=name, found=f"{found} {wanted}")
 
 
 def without_history(metadata: TableMetadata) -> TableMetadata:
@@ -77,14 +96,37 @@ class _PushFilters:
     _own: Any = getattr(DataSourceReader, "pushFilters", None)  # Spark 4.0 has none
     __func__ = staticmethod(_own)
 
-    def __init__(self, reader: TableReader) -> None:
+    def __init__(self, reader: FilteringReader) -> None:
         self._reader = reader
 
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
         return self._reader.take_over(filters)
 
 
-class TableReader(DataSourceReader):
+class FilteringReader(DataSourceReader):
+    """A reader that takes over filters of a query, as parts of `_where`, on columns of `_schema`."""
+
+    _schema: Schema
+    _where: list[BooleanExpression]
+
+    @property
+    def pushFilters(self) -> Any:  # noqa: N802  # the method's name in Spark
+        """Return what Spark calls with the filters of a query; see `_PushFilters`."""
+        return _PushFilters(self)
+
+    def take_over(self, filters: list[Filter]) -> list[Filter]:
+        """Take over the filters that mean the same here. Return the others, which Spark evaluates."""
+        rest = []
+        for spark_filter in filters:
+            made = translated(spark_filter, self._schema)
+            if made is None:
+                rest.append(spark_filter)
+            else:
+                self._where.append(made)
+        return rest
+
+
+class TableReader(FilteringReader):
     """One read of one snapshot.
 
     Parameters
@@ -107,32 +149,16 @@ class TableReader(DataSourceReader):
         }
         for field in schema.fields:
             if field.name not in self._fields:
-                expected = _METADATA_TYPES[METADATA_COLUMNS[field.name]]
+                expected = SPARK_TYPES[METADATA_COLUMNS[field.name]]
                 if field.dataType != expected:
                     raise _other_type(field.name, field.dataType, expected)
         arrow_schema(Schema(*self._fields.values()))  # refuses, by name, a type that cannot be read
         where = options.get("where")
         made = unbound_filter(where, self._schema)
-        self._where: list[BooleanExpression] = [] if made is None else [made]
+        self._where = [] if made is None else [made]
         properties = state.metadata.properties
         self._split = options.number("split-size") or value_of(properties, "read.split.target-size")
         self._open_cost = value_of(properties, "read.split.open-file-cost")
-
-    @property
-    def pushFilters(self) -> Any:  # noqa: N802  # the method's name in Spark
-        """Return what Spark calls with the filters of a query; see `_PushFilters`."""
-        return _PushFilters(self)
-
-    def take_over(self, filters: list[Filter]) -> list[Filter]:
-        """Take over the filters that mean the same here. Return the others, which Spark evaluates."""
-        rest = []
-        for spark_filter in filters:
-            made = translated(spark_filter, self._schema)
-            if made is None:
-                rest.append(spark_filter)
-            else:
-                self._where.append(made)
-        return rest
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plan a partition for each `split-size` bytes of data files, or of row groups. Read manifests only."""
@@ -153,15 +179,10 @@ class TableReader(DataSourceReader):
         request = result.request(parse_filter(conjunction(self._where), self._schema))
         for part in partition.value:
             for batch in read_task(context, part, request):
-                yield from self._spark_rows(result.of(batch, part.task)).to_batches(BATCH_ROWS)
+                yield from spark_rows(result.of(batch, part.task), self._fields)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_metadata": without_history(self._metadata), "_snapshot": None}
-
-    def _spark_rows(self, rows: pa.Table) -> pa.Table:
-        pairs = ((self._fields.get(n), column) for n, column in zip(self._columns, rows.columns, strict=True))
-        columns = [column if field is None else to_spark(column, field.field_type) for field, column in pairs]
-        return pa.table(columns, names=self._columns)
 
 
 def _packed(parts: Iterable[TaskPart], target: int, open_cost: int) -> Iterator[InputPartition]:
@@ -183,11 +204,7 @@ def _packed(parts: Iterable[TaskPart], target: int, open_cost: int) -> Iterator[
 
 
 def _state(metadata: TableMetadata, options: SourceOptions) -> tuple[Snapshot | None, Schema]:
-    for name in ("branch", "tag"):
-        wanted = options.get(name)
-        found = metadata.refs.get(wanted or "", {}).get("type", "branch")
-        if wanted is not None and wanted in metadata.refs and found != name:
-            raise InvalidInputError(f"not a {name}", kind="ref", field=name, found=f"{found} {wanted}")
+    check_ref(metadata, options)
     return resolve_snapshot(metadata, **options.snapshot)
 
 
@@ -196,12 +213,6 @@ def _column(schema: Schema, name: str) -> it.NestedField:
     if found is None:
         raise unknown_column(name, [*(f.name for f in schema.fields), *METADATA_COLUMNS])
     return found
-
-
-def _spark_column(schema: Schema, name: str) -> st.StructField:
-    if is_metadata_column(name, schema):
-        return st.StructField(name, _METADATA_TYPES[METADATA_COLUMNS[name]])
-    return spark_field(_column(schema, name))
 
 
 def _requested(field: it.NestedField, wanted: st.DataType, nullable: bool, path: str) -> it.NestedField:

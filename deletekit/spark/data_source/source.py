@@ -7,7 +7,13 @@ everything slow when a table is opened.
 from importlib import import_module
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 
@@ -23,7 +29,18 @@ class DefaultSource(DataSource):
     among them on request; `where`, a filter of deletekit's; `split-size`, bytes for a task. Filters of a query are
     taken over where `spark.sql.python.filterPushdown.enabled` is true.
 
-    Options of a write: `branch`, `snapshot-property.<name>`, and `delete-mode` with `key` for upserts.
+    Options of a read of changes, as `deletekit.changes` has them: `changes-from` and `changes-to`, ids of snapshots
+    (`start` is before the first row, and without `changes-to` it is the head of `branch`, `tag` or `ref`),
+    `changes-mode` (`all`, `net`, `upsert`), `changes-key`, separated by commas, `changes-inverse` (`true`), `columns`
+    and `where`. A filter of a query is taken over where it cannot part the two images of an update.
+
+    Options of a stream's read, which gives changes: `starting`, for a new checkpoint: `full` (first all rows as
+    inserts), `now`, `start`, or the id of a snapshot whose changes the reader has; `max-snapshots-per-trigger`;
+    `branch`, `changes-mode`, `changes-key`, `columns` and `where`. The trigger `availableNow` runs one batch, so with a
+    limit it stops there: Spark 4.1 does not tell a Python source more. The columns are those of the table at `load()`.
+
+    Options of a write: `branch`, `snapshot-property.<name>`, and `delete-mode` with `key` for upserts; `key-index` as
+    `keep` makes an index of the key, a part of the table, in which the tasks of upserts find old rows.
 
     Options of a stream's write: `sink-id`, `checkpointLocation`, `branch`, and `key`, `order`, `mode` and `change-type`
     as those of `deletekit.stream.sink`; an empty `change-type` means that every row is an upsert.
@@ -36,28 +53,50 @@ class DefaultSource(DataSource):
         return "deletekit"
 
     def schema(self) -> StructType:
-        from deletekit.spark.data_source.options import READ_OPTIONS, SourceOptions  # noqa: PLC0415  # slow, see above
-        from deletekit.spark.data_source.reader import spark_schema  # noqa: PLC0415
+        from deletekit.spark.data_source import changes_reader, options, reader, stream_reader  # noqa: PLC0415  # slow
 
-        options = SourceOptions(self.options, READ_OPTIONS)
+        known = options.read_options(self.options)
+        given = options.SourceOptions(self.options, known)
         # The schema and the plan are made in two processes, but must be of the same table state.
-        self._state = options.open_table().state
-        return spark_schema(self._state.metadata, options)
+        table = given.open_table()
+        self._state = table.state
+        if known is options.READ_OPTIONS:
+            return reader.spark_schema(table.metadata, given)
+        if known is options.CHANGES_OPTIONS:
+            return changes_reader.spark_schema_of_changes(changes_reader.changes_of(table, given))
+        return changes_reader.spark_schema_of_changes(stream_reader.stream_changes(table, table.schema, given))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from deletekit.spark.data_source.options import READ_OPTIONS, SourceOptions  # noqa: PLC0415
-        from deletekit.spark.data_source.reader import TableReader  # noqa: PLC0415
+        from deletekit.errors import InvalidInputError  # noqa: PLC0415  # slow, see above
+        from deletekit.spark.data_source import changes_reader, options, reader  # noqa: PLC0415
 
-        options = SourceOptions(self.options, READ_OPTIONS)
-        # Spark pickles this source into every task, and no task needs the table's whole metadata.
-        state, self._state = self._state or options.open_table().state, None
-        return TableReader(state, options, schema)
+        known = options.read_options(self.options)
+        given = options.SourceOptions(self.options, known)
+        state = self._taken_state() or given.open_table().state
+        if known is options.STREAM_READ_OPTIONS:
+            message, expected = "only a stream has this option", "readStream, or the option changes-from"
+            raise InvalidInputError(message, kind="option", field="starting", expected=expected)
+        of_changes = known is options.CHANGES_OPTIONS
+        kind = changes_reader.ChangesReader if of_changes else reader.TableReader
+        return kind(state, given, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        from deletekit.spark.data_source import options, stream_reader  # noqa: PLC0415  # slow, see above
+
+        given = options.SourceOptions(self.options, options.STREAM_READ_OPTIONS)
+        state = self._taken_state()
+        return stream_reader.ChangeStreamReader(None if state is None else state.metadata.schema, given, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from deletekit.spark.data_source.options import WRITE_OPTIONS, SourceOptions  # noqa: PLC0415
         from deletekit.spark.data_source.writer import TableWriter  # noqa: PLC0415
 
-        return TableWriter(SourceOptions(self.options, WRITE_OPTIONS), schema, overwrite=overwrite)
+        options = SourceOptions(self.options, WRITE_OPTIONS)
+        kind = TableWriter
+        if any(options.get(name) is not None for name in ("delete-mode", "key", "key-index")):
+            # By name: the key index is a layer above Spark.
+            kind = import_module("deletekit.stream.upsert_writer").UpsertWriter
+        return kind(options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802  # Spark's name
         from pyspark.sql import datasource  # noqa: PLC0415
@@ -73,3 +112,11 @@ class DefaultSource(DataSource):
         kind = import_module("deletekit.stream.stream_writer").StreamWriter
         writer: DataSourceStreamWriter = kind(SourceOptions(self.options, STREAM_OPTIONS), schema, overwrite=overwrite)
         return writer
+
+    def _taken_state(self) -> Any:
+        """Return the state that `schema` saw, and forget it.
+
+        Spark pickles this source into every task, and no task needs the table's whole metadata.
+        """
+        state, self._state = self._state, None
+        return state

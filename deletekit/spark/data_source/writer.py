@@ -1,11 +1,11 @@
 """Write a DataFrame: tasks write data files, and the driver commits them all at once.
 
 Only files that successful tasks report are committed, so a retried or speculative task changes nothing. A failed write
-removes its files, but never in an unknown commit state.
+removes its files, but never in an unknown commit state. Upserts are in `deletekit.stream.upsert_writer`.
 """
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -20,13 +20,15 @@ from deletekit.commit.swap import commit
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.write_context import WriteContext, check_parquet_only
-from deletekit.errors import CommitStateUnknownError, InvalidInputError, UnsupportedError
+from deletekit.errors import CommitStateUnknownError, UnsupportedError
 from deletekit.formats.content_file import DataFile
-from deletekit.spark.data_source.options import SourceOptions, names_of
+from deletekit.spark.data_source.options import SourceOptions
 from deletekit.spark.data_source.reader import without_history
 from deletekit.spark.types import from_spark, tables_from_spark
 from deletekit.table.metadata import MAIN
-from deletekit.verbs.upsert import UpsertRequest, check_upsert, upsert_files
+from deletekit.table.table import Table
+
+Messages = Sequence[WriterCommitMessage | None]
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class WrittenFiles(WriterCommitMessage):
 
 
 class TableWriter(DataSourceArrowWriter):
-    """One write to one table.
+    """One append to one table.
 
     Raises InvalidInputError before any task runs for columns that do not fit, a bad option or branch, or a read-only
     table; UnsupportedError for `mode("overwrite")`.
@@ -61,28 +63,27 @@ class TableWriter(DataSourceArrowWriter):
         check_parquet_only(table.metadata, "write.format.default")
         empty = to_arrow_schema(schema).empty_table()
         align(from_spark(empty, table.schema), table.schema)
-        self._upsert = _upsert_request(options)
-        if self._upsert is not None:
-            check_upsert(table.metadata, self._upsert)
+        self._prepare(table)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
         # Each attempt of each task gets its own name: this writer is pickled once for all of them.
         context = WriteContext(self._io, self._metadata, str(uuid.uuid4()))
         try:
-            return WrittenFiles(tuple(write_data_files(context, tables_from_spark(iterator, self._metadata.schema))))
+            return self._write(context, tables_from_spark(iterator, self._metadata.schema))
         except BaseException:
             context.discard()
             raise
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit all files in one snapshot; a write of no rows makes none."""
-        files = _files(messages)
         try:
-            self._commit(files)
+            table = self._options.open_table()
+            check_same_table(table, self._uuid)
+            self._commit(table, messages)
         except CommitStateUnknownError:
             raise  # if it landed, these are the table's files
         except Exception:  # nothing else, such as an interrupt: that may come after the commit
-            self._remove(files)
+            self._remove(messages)
             raise
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -91,33 +92,27 @@ class TableWriter(DataSourceArrowWriter):
         Spark also calls this after a failed `commit`, which has removed what it may: then no message is missing.
         """
         if any(m is None for m in messages):
-            self._remove(_files(messages))
+            self._remove(messages)
 
-    def _commit(self, files: Sequence[DataFile]) -> None:
-        table = self._options.open_table()
-        check_same_table(table, self._uuid)
-        if self._upsert is not None:
-            upsert_files(table, files, self._upsert, ref=self._ref, commit_properties=self._options.summary)
-        else:
-            delta = RowDelta(added_data_files=tuple(files), read_set=ReadSet())
-            commit(plan_change(table, lambda _: delta, ref=self._ref, properties=self._options.summary))
+    def _prepare(self, table: Table) -> None:
+        """Check and plan before any task runs."""
 
-    def _remove(self, files: Sequence[DataFile]) -> None:
-        for file in files:
+    def _write(self, context: WriteContext, tables: Iterator[pa.Table]) -> WrittenFiles:
+        return WrittenFiles(tuple(write_data_files(context, tables)))
+
+    def _commit(self, table: Table, messages: Messages) -> None:
+        delta = RowDelta(added_data_files=data_files(messages), read_set=ReadSet())
+        commit(plan_change(table, lambda _: delta, ref=self._ref, properties=self._options.summary))
+
+    def _remove(self, messages: Messages) -> None:
+        self._remove_files(file.file_path for file in data_files(messages))
+
+    def _remove_files(self, paths: Iterable[str]) -> None:
+        for path in paths:
             with suppress(Exception):  # remove_orphan_files finds what storage does not remove
-                self._io.delete(file.file_path)
+                self._io.delete(path)
 
 
-def _upsert_request(options: SourceOptions) -> UpsertRequest | None:
-    mode, key = options.get("delete-mode"), options.get("key")
-    if mode is None and key is None:
-        return None
-    if mode is None:
-        raise InvalidInputError(
-            "a key is for upserts", kind="option", field="key", found=key, expected="the option delete-mode too"
-        )
-    return UpsertRequest(key=None if key is None else tuple(names_of(key)), mode=mode)
-
-
-def _files(messages: Sequence[WriterCommitMessage | None]) -> list[DataFile]:
-    return [file for message in messages if isinstance(message, WrittenFiles) for file in message.files]
+def data_files(messages: Messages) -> tuple[DataFile, ...]:
+    """Return the data files of successful tasks."""
+    return tuple(file for message in messages if isinstance(message, WrittenFiles) for file in message.files)

@@ -41,6 +41,11 @@ class Message:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
     @property
+    def position(self) -> str:
+        """Where in its topic the message is, for dead letters."""
+        return f"{self.partition}:{self.offset}"
+
+    @property
     def place(self) -> str:
         """Where the message is from, for errors."""
         if self.partition < 0:

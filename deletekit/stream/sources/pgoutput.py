@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from deletekit.errors import FormatError, InvalidInputError
@@ -61,12 +61,15 @@ class Change:
     old: the row before; None if it was not sent, as its replica identity is unchanged or the row is new.
     new: the row after; None if it was deleted.
     is_insert: whether the row is new.
+    lsn, number: where its transaction's commit is, and how many changes the transaction has before it.
     """
 
     relation: Relation
     old: Row | None
     new: Row | None
     is_insert: bool = False
+    lsn: int = 0
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +81,10 @@ class Truncation:
 
 @dataclass(slots=True)
 class Transaction:
-    """A committed transaction: what it changed, in order, and where its commit ends."""
+    """A committed transaction: what it changed, in order, where its commit is, and where that ends."""
 
     changes: list[Change | Truncation] = field(default_factory=list)
+    lsn: int = 0
     end_lsn: int = 0
 
 
@@ -95,12 +99,13 @@ def transactions(messages: Iterable[bytes]) -> Iterator[Transaction]:
         read = _Reader(message)
         kind = read.char()
         if kind == "B":
-            current = Transaction()
+            current = Transaction(lsn=read.number("Q"))
         elif kind == "R":
             oid = read.number("I")
             relations[oid] = _relation(read)
         elif kind in "IUD":
-            current.changes.append(_change(kind, read, relations))
+            change = _change(kind, read, relations)
+            current.changes.append(replace(change, lsn=current.lsn, number=len(current.changes)))
         elif kind == "T":
             count, _ = read.number("I"), read.number("B")
             current.changes.append(Truncation(tuple(_known(relations, read.number("I")) for _ in range(count))))

@@ -62,8 +62,8 @@ def postgres(
     `SELECT pg_create_logical_replication_slot('s', 'pgoutput')`. Each source has a slot of its own. What the table held
     before comes from a copy that is made after the slot.
 
-    A batch has whole transactions. The old key of an update comes with REPLICA IDENTITY, so the sink's key must be in
-    it.
+    A batch has whole transactions. A change that does not fit is a dead letter, if the sink has a table for them. The
+    old key of an update comes with REPLICA IDENTITY, so the sink's key must be in it.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ class Postgres:
         place = {"system": slot.system, "slot": self._names.slot, "table": self._table, "lsn": lsn_text(after)}
         batch = SourceBatch(
             position=position_text(self.kind, place),
-            decode=lambda schema, _: change_rows(changes, schema, truncate=truncate),
+            decode=lambda schema, reject: change_rows(changes, schema, reject, truncate=truncate),
             count=len(changes),
             behind=max(slot.now - after, 0),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from deletekit.stream.sources.format_options import FormatOptions
 from deletekit.stream.sources.marks import with_marks
 from deletekit.stream.sources.messages import CHANGE_TYPE, SEQUENCE, Message, Reject
 from deletekit.stream.sources.source_types import SourceType, iceberg_type
+from deletekit.stream.sources.unfit import fitting_parts
 from deletekit.stream.sources.values import column_of
 from deletekit.table.types import arrow_type
 
@@ -71,7 +72,7 @@ def decode_messages(
         try:
             changes = list(understand(message))
         except InvalidInputError as e:
-            _refuse(message, e, reject)
+            refuse(message, e, reject)
             continue
         if changes and changes[0] is TRUNCATE:
             _check_truncate(message, messages, options)
@@ -79,7 +80,14 @@ def decode_messages(
         elif changes:
             said.messages.append(message)
             said.changes.append(changes)  # type: ignore[arg-type]  # no Truncate is left
-    tables = list(_tables(said, 0, len(said.messages), schema, options, reject)) if said.messages else []
+
+    def make(start: int, end: int) -> pa.Table:
+        return _table([c for changes in said.changes[start:end] for c in changes], schema, options)
+
+    def refuse_one(number: int, error: InvalidInputError) -> None:
+        refuse(said.messages[number], error, reject)
+
+    tables = list(fitting_parts(make, refuse_one, 0, len(said.messages))) if said.messages else []
     return with_marks(_together(tables, schema), truncate=said.truncate, unknown=_unknown(said, schema))
 
 
@@ -94,7 +102,8 @@ def place_in(message: Message, error: InvalidInputError) -> InvalidInputError:
     )
 
 
-def _refuse(message: Message, error: InvalidInputError, reject: Reject | None) -> None:
+def refuse(message: Message, error: InvalidInputError, reject: Reject | None) -> None:
+    """Give a message that cannot be understood to `reject`; without it raise the error, which names the message."""
     named = place_in(message, error)
     if reject is None:
         raise named from error
@@ -123,28 +132,6 @@ def _check_truncate(message: Message, messages: Sequence[Message], options: Form
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
-
-
-def _tables(
-    said: _Said, start: int, end: int, schema: Schema, options: FormatOptions, reject: Reject | None
-) -> Iterator[pa.Table]:
-    """Yield the rows of messages. If some do not fit, halve until the message is found."""
-    found = _table_or_error([c for changes in said.changes[start:end] for c in changes], schema, options)
-    if isinstance(found, pa.Table):
-        yield found
-    elif end - start == 1:
-        _refuse(said.messages[start], found, reject)
-    else:
-        middle = (start + end) // 2
-        yield from _tables(said, start, middle, schema, options, reject)
-        yield from _tables(said, middle, end, schema, options, reject)
-
-
-def _table_or_error(changes: Sequence[Change], schema: Schema, options: FormatOptions) -> pa.Table | InvalidInputError:
-    try:
-        return _table(changes, schema, options)
-    except InvalidInputError as e:
-        return e
 
 
 def _table(changes: Sequence[Change], schema: Schema, options: FormatOptions) -> pa.Table:

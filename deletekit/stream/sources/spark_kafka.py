@@ -33,6 +33,8 @@ def foreach_messages(sink: Sink, decoder: Decoder) -> Callable[[Any, int], None]
     sink: writes the change rows.
     decoder: of the messages' format, as `stream.decoder` returns it.
 
+    Messages that cannot be understood are dead letters, if the sink has a table for them.
+
     The function raises UnsupportedError under Spark Connect, InvalidInputError if a column of the connector is missing,
     and as `Sink.write`.
     """
@@ -45,8 +47,10 @@ def foreach_messages(sink: Sink, decoder: Decoder) -> Callable[[Any, int], None]
             raise InvalidInputError(message, kind="source-columns", field=missing[0], found=found)
         names = [*_COLUMNS, *(n for n in frame.columns if n == "headers")]
         messages = _messages(to_arrow(frame.select(*names)))
-        rows = decoder.decode(messages, sink.state.table.refresh().schema)
-        sink.write(rows, batch_id, query_id=query_of_frame(frame))
+        query_id = query_of_frame(frame)
+        with sink.state.lock:  # its dead letters are those of this batch
+            rows = sink.state.decoded(lambda schema, reject: decoder.decode(messages, schema, reject=reject))
+            sink.write(rows, batch_id, query_id=query_id)
 
     return write
 

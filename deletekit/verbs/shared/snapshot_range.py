@@ -39,7 +39,7 @@ def net_step(metadata: TableMetadata, start: Snapshot | None, end: Snapshot, *, 
         return [] if start is not None else [ChangeStep(0, end, None, end)]
     if not inverse and not metadata.is_ancestor(end.snapshot_id, start.snapshot_id):
         line = list(metadata.ancestors(end.snapshot_id))
-        if line[-1].parent_snapshot_id is None or metadata.is_ancestor(start.snapshot_id, end.snapshot_id):
+        if not _may_precede(metadata, start, line):
             raise _not_before(metadata, start, end)
     return [ChangeStep(0, end, start, end)]
 
@@ -60,12 +60,13 @@ def commit_steps(metadata: TableMetadata, start: Snapshot | None, end: Snapshot,
     if start is not None and start.snapshot_id not in ids:
         back = list(metadata.ancestors(start.snapshot_id))
         common = next((s.snapshot_id for s in back if s.snapshot_id in ids), None)
-        if common is None and line[-1].parent_snapshot_id is not None:
+        if _may_precede(metadata, start, line):
             raise _expired(line, start.snapshot_id)
         if not inverse:
             raise _not_before(metadata, start, end)
-        if common is None and back[-1].parent_snapshot_id is not None:
-            raise _expired(back, None)
+        for one in (line, back):
+            if common is None and one[-1].parent_snapshot_id is not None:
+                raise _expired(one, None)
         undone = back[: [s.snapshot_id for s in back].index(common)] if common is not None else back
         line = line[: ids.index(common)] if common is not None else line
     elif start is not None:
@@ -85,10 +86,23 @@ def start_snapshot(metadata: TableMetadata, snapshot_id: int | None, end: Snapsh
     if snapshot_id is None:
         return None
     try:
-        return metadata.snapshot_by_id(snapshot_id)
+        start = metadata.snapshot_by_id(snapshot_id)
     except NotFoundError as e:
         line = list(metadata.ancestors(None if end is None else end.snapshot_id))
         raise _with(e, field="from_snapshot", expected=_oldest_start(line)) from e
+    if end is None:
+        message = "the branch has no snapshot that comes after from_snapshot"
+        raise InvalidInputError(message, kind="snapshot-branch", field="from_snapshot", found=snapshot_id)
+    return start
+
+
+def _may_precede(metadata: TableMetadata, start: Snapshot, line: Sequence[Snapshot]) -> bool:
+    """Tell whether a snapshot that is not in `line` may be an ancestor of it that is known no longer."""
+    oldest, ids = line[-1], {s.snapshot_id for s in line}
+    is_newer = oldest.sequence_number > 0 and start.sequence_number >= oldest.sequence_number
+    if oldest.parent_snapshot_id is None or is_newer:
+        return False
+    return not any(s.snapshot_id in ids for s in metadata.ancestors(start.snapshot_id))
 
 
 def _expired(line: Sequence[Snapshot], start: int | None) -> NotFoundError:

@@ -2,8 +2,8 @@
 
 Run it as `python -m tests.spark.data_source.plain_session WAREHOUSE`.
 
-It reads and writes tables of an embedded catalog, with a task that is killed when a file of it has landed in time, and
-prints what it saw as JSON.
+It reads and writes tables of an embedded catalog, with tasks that are killed when a file of them has landed in time,
+and prints what it saw as JSON.
 """
 
 from __future__ import annotations
@@ -44,19 +44,26 @@ def main(warehouse: str) -> None:
     found: dict[str, Any] = {"jars": spark.conf.get("spark.jars", "") or spark.conf.get("spark.jars.packages", "")}
     found["read"] = read("test.read")
     old = spark.range(0, 2 * HALF, 1, 2).selectExpr("id", "'old' as word")
-    dying = {
-        "type": "sql",
-        "uri": f"sqlite:///{warehouse}/catalog.db",
-        "catalog.py-io-impl": "tests.spark.data_source.plain_session.KillingIO",
-        f"catalog.{MARKER}": f"{warehouse}/killed",
-    }
-    write(old, "test.written", **dying)
+
+    def dying(killed: str) -> dict[str, str]:
+        return {
+            "type": "sql",
+            "uri": f"sqlite:///{warehouse}/catalog.db",
+            "catalog.py-io-impl": "tests.spark.data_source.plain_session.KillingIO",
+            f"catalog.{MARKER}": f"{warehouse}/{killed}",
+        }
+
+    write(old, "test.written", **dying("killed"))
     found["landed"] = Path(Path(warehouse, "killed").read_text()).is_file()
     write(
         spark.range(HALF, HALF + 10).selectExpr("id", "'new' as word"),
         "test.written",
         **{"delete-mode": "equality-delete", "key": "id"},
     )
+    newer = spark.range(HALF + 5, HALF + 25, 1, 2).selectExpr("id", "'newer' as word")
+    upsert = {"delete-mode": "merge-on-read", "key": "id", "key-index": "keep"}
+    write(newer, "test.written", **dying("killed upsert"), **upsert)
+    found["upserted"] = Path(Path(warehouse, "killed upsert").read_text()).is_file()
     found["written"] = read("test.written")
     try:
         dk.spark.session(warehouse)
@@ -72,7 +79,7 @@ class KillingIO(PyArrowFileIO):
     def new_output(self, location: str) -> OutputFile:
         marker = Path(self.properties[MARKER])
         if "/data/" in location and not marker.exists():
-            mine = marker.with_name(f"begun-{os.getpid()}")
+            mine = marker.with_name(f"{marker.name} {os.getpid()}")
             if mine.exists():
                 marker.write_text(mine.read_text())
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from tests.invariants import check_table
 from tests.spark.data_source.plain_session import HALF
 from tests.tables import expected, live, new_catalog
 
@@ -37,12 +38,19 @@ def test_without_a_jar(java: str, tmp_path: Path) -> None:
         found = json.loads(done.stdout.splitlines()[-1])
         assert found["jars"] == ""
         assert found["read"] == [2, 4, 5]
-        rows = [{"id": i, "word": "new" if HALF <= i < HALF + 10 else "old"} for i in range(2 * HALF)]
+        words = dict.fromkeys(range(HALF, HALF + 10), "new") | dict.fromkeys(range(HALF + 5, HALF + 25), "newer")
+        rows = [{"id": i, "word": words.get(i, "old")} for i in range(2 * HALF)]
         assert live(written.refresh()) == expected(rows)
         assert found["landed"], "the file that the killed attempt had written"
+        assert found["upserted"], "the file of a killed attempt at an upsert"
         assert found["written"] == list(range(2, 2 * HALF))
-        assert len(written.metadata.snapshots) == 2
+        assert len(written.metadata.snapshots) == 3
         assert dk.verify(written).ok
+        removed = dk.remove_orphan_files(written, older_than="2999-01-01", force=True)
+        orphans = {Path(path).name for path in removed.orphan_files}
+        assert {Path(Path(tmp_path, name).read_text()).name for name in ("killed", "killed upsert")} <= orphans
+        check_table(written)
+        assert live(written.refresh()) == expected(rows)
         assert "without Iceberg's jar" in found["session"]
 
 

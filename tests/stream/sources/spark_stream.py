@@ -1,5 +1,7 @@
 """A process with Spark and its Kafka connector: it writes what a topic has, and ends.
 
+Messages that cannot be understood go to the table of dead letters.
+
 Arguments: jars, servers, topic, checkpoint, warehouse.
 """
 
@@ -17,7 +19,8 @@ def main(jars: str, servers: str, topic: str, checkpoint: str, warehouse: str) -
     spark = builder.config("spark.driver.memory", "600m").config("spark.driver.host", "127.0.0.1").getOrCreate()
     frame = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
     frame = frame.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", "60")
-    with dk.stream.sink(dk.load_table(dk.local_catalog(warehouse), "test.t"), "s", equality_fields="id") as sink:
+    table, letters = (dk.load_table(dk.local_catalog(warehouse), f"test.{name}") for name in ("t", "letters"))
+    with dk.stream.sink(table, "s", equality_fields="id", dead_letters=letters) as sink:
         write = dk.stream.foreach_messages(sink, dk.stream.decoder("debezium-json"))
         stream = frame.load().writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
         stream.trigger(availableNow=True).start().awaitTermination()

@@ -322,8 +322,10 @@ def test_the_connector_of_spark(
     topic, state = kafka_broker.topic(2), State()
     with new_catalog(tmp_path / "warehouse") as catalog:
         table = dk.create_table(catalog, NAME, PEOPLE)
+        letters = dk.stream.create_dead_letters(catalog, "test.letters")
         for turn in range(2):  # the second process goes on with the first one's checkpoint
             with kafka_broker.producer() as producer:
+                producer.produce(topic, f"no event {turn}", b"{}", turn)
                 send_events(producer, topic, random_changes(turn, 150, 30, state), 2)
             places = [kafka_broker.servers, topic, str(tmp_path / "checkpoint"), str(tmp_path / "warehouse")]
             command = [sys.executable, "-m", "tests.stream.sources.spark_stream", ",".join(jars), *places]
@@ -331,6 +333,8 @@ def test_the_connector_of_spark(
             assert done.returncode == 0, done.stderr[-3000:]
             assert live(table.refresh()) == expected(list(state.values()))
         assert len(table.metadata.snapshots) > 4
+        kept = sorted((row["row"], row["source"], row["position"].split(":")[0]) for row in live(letters.refresh()))
+        assert kept == [("no event 0", topic, "0"), ("no event 1", topic, "1")]
 
 
 @pytest.mark.parametrize("setting", ["isolation.level", "enable.auto.commit", "auto.offset.reset"])

@@ -192,6 +192,40 @@ def test_a_large_value_that_did_not_change(people: Server, table: dk.Table) -> N
     assert error.expected == "ALTER TABLE public.t REPLICA IDENTITY FULL"
 
 
+def test_changes_that_do_not_fit_are_dead_letters_and_the_others_are_applied(
+    people: Server, catalog: dk.Catalog, table: dk.Table
+) -> None:
+    people.run("ALTER TABLE t ALTER name SET STORAGE EXTERNAL", "ALTER TABLE t ADD COLUMN at timestamp")
+    dk.add_column(table, "at", "timestamp")
+    people.run("INSERT INTO t VALUES (1, repeat('long', 2000), 1, '2026-01-02')", "INSERT INTO t VALUES (2, 'b', 2)")
+    people.run("INSERT INTO t VALUES (3, 'c', 3)", "INSERT INTO t VALUES (4, 'd', 4, 'infinity')")
+    people.run("UPDATE t SET score = 9 WHERE id = 1", "UPDATE t SET score = 8 WHERE id = 2")
+    refused("source-value", lambda: run(people, table), table)
+    letters = dk.stream.create_dead_letters(catalog, "test.letters")
+    for _ in range(2):
+        source = postgres_source(**people.arguments())
+        with dk.stream.sink(table.refresh(), "s", equality_fields="id", dead_letters=letters) as sink:
+            list(sink.run_source(source))
+    found = {row["id"]: (row["score"], row["at"]) for row in live(table.refresh())}
+    assert found == {1: (1.0, datetime(2026, 1, 2)), 2: (8.0, None), 3: (3.0, None)}  # noqa: DTZ001  # no zone
+    kept = sorted(live(letters.refresh()), key=lambda row: row["kind"])
+    assert [(row["kind"], row["source"]) for row in kept] == [("source-value", "public.t"), ("toast", "public.t")]
+    assert json.loads(kept[0]["row"]) == {"new": {"id": "4", "name": "d", "score": "4", "at": "infinity"}}
+    assert json.loads(kept[1]["row"]) == {"new": {"id": "1", "score": "9", "at": "2026-01-02 00:00:00"}}
+    assert [row["position"].rpartition(":")[2] for row in kept] == ["1", "0"], "the numbers in their transactions"
+    assert all(row["position"] in row["error"].replace(", change ", ":") for row in kept)
+
+
+def test_a_column_that_holds_nothing_of_the_server_is_refused(people: Server, catalog: dk.Catalog) -> None:
+    table = make(catalog, schema=PEOPLE.append(pa.field("list", pa.list_(pa.int32()))))
+    people.run("ALTER TABLE t ADD COLUMN list int[]", "INSERT INTO t VALUES (2, 'b', 2, '{1}')")
+    letters = dk.stream.create_dead_letters(catalog, "test.letters")
+    source = postgres_source(**people.arguments())
+    with dk.stream.sink(table.refresh(), "s", equality_fields="id", dead_letters=letters) as sink:
+        refused("source-value", lambda: list(sink.run_source(source)), table)
+    assert live(letters.refresh()) == []
+
+
 def test_a_truncated_table(people: Server, table: dk.Table) -> None:
     people.run("INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2)")
     run(people, table)
