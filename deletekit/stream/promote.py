@@ -46,11 +46,11 @@ from deletekit.table.table import Table
 from deletekit.table.types import arrow_type
 from deletekit.verbs.shared.equality_keys import (
     ensure_unpartitioned_spec,
-    equality_fields_of,
     partitionable,
     specs_in_use,
     write_key_deletes,
 )
+from deletekit.verbs.shared.key_fields import equality_fields_of
 
 PromotionMode = Literal["merge-on-read", "copy-on-write"]
 _PLANS_BY_POSITION = 3

@@ -31,7 +31,7 @@ from deletekit.table.metadata import TableMetadata
 from deletekit.table.sink_batches import sink_tag
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
-from deletekit.verbs.shared.equality_keys import equality_fields_of
+from deletekit.verbs.shared.key_fields import equality_fields_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -31,7 +31,7 @@ from deletekit.table.table import Table
 from deletekit.table.types import arrow_schema, arrow_type
 from deletekit.verbs.shared.arrow_result import ArrowResult
 from deletekit.verbs.shared.change_reader import CHANGE_COLUMNS, ROW_ID, ChangeReader, ChangeTask, Pairing
-from deletekit.verbs.shared.equality_keys import equality_fields_of
+from deletekit.verbs.shared.key_fields import equality_fields_of
 from deletekit.verbs.shared.read_options import resolve_snapshot, select_field
 from deletekit.verbs.shared.snapshot_range import ChangeStep, commit_steps, net_step, start_snapshot
 

@@ -26,8 +26,8 @@ from deletekit.table.column_names import as_names, columns_like, unknown_column
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
 from deletekit.table.types import schema_from_arrow
-from deletekit.verbs.shared.equality_keys import equality_fields_of
 from deletekit.verbs.shared.foreign_rows import foreign_rows
+from deletekit.verbs.shared.key_fields import equality_fields_of
 from deletekit.verbs.shared.merge_clauses import (
     BoundClauses,
     Clause,

@@ -34,12 +34,12 @@ from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import (
     ensure_unpartitioned_spec,
-    equality_fields_of,
     partitionable,
     specs_in_use,
     write_key_deletes,
 )
 from deletekit.verbs.shared.foreign_rows import ForeignRows, foreign_rows
+from deletekit.verbs.shared.key_fields import equality_fields_of
 from deletekit.verbs.shared.row_changes import choose_mode, run_change, with_added_rows
 
 Fields = tuple[it.NestedField, ...]

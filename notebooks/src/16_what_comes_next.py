@@ -352,7 +352,7 @@ with tempfile.TemporaryDirectory() as folder:
 # - Fewer files are not fewer bytes: an entry that changes is written again with its [column bounds](https://iceberg.apache.org/spec/#content-stats).
 # - A reader that does not know a format version must refuse it, or deleted rows come back.
 #
-# This is the last lesson. Back to the [lessons of the course](00_start_here.ipynb)
+# Next: [17 · What changed](17_what_changed.ipynb)
 
 # %%
 here.close(...)

@@ -1,33 +1,35 @@
 """SnapshotDiff: files, deletes and rows in and out between two snapshots, and the summary's counters recomputed.
 
-Rows are compared by value, as many times as they occur. A row that was only rewritten has not changed.
+The rows are the net changes that `deletekit.changes` gives. A row that was only rewritten has not changed.
 """
 
-from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from deletekit.course.translations import Messages
 from deletekit.course.views import page
-from deletekit.course.views.page import Grid, Mark, Page
+from deletekit.course.views.page import Grid, Line, Mark, Page
 from deletekit.course.views.table_view import TableView, as_table_view, kind_of
-from deletekit.deletes.read import ReadRequest, read_task
-from deletekit.deletes.scan_task import ScanTask
-from deletekit.formats.content_file import DeleteFile, ManifestEntry
+from deletekit.deletes.changed_files import FileChange, changed_files
+from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.safe_text import brief, literal
 from deletekit.table.metadata import Snapshot
 from deletekit.table.summary_counters import count_entries, count_totals
+from deletekit.verbs.changes import changes
 
 MOST_ROWS = 200_000
-"""Rows of changed files that are compared. If there are more, only files are compared."""
+"""Rows that may have changed and are read. If there are more, only files are compared."""
 
 _MOST_COLUMNS = 12
 _LONGEST_VALUE = 120
+_MARKS: dict[str, Mark] = {"delete": "removed", "update_before": "removed", "update_after": "added", "insert": "added"}
 
 Files = dict[tuple[Any, ...], ManifestEntry]
-Row = tuple[str, ...]
 
 
 @page.view_page()
@@ -63,85 +65,99 @@ def snapshot_diff(
     ]
     if new is None:
         return Page(sentence=messages("diff-nothing", table=view.name), controls=controls)
-    change = _Change(view, old, new)
-    came, went, compared = change.rows()
+    added, removed = _changed_entries(view, old, new)
+    rows = _Rows.between(messages, view, old, new)
     sentence = messages(
         "diff-sentence",
         before=_name(view, old),
         after=_name(view, new),
-        added=len(change.added),
-        removed=len(change.removed),
-        rows_in=f"{came.total():,}" if compared else "?",
-        rows_out=f"{went.total():,}" if compared else "?",
+        added=len(added),
+        removed=len(removed),
+        rows_in=rows.number("added"),
+        rows_out=rows.number("removed"),
     )
-    blocks = [
-        _files(messages, view, change, start),
-        _rows(messages, view, came, went, row_start, compared=compared),
-        _counters(messages, view, new),
-    ]
-    return Page(sentence=sentence, blocks=blocks, controls=controls)
+    blocks = [_files(messages, view, added, removed, start), _rows(messages, rows, row_start)]
+    return Page(sentence=sentence, blocks=[*blocks, _counters(messages, view, new)], controls=controls)
 
 
-class _Change:
-    """Two snapshots' live files, and the data files whose rows may differ between them."""
+def _changed_entries(
+    view: TableView, old: Snapshot | None, new: Snapshot
+) -> tuple[list[ManifestEntry], list[ManifestEntry]]:
+    """Return the data files and deletes that only the new snapshot has, and those that only the old one has."""
 
-    def __init__(self, view: TableView, old: Snapshot | None, new: Snapshot) -> None:
-        self._view = view
-        self._old, self._new = old, new
-        before, after = self._live(old), self._live(new)
-        order = view.aliases.order
-        self.added = sorted((e for i, e in after.items() if i not in before), key=order)
-        self.removed = sorted((e for i, e in before.items() if i not in after), key=order)
-        self._kept = [(before[i], e) for i, e in after.items() if i in before]
-
-    def _live(self, snapshot: Snapshot | None) -> Files:
-        if snapshot is None:
-            return {}
-        parts = [self._view.live(snapshot, content) for content in ManifestContent]
+    def live(snapshot: Snapshot | None) -> Files:
+        parts = [view.live(snapshot, content) for content in ManifestContent] if snapshot is not None else []
         return {e.data_file.identity: e for part in parts for e in part}
 
-    def rows(self) -> tuple[Counter[Row], Counter[Row], bool]:
-        """Return the rows that came and the rows that went; the third is False if there are too many to compare."""
-        ins, outs = self._tasks(self._new, self.added), self._tasks(self._old, self.removed)
-        has_deletes = len(ins) + len(outs) < len(self.added) + len(self.removed)
-        if has_deletes and not _too_many(ins + outs):
-            was = self._tasks(self._old, [e for e, _ in self._kept])
-            now = self._tasks(self._new, [e for _, e in self._kept])
-            for old, new in zip(was, now, strict=True):
-                if [d.identity for d in old.delete_files] != [d.identity for d in new.delete_files]:
-                    outs.append(old)
-                    ins.append(new)
-        if _too_many(ins + outs):
-            return Counter(), Counter(), False
-        came, went = self._values(ins), self._values(outs)
-        return came - went, went - came, True
-
-    def _tasks(self, snapshot: Snapshot | None, entries: list[ManifestEntry]) -> list[ScanTask]:
-        """Return a task for each data file. Without a snapshot there is none."""
-        if snapshot is None:
-            return []
-        index = self._view.index(snapshot)
-        return [ScanTask(e, index.for_data_file(e)) for e in entries if not isinstance(e.data_file, DeleteFile)]
-
-    def _values(self, tasks: list[ScanTask]) -> Counter[Row]:
-        request = ReadRequest(self._view.metadata.schema.fields, only_live=True)
-        found: Counter[Row] = Counter()
-        for task in tasks:
-            for batch in read_task(self._view.context, task, request):
-                live = batch.live_mask
-                rows = batch.table if live is None else batch.table.filter(live)
-                columns = [[literal(v, None) for v in column.to_pylist()] for column in rows.columns]
-                found.update(zip(*columns, strict=True))
-        return found
+    before, after = live(old), live(new)
+    order = view.aliases.order
+    added = sorted((e for i, e in after.items() if i not in before), key=order)
+    return added, sorted((e for i, e in before.items() if i not in after), key=order)
 
 
-def _too_many(tasks: list[ScanTask]) -> bool:
-    return sum(task.data_file.record_count for task in tasks) > MOST_ROWS
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The changed rows between two snapshots, the two images of an update one after the other.
+
+    Attributes
+    ----------
+    columns: the names of the table's columns.
+    values: the type of each change, and the row's values as text.
+    left_out: why the rows are not compared; empty if they are.
+    """
+
+    columns: list[str]
+    values: list[tuple[str, ...]]
+    left_out: str = ""
+
+    @classmethod
+    def between(cls, messages: Messages, view: TableView, old: Snapshot | None, new: Snapshot) -> "_Rows":
+        if sum(map(_most_rows, changed_files(view.metadata, view.reader, old, new))) > MOST_ROWS:
+            left_out = messages("diff-too-many", most=f"{MOST_ROWS:,}")
+            return cls([f.name for f in view.metadata.schema.fields], [], left_out)
+        try:
+            changed = _net_changes(view, old, new)
+        except UnsupportedError as e:  # a table whose columns leave no room for those of a change
+            return cls([], [], brief(e.message))
+        columns = changed.column_names[: changed.column_names.index("_change_type")]
+        texts = [[literal(v, None) for v in changed.column(name).to_pylist()] for name in columns]
+        by_type: dict[str, list[tuple[str, ...]]] = {kind: [] for kind in _MARKS}
+        for row in zip(changed.column("_change_type").to_pylist(), *texts, strict=True):
+            by_type[row[0]].append(row)
+        pairs = sorted(zip(by_type["update_before"], by_type["update_after"], strict=True))
+        updates = [image for pair in pairs for image in pair]
+        return cls(columns, [*sorted(by_type["delete"]), *updates, *sorted(by_type["insert"])])
+
+    def number(self, mark: Mark) -> str:
+        """Return how many rows came or went, `?` if it is not known."""
+        return "?" if self.left_out else f"{sum(_MARKS[kind] == mark for kind, *_ in self.values):,}"
 
 
-def _files(messages: Messages, view: TableView, change: _Change, start: int) -> Grid:
-    entries: list[tuple[Mark, ManifestEntry]] = [("added", e) for e in change.added]
-    entries += [("removed", e) for e in change.removed]
+def _net_changes(view: TableView, old: Snapshot | None, new: Snapshot) -> pa.Table:
+    between = (None if old is None else old.snapshot_id, new.snapshot_id)
+    try:
+        return changes(view.table, *between, mode="net", inverse=True).to_arrow()
+    except InvalidInputError as e:
+        if e.kind != "key-not-unique":
+            raise
+        # Writers need not check that identifier fields are unique. Without a key an update is a delete and an insert.
+        return changes(view.table, *between, mode="net", inverse=True, key=[]).to_arrow()
+
+
+def _most_rows(change: FileChange) -> int:
+    """Return how many rows of a file must be read at most to know which of them changed."""
+    tasks = [task for task in (change.before, change.after) if task is not None]
+    deletes = [d.data_file for task in tasks for d in task.deletes]
+    if len(tasks) == 1 or any(d.content == FileContent.EQUALITY_DELETES for d in deletes):
+        return max(task.data_file.record_count for task in tasks)
+    return sum(d.record_count for d in deletes)
+
+
+def _files(
+    messages: Messages, view: TableView, added: list[ManifestEntry], removed: list[ManifestEntry], start: int
+) -> Grid:
+    entries: list[tuple[Mark, ManifestEntry]] = [("added", e) for e in added]
+    entries += [("removed", e) for e in removed]
     first, stop, more = page.paging(messages, "start", start, len(entries))
     lines = []
     for mark, entry in entries[first:stop]:
@@ -152,20 +168,16 @@ def _files(messages: Messages, view: TableView, change: _Change, start: int) -> 
     return page.grid("files", messages("diff-files"), columns, lines, numbers=(3, 4), **more)
 
 
-def _rows(
-    messages: Messages, view: TableView, came: Counter[Row], went: Counter[Row], start: int, *, compared: bool
-) -> Grid:
-    changed: list[tuple[Mark, Row]] = [("removed", r) for r in sorted(went.elements())]
-    changed += [("added", r) for r in sorted(came.elements())]
-    first, stop, more = page.paging(messages, "row_start", start, len(changed))
-    if not compared:
-        more = {"shown": messages("diff-too-many", most=f"{MOST_ROWS:,}")}
-    more = page.without_columns(messages, more, len(view.metadata.schema.fields) - _MOST_COLUMNS)
-    lines = []
-    for i, (mark, row) in enumerate(changed[first:stop], first):
+def _rows(messages: Messages, rows: _Rows, start: int) -> Grid:
+    first, stop, more = page.paging(messages, "row_start", start, len(rows.values))
+    if rows.left_out:
+        more = {"shown": rows.left_out}
+    more = page.without_columns(messages, more, len(rows.columns) - _MOST_COLUMNS)
+    lines: list[Line] = []
+    for i, (kind, *row) in enumerate(rows.values[first:stop], first):
         values = (brief(v, _LONGEST_VALUE) for v in row[:_MOST_COLUMNS])
-        lines.append(page.line(i, messages(mark), *values, mark=mark))
-    columns = [messages("change"), *(brief(f.name) for f in view.metadata.schema.fields[:_MOST_COLUMNS])]
+        lines.append(page.line(i, kind, *values, mark=_MARKS[kind]))
+    columns = ["_change_type", *map(brief, rows.columns[:_MOST_COLUMNS])]
     return page.grid("rows", messages("diff-rows"), columns, lines, **more)
 
 

@@ -1,10 +1,10 @@
-"""Key columns and keys of equality deletes, and the equality delete files of keys that were not looked up.
+"""Keys of equality deletes, and the equality delete files of keys that were not looked up.
 
 Keys are equal as in a reader: NULL equals NULL. A key that does not determine the partition needs a global delete.
-Spec: "Equality Delete Files", "Scan Planning", "Identifier Field IDs".
+Spec: "Equality Delete Files", "Scan Planning".
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.transforms import VoidTransform
-from pyiceberg.types import DoubleType, FloatType, NestedField, StructType
+from pyiceberg.types import NestedField, StructType
 
 from deletekit.commit.change import Base
 from deletekit.commit.swap import commit_metadata
@@ -26,35 +26,10 @@ from deletekit.deletes.write_context import WriteContext, check_parquet_only
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.table.column_names import as_names, unknown_column
 from deletekit.table.metadata import TableMetadata, spec_to_json
 from deletekit.table.table import Table
-from deletekit.table.types import arrow_field, arrow_type, struct_paths
-
-
-def equality_fields_of(schema: Schema, names: str | Iterable[str] | Iterable[int]) -> tuple[NestedField, ...]:
-    """Return the fields that make an equality key, ascending by id.
-
-    Parameters
-    ----------
-    names: column names (`parent.child` for nested ones), one or several, or field ids.
-
-    Raises InvalidInputError, naming the column, for one that is missing, float, double, not primitive, or in a list or
-    map. Spec: the rules of identifier fields, without "required".
-    """
-    fields: dict[int, NestedField] = {}
-    for name in as_names(names):
-        try:
-            field = schema.find_field(name)
-        except ValueError as e:
-            raise unknown_column(str(name), schema.column_names) from e
-        _check_key_field(schema, field)
-        fields[field.field_id] = field
-    if not fields:
-        raise InvalidInputError(
-            "an equality delete needs at least one column", kind="equality-key", field="equality_fields"
-        )
-    return tuple(fields[i] for i in sorted(fields))
+from deletekit.table.types import arrow_field, arrow_type
+from deletekit.verbs.shared.key_fields import equality_fields_of
 
 
 def nested_keys(schema: Schema, fields: Sequence[NestedField], columns: Sequence[Any]) -> tuple[pa.Table, Schema]:
@@ -122,24 +97,6 @@ def _nest(field: NestedField, by_id: Mapping[int, Any], null_structs: Mapping[in
     mask = null_structs.get(field.field_id)
     nulls = None if mask is None else pa.array(mask)
     return pa.StructArray.from_arrays(children, fields=list(arrow_type(field.field_type)), mask=nulls)
-
-
-def _check_key_field(schema: Schema, field: NestedField) -> None:
-    if not field.field_type.is_primitive:
-        expected = "a primitive type"
-    elif isinstance(field.field_type, FloatType | DoubleType):
-        expected = "a type with exact equality: float and double are not allowed"
-    elif field.field_id not in struct_paths(schema):
-        expected = "a field outside lists and maps"
-    else:
-        return
-    raise InvalidInputError(
-        "column cannot be an equality key",
-        kind="equality-key",
-        field=field.name,
-        found=str(field.field_type),
-        expected=expected,
-    )
 
 
 Scope = Literal["partition", "global"]

@@ -29,7 +29,8 @@ from deletekit.formats.content_file import DeleteFile
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.modes import DELETE_MODES, RowMode
 from deletekit.table.properties import value_of
-from deletekit.verbs.shared.equality_keys import equality_fields_of, nested_keys
+from deletekit.verbs.shared.equality_keys import nested_keys
+from deletekit.verbs.shared.key_fields import equality_fields_of
 
 
 def choose_mode(metadata: TableMetadata, verb: str, mode: str | None) -> RowMode:

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
 
 import deletekit as dk
 from deletekit.course.recordings.costs import measure_costs
@@ -60,6 +63,67 @@ def test_rows_in_and_out_are_those_of_two_scans(catalog: dk.Catalog, mode: Any) 
             assert grid(page, "rows").shown == ""
             assert found["added"] == (new - old).total()
             assert found["removed"] == (old - new).total()
+
+
+def changed_rows(page: Page) -> list[tuple[str, ...]]:
+    return [line.cells for line in grid(page, "rows").lines]
+
+
+def test_changed_rows_are_said_with_what_changed(catalog: dk.Catalog) -> None:
+    table = make(catalog, items((1, "a", 1.0), (2, "b", 2.0), (3, "c", 3.0)), format_version=3)
+    dk.delete(table, "id = 1", mode="equality-delete")
+    dk.update(table, {"value": 9.0}, where="id = 3", mode="deletion-vector")
+    dk.append(table, items((4, "d", 4.0)))
+    dk.compact(table)
+    there = snapshot_diff(table, before="S1")
+    assert grid(there, "rows").columns == ("_change_type", "id", "category", "value")
+    assert changed_rows(there) == [
+        ("delete", "1", "'a'", "1.0"),
+        ("update_before", "3", "'c'", "3.0"),
+        ("update_after", "3", "'c'", "9.0"),
+        ("insert", "4", "'d'", "4.0"),
+    ]
+    assert [line.mark for line in grid(there, "rows").lines] == ["removed", "removed", "added", "added"]
+    assert [row[0] for row in changed_rows(snapshot_diff(table, before="S5", after="S1"))] == [
+        "delete",
+        "update_before",
+        "update_after",
+        "insert",
+    ]
+    assert changed_rows(snapshot_diff(table)) == []  # a compaction changes nothing
+    assert grid(snapshot_diff(table), "files").lines != ()
+
+
+def test_an_update_of_version_2_is_paired_by_identifier_fields_while_they_are_unique(catalog: dk.Catalog) -> None:
+    schema = Schema(NestedField(1, "id", LongType(), required=True), identifier_field_ids=[1])
+    table = make(catalog, schema=schema, format_version=2)
+    dk.add_column(table, "value", "long")
+    dk.append(table, [{"id": 1, "value": 1}])
+    dk.update(table, {"value": 2}, where="id = 1", mode="equality-delete")
+    assert changed_rows(snapshot_diff(table)) == [("update_before", "1", "1"), ("update_after", "1", "2")]
+    dk.append(table, [{"id": 1, "value": 3}, {"id": 1, "value": 4}])
+    assert [row[0] for row in changed_rows(snapshot_diff(table))] == ["insert", "insert"]
+
+
+def test_few_rows_of_a_large_file_are_compared_where_a_vector_says_which(
+    catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deletekit.course.views.snapshot_diff.MOST_ROWS", 20)
+    table = make(catalog, items(*((i, "a", 1.0) for i in range(100))), format_version=3)
+    dk.delete(table, "id in (3, 7)", mode="deletion-vector")
+    dk.delete(table, "id = 9", mode="equality-delete")
+    assert [row[1] for row in changed_rows(snapshot_diff(table, after="S2"))] == ["3", "7"]
+    for page in (snapshot_diff(table, after="S1"), snapshot_diff(table, after="S3")):
+        assert grid(page, "rows").shown == "more than 20 rows may have changed: not compared"
+        assert page.sentence.endswith("rows in: ?, rows out: ?.")
+
+
+def test_a_column_of_a_change_s_name_leaves_the_files(catalog: dk.Catalog) -> None:
+    schema = pa.schema({"id": pa.int64(), "_change_type": pa.string()})
+    page = snapshot_diff(make(catalog, [{"id": 1}], schema=schema, format_version=3))
+    assert not page.error
+    assert grid(page, "rows").shown == "the table has a column with a name that changes need"
+    assert len(grid(page, "files").lines) == 1
 
 
 def test_counters_are_those_written_and_a_wrong_one_is_marked(catalog: dk.Catalog) -> None:

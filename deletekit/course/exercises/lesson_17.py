@@ -1,0 +1,35 @@
+"""Functions that learners write in lesson 17, right and wrong."""
+
+from collections.abc import Sequence
+
+from deletekit.course.exercise import Functions, versions
+
+_Change = tuple[str, int, float]
+
+
+def _apply(version: str, copy: dict[int, float], changes: Sequence[_Change]) -> dict[int, float]:
+    """Apply as the exercise asks for, or with one mistake."""
+    gone = {"no_before": {"delete"}, "no_updates": {"delete"}}.get(version, {"delete", "update_before"})
+    put = {"insert"} if version == "no_updates" else {"insert", "update_after"}
+    in_order = sorted(changes, key=lambda change: change[0] in gone) if version == "deletes_last" else changes
+    for kind, key, value in in_order:
+        if kind in gone:
+            copy.pop(key, None)
+        elif kind in put:
+            copy[key] = value
+    return copy
+
+
+FUNCTIONS = {
+    "17.4": Functions(
+        cases=[
+            ({1: 100.0, 2: 200.0}, [("delete", 2, 200.0)]),
+            ({1: 100.0}, [("insert", 7, 700.0)]),
+            ({4: 400.0}, [("update_before", 4, 400.0), ("update_after", 4, 444.0)]),
+            ({6: 600.0}, [("delete", 6, 600.0), ("insert", 6, 660.0)]),
+            ({1: 100.0, 2: 200.0}, [("update_before", 1, 100.0), ("update_after", 8, 100.0)]),
+            ({3: 300.0}, []),
+        ],
+        by_name=versions(_apply, "in_order", "no_before", "deletes_last", "no_updates"),
+    ),
+}

@@ -1,0 +1,56 @@
+"""Which columns can be a key: the rules of identifier fields and of equality deletes.
+
+Spec: "Identifier Field IDs", "Equality Delete Files".
+"""
+
+from collections.abc import Iterable
+
+from pyiceberg.schema import Schema
+from pyiceberg.types import DoubleType, FloatType, NestedField
+
+from deletekit.errors import InvalidInputError
+from deletekit.table.column_names import as_names, unknown_column
+from deletekit.table.types import struct_paths
+
+
+def equality_fields_of(schema: Schema, names: str | Iterable[str] | Iterable[int]) -> tuple[NestedField, ...]:
+    """Return the fields that make an equality key, ascending by id.
+
+    Parameters
+    ----------
+    names: column names (`parent.child` for nested ones), one or several, or field ids.
+
+    Raises InvalidInputError, naming the column, for one that is missing, float, double, not primitive, or in a list or
+    map. Spec: the rules of identifier fields, without "required".
+    """
+    fields: dict[int, NestedField] = {}
+    for name in as_names(names):
+        try:
+            field = schema.find_field(name)
+        except ValueError as e:
+            raise unknown_column(str(name), schema.column_names) from e
+        _check_key_field(schema, field)
+        fields[field.field_id] = field
+    if not fields:
+        raise InvalidInputError(
+            "an equality delete needs at least one column", kind="equality-key", field="equality_fields"
+        )
+    return tuple(fields[i] for i in sorted(fields))
+
+
+def _check_key_field(schema: Schema, field: NestedField) -> None:
+    if not field.field_type.is_primitive:
+        expected = "a primitive type"
+    elif isinstance(field.field_type, FloatType | DoubleType):
+        expected = "a type with exact equality: float and double are not allowed"
+    elif field.field_id not in struct_paths(schema):
+        expected = "a field outside lists and maps"
+    else:
+        return
+    raise InvalidInputError(
+        "column cannot be an equality key",
+        kind="equality-key",
+        field=field.name,
+        found=str(field.field_type),
+        expected=expected,
+    )
