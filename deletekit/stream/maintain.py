@@ -40,6 +40,8 @@ from deletekit.table.snapshot import SnapshotReader
 _MAINTAINED = "deletekit.maintained-by"
 _GOOD_SIZE = 0.75
 _ROUND_ROWS = 1 << 20
+# To write a smaller file again costs little beside the scans that would open it.
+_CHEAP_BYTES = 1 << 19
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +223,7 @@ class _Round:
 def groups_to_compact(tasks: Iterable[ScanTask], context: ReadContext, policy: Maintain) -> list[tuple[ScanTask, ...]]:
     """Choose the data files of the table's partition spec to write again, those of one partition together.
 
-    A file's level is the logarithm of its live rows. All files up to a level are written as one if the level has enough
+    A file's level is the logarithm of its live rows' size; small files are all of the lowest. All files up to a level are written as one if the level has enough
     of them; what lower levels give counts as one. Files that have too many hidden rows go with them, or alone, not all
     in one round if they are large.
     """
@@ -263,8 +265,8 @@ def _levelled(files: Sequence[tuple[ScanTask, float]], few: int) -> list[ScanTas
     """Return the files up to the highest level that is full; a level counts what the levels below it give."""
     levels: dict[int, list[ScanTask]] = {}
     for task, share in files:
-        rows = max(task.data_file.record_count * share, 1.0)
-        levels.setdefault(int(np.log(rows) / np.log(few)), []).append(task)
+        size = max(task.data_file.file_size_in_bytes * share, _CHEAP_BYTES)
+        levels.setdefault(int(np.log(size) / np.log(few)), []).append(task)
     merged: list[ScanTask] = []
     below: list[ScanTask] = []
     for _, found in sorted(levels.items()):
