@@ -69,8 +69,6 @@ from deletekit.table.table import load_table as load_table
 from deletekit.verbs.add_files import add_files as add_files
 from deletekit.verbs.append import append as append
 from deletekit.verbs.append import create_table as create_table
-from deletekit.verbs.changes import Changes as Changes
-from deletekit.verbs.changes import changes as changes
 from deletekit.verbs.delete import delete as delete
 from deletekit.verbs.delete import delete_keys as delete_keys
 from deletekit.verbs.explain import Explanation as Explanation

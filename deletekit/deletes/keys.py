@@ -175,12 +175,8 @@ def key_bytes(columns: Sequence[Any]) -> pa.Array:
     Each column, a struct leaf by leaf, gives the length of its value, `:` and the value; NULL gives `-:`. Integers,
     booleans and times have 8 bytes, floats the bits of their number.
     """
-    return _joined_bytes(comparable_columns(columns))
-
-
-def _joined_bytes(parts: Sequence[Any]) -> pa.Array:
     pieces = []
-    for part in map(_bytes, parts):
+    for part in map(_bytes, comparable_columns(columns)):
         length = pc.fill_null(pc.binary_length(part).cast(pa.string()), "-").cast(pa.binary())
         pieces += [length, pa.scalar(b":"), pc.fill_null(part, b"")]
     return pc.binary_join_element_wise(*pieces, pa.scalar(b""))
@@ -189,20 +185,6 @@ def _joined_bytes(parts: Sequence[Any]) -> pa.Array:
 def comparable_columns(columns: Iterable[Any]) -> list[Any]:
     """Return columns as Arrow columns whose equality is that of keys."""
     return [part for column in columns for part in comparable(column)]
-
-
-def row_columns(columns: Iterable[Any]) -> list[Any]:
-    """Return columns of any type as Arrow columns whose equality is that of whole rows: as keys, and lists by element.
-
-    A list or a map becomes the bytes of its elements in their order.
-    """
-    return [part for column in columns for part in comparable(column, nested=True)]
-
-
-def row_buckets(columns: Iterable[Any], buckets: int) -> Numbers:
-    """Return a number below `buckets` for each row, the same for rows that are equal by `row_columns`."""
-    hashes = _frame(row_columns(columns)).hash_rows(_SEED)
-    return (hashes % buckets).cast(pl.Int64).to_numpy()
 
 
 def without_negative_zero(column: Any) -> Any:
@@ -221,12 +203,12 @@ def _bytes(part: Any) -> pa.Array:
     return array.cast(pa.binary())
 
 
-def comparable(column: Any, *, nested: bool = False) -> list[Any]:
+def comparable(column: Any) -> list[Any]:
     """Return a column as one or more columns whose Arrow equality is that of keys.
 
     A float becomes its bits, with one NaN. A time becomes its number, a decimal its bytes, an extension type its
-    storage, and a struct its leaves and whether it is NULL. With `nested`, a list or map becomes bytes.
-    Raises UnsupportedError for lists and maps otherwise: the spec forbids them as keys.
+    storage, and a struct its leaves and whether it is NULL.
+    Raises UnsupportedError for lists and maps, which the spec forbids as keys.
     """
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -234,10 +216,8 @@ def comparable(column: Any, *, nested: bool = False) -> list[Any]:
     if pa.types.is_floating(kind):
         return [_float_bits(column)]
     if pa.types.is_struct(kind):
-        leaves = [c for i in range(kind.num_fields) for c in comparable(pc.struct_field(column, i), nested=nested)]
+        leaves = [c for i in range(kind.num_fields) for c in comparable(pc.struct_field(column, i))]
         return [pc.is_null(column), *leaves]
-    if pa.types.is_nested(kind) and nested:
-        return [_element_bytes(flat(column))]
     if pa.types.is_nested(kind):
         raise UnsupportedError("lists and maps cannot be equality keys", kind="equality-key", found=str(kind))
     if pa.types.is_null(kind):
@@ -247,19 +227,6 @@ def comparable(column: Any, *, nested: bool = False) -> list[Any]:
     if pa.types.is_decimal(kind):
         return [flat(column).view(pa.binary(kind.byte_width))]
     return [column]
-
-
-def _element_bytes(array: pa.Array) -> pa.Array:
-    """Return each list or map as the bytes of its elements, NULL for NULL."""
-    compact = array.take(pa.array(range(len(array)), pa.int64()))  # without the elements of a slice's other rows
-    if pa.types.is_map(compact.type):
-        elements, offsets = [compact.keys, compact.items], compact.offsets.cast(pa.int64())
-    else:
-        lengths = pc.fill_null(pc.list_value_length(compact), 0).to_numpy(zero_copy_only=False)
-        elements, offsets = [pc.list_flatten(compact)], pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
-    lists = pa.LargeListArray.from_arrays(offsets, _joined_bytes(row_columns(elements)).cast(pa.large_binary()))
-    joined = pc.binary_join(lists, pa.scalar(b"", pa.large_binary()))
-    return pc.if_else(compact.is_valid(), joined, pa.scalar(None, pa.large_binary()))
 
 
 def _float_bits(column: Any) -> pa.Array:

@@ -163,14 +163,6 @@ def files_that_may_match(
         yield from columns.entries(pruning.kept_rows(columns))
 
 
-def keeps_file(
-    metadata: TableMetadata, where: BooleanExpression | None, schema: Schema | None = None
-) -> Callable[[ManifestEntry], bool]:
-    """Return a function that tells whether a data file may hold rows of an unbound filter on columns of `schema`."""
-    pruning = _Pruning(metadata, schema or metadata.schema, where)
-    return pruning.keeps_file
-
-
 def _live_manifests(
     reader: SnapshotReader, snapshot: Snapshot, content: ManifestContent, keeps: Callable[[ManifestFile], bool]
 ) -> Iterator[ManifestColumns]:
@@ -216,10 +208,6 @@ class _Pruning:
         rows = rows[keeps[codes]]
         kept = [self._keeps_metrics(entry.data_file) for entry in columns.entries(rows)]
         return rows[np.array(kept, np.bool_)]
-
-    def keeps_file(self, entry: ManifestEntry) -> bool:
-        file = entry.data_file
-        return self._keeps_all or (self._keeps_partition(file.spec_id, file.partition) and self._keeps_metrics(file))
 
     def _keeps_partition(self, spec_id: int, partition: tuple[Any, ...]) -> bool:
         spec = self._metadata.specs[spec_id]

@@ -29,7 +29,6 @@ from deletekit.table.index_files import (
 
 NO_ID = -1
 MOST_FILES = 1 << 27
-_MOST_MERGED = 1 << 24
 _POSITION_BITS = 36
 _POSITION_MASK = np.uint64((1 << _POSITION_BITS) - 1)
 _NULL = np.uint64(1 << 63)
@@ -276,11 +275,10 @@ def new_run(parts: Sequence[IndexRows], files: Iterable[IndexedFile], *, wide: b
 def with_run(runs: Sequence[Run], run: Run, is_live: npt.NDArray[np.bool_]) -> list[Run]:
     """Add a run to runs, the longest first. Merge those of about the same length, and then leave out dead files.
 
-    Runs of more than `_MOST_MERGED` rows stay as they are: merging takes several times their memory.
     `is_live` tells by number which data files are live. Raises DamagedIndexError.
     """
     out = [*runs, run]
-    while len(out) > 1 and len(out[-2]) <= min(2 * len(out[-1]), _MOST_MERGED):
+    while len(out) > 1 and len(out[-2]) <= 2 * len(out[-1]):
         last = out.pop()
         out[-1] = _merge(*sorted((_live(out[-1], is_live), _live(last, is_live)), key=len, reverse=True))
     return out

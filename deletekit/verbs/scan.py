@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain, islice
 from reprlib import repr as short
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,14 +24,17 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.formats.content_file import FileContent
 from deletekit.formats.reserved_fields import LINEAGE_NAMES
-from deletekit.public import public_methods
+from deletekit.public import argument, public_methods
 from deletekit.table.column_names import as_names
 from deletekit.table.metadata import MAIN, Snapshot
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_schema, arrow_type
-from deletekit.verbs.shared.arrow_result import ArrowResult
 from deletekit.verbs.shared.read_options import resolve_snapshot, select_field
+
+if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
 
 METADATA_COLUMNS = {
     "_file": pa.string(),
@@ -94,10 +97,11 @@ def scan(
 
 @public_methods
 @dataclass(frozen=True, repr=False)
-class Scan(ArrowResult):
+class Scan:
     """What `scan` returns. Attributes `snapshot` (None for a table without commits) and `schema` say what is read.
 
-    Rows come in manifest order. Raises UnsupportedError for a schema without columns: Arrow has no rows then.
+    It speaks Arrow's C stream interface, so what takes Arrow takes a scan: `pa.table(scan)`, `pl.DataFrame(scan)`,
+    `duckdb.from_arrow(scan)`. Iteration gives the batches of `to_batches`.
     """
 
     table: Table
@@ -120,6 +124,62 @@ class Scan(ArrowResult):
         """Return the data files to read, each with the deletes that apply to it. Only manifests are read."""
         reader, where = SnapshotReader(self.table.io, self.table.metadata), unbound_filter(self.where, self.schema)
         return plan_scan(self.table.metadata, self.snapshot, reader, where, self.schema)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows, in manifest order, in batches of at most 1,048,576 rows; threads read ahead.
+
+        Raises UnsupportedError for a schema without columns: Arrow has no rows then.
+        """
+        for table in self._tables():
+            yield from table.to_batches()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return a reader of the rows, which reads files as it is asked for batches."""
+        return pa.RecordBatchReader.from_batches(self.arrow_schema, self.to_batches())
+
+    def to_arrow(self) -> pa.Table:
+        """Return all rows as one Arrow table."""
+        return pa.concat_tables([no_rows(self.arrow_schema), *self._tables()])
+
+    def to_pandas(self, **options: Any) -> Any:
+        """Return all rows as a pandas DataFrame; `options` are those of `pyarrow.Table.to_pandas`.
+
+        Raises InvalidInputError for an option that it has not, or that it cannot follow.
+        """
+        rows = self.to_arrow()
+        try:
+            return rows.to_pandas(**options)
+        except (TypeError, ValueError, pa.ArrowException) as e:
+            message, field = "to_pandas() cannot follow these options", ", ".join(options)
+            raise InvalidInputError(message, kind="argument", field=field, found=str(e)) from e
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return all rows as a polars DataFrame. `scan_polars` gives a lazy frame."""
+        import polars as pl  # noqa: PLC0415  # takes a tenth of a second
+
+        return pl.DataFrame(self.to_arrow())
+
+    def to_duckdb(self, connection: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
+        """Return a DuckDB relation that reads the scan once, as a query asks for rows.
+
+        Parameters
+        ----------
+        connection: where the relation is; None takes DuckDB's default connection.
+        """
+        import duckdb  # noqa: PLC0415  # an optional package
+
+        argument("to_duckdb", "connection", connection, duckdb.DuckDBPyConnection | None)
+        return (connection or duckdb).from_arrow(self.to_reader())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        try:
+            return self.to_reader().__arrow_c_stream__(requested_schema)
+        except (TypeError, ValueError, pa.ArrowException) as e:
+            message, expected = "the scan cannot give its rows in this schema", str(self.arrow_schema)
+            raise InvalidInputError(message, kind="schema", field="schema", found=str(e), expected=expected) from e
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self.to_batches()
 
     def __repr__(self) -> str:
         snapshot = None if self.snapshot is None else self.snapshot.snapshot_id
@@ -164,6 +224,11 @@ class Scan(ArrowResult):
 
         tables = chain.from_iterable(self.engine.map(read, task_parts(_announced(self.plan(), context))))
         yield from tables if self.limit is None else _first(tables, self.limit)
+
+
+def no_rows(schema: pa.Schema) -> pa.Table:
+    """Return a table without rows; the schema's own `empty_table()` fails with a uuid inside a struct or list."""
+    return pa.Table.from_arrays([pa.nulls(0, f.type) for f in schema], schema=schema)
 
 
 def narrowed(whole: Scan, columns: Sequence[str], where: BooleanExpression | None, limit: int | None) -> Scan:

@@ -29,8 +29,7 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
-from deletekit.verbs.scan import Scan, narrowed, scan
-from deletekit.verbs.shared.arrow_result import no_rows
+from deletekit.verbs.scan import Scan, narrowed, no_rows, scan
 
 if TYPE_CHECKING:
     import polars as pl
