@@ -75,7 +75,7 @@ class SplitGuard:
         self.stored = StoredRows(guard.column)
 
     def newer_parts(self, parts: Sequence[Part], parsed: Any) -> list[Part]:
-        """Return the parts without changes that are older than a remembered delete, and numbered anew."""
+        """Return the parts without changes that are older than a remembered delete, and numbered again."""
         if not self._memory.names:
             return list(parts)
         deletes, memory, staging, metadata = self._deletes, self._memory, self._staging, self._base.metadata

@@ -53,10 +53,9 @@ def changes(
 ) -> Changes:
     """Return a lazy result of the rows that changed between two snapshots; its methods read them.
 
-    It is exact for every kind of delete: copy-on-write, position deletes, deletion vectors, equality deletes. Rows that
-    a commit only wrote again are no changes, and `replace` snapshots (compaction) have none. A row that left and came
-    back with equal values in one commit is no change either. Only changed files are opened, and of deletes those that
-    apply to them.
+    It is exact for every kind of delete. Rows that a commit only wrote again are no changes, and `replace` snapshots
+    (compaction) have none. A row that left and came back with equal values in one commit is no change either. Only
+    changed files are opened, and of deletes those that apply to them.
 
     The result has the columns of the table, `_change_type` (`insert`, `delete`, `update_before`, `update_after`),
     `_change_ordinal` (the number of the commit), `_commit_snapshot_id`, and on v3 `_row_id`. A deleted row has all its
@@ -98,8 +97,8 @@ def changes(
     [{'id': 3, '_change_type': 'delete'}]
     """
     end, schema = _end(table, to_snapshot, ref)
-    options: dict[str, Any] = {"key": key, "columns": columns, "where": where, "inverse": inverse, "engine": engine}
-    return changes_in_schema(table, from_snapshot, end, schema, mode, **options)
+    view: dict[str, Any] = {"key": key, "columns": columns, "where": where}
+    return changes_in_schema(table, from_snapshot, end, schema, mode, **view, inverse=inverse, engine=engine)
 
 
 def changes_in_schema(

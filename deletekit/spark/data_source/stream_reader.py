@@ -104,7 +104,7 @@ class ChangeStreamReader(DataSourceStreamReader):
         table = self._current()
         for offset in (start, end):
             check_same_table(table, offset.get("table"))
-        # A full read is the net of all that was before: inserts alone, of which no two need be compared.
+        # A full read is the net of all that was before: only inserts. They need no comparison with each other.
         mode = {"mode": "net"} if start.get("starting") == FULL else {}
         found = self._changes(table, first, table.metadata.snapshot_by_id(last), **mode)
         reader = sent(found)
@@ -115,7 +115,7 @@ class ChangeStreamReader(DataSourceStreamReader):
         yield from spark_changes(*partition.value)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {}  # tasks need nothing but their partition, which has the table's metadata of its batch
+        return {}  # a task needs only its partition, which has the table's metadata of its batch
 
     def _current(self) -> Table:
         """Return the table of now. Raises InvalidInputError if it has not the columns of the stream any more."""

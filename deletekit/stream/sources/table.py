@@ -18,7 +18,7 @@ from deletekit.stream.sources.messages import CHANGE_TYPE
 from deletekit.stream.sources.source import SourceBatch, Until, check_same, lost, position_text, read_position
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
-from deletekit.verbs.changes import changes
+from deletekit.verbs.changes import changes_in_schema
 from deletekit.verbs.shared.change_reader import CHANGE_COLUMNS, ROW_ID
 from deletekit.verbs.shared.snapshot_range import ChangeStep, commit_steps
 
@@ -130,8 +130,10 @@ class TableChanges:
     def _rows(self, step: ChangeStep) -> pa.Table:
         shown = step.after or step.before
         assert shown is not None
-        steps = [] if step.before == step.after else [step]
-        result = replace(changes(self._table, None, shown.snapshot_id, mode="net", **self._asked), steps=steps)
+        steps, metadata = [] if step.before == step.after else [step], self._table.metadata
+        # An older schema cannot read files that were written with a newer one.
+        schema = metadata.schema if step.commit == step.before else metadata.schema_of(shown)
+        result = replace(changes_in_schema(self._table, None, shown, schema, "net", **self._asked), steps=steps)
         found = result.to_arrow()
         kinds = pc.utf8_upper(found.column(CHANGE_TYPE))
         found = found.drop_columns([name for name in (*CHANGE_COLUMNS, ROW_ID) if name in found.column_names])

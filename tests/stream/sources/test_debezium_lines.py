@@ -1,4 +1,4 @@
-"""Changes written as Debezium's events: every type comes back by the decoder, and a table that applies them is equal."""
+"""Changes as Debezium events: every type comes back by the decoder, and a table that applies them is equal."""
 
 from __future__ import annotations
 
