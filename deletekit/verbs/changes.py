@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from reprlib import repr as short
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
@@ -115,6 +115,9 @@ def changes_in_schema(
     engine: Engine | None = None,
 ) -> Changes:
     """Return the changes up to snapshot `end` as `changes` does, with all rows in one schema of the table."""
+    if mode not in get_args(Mode):
+        expected = ", ".join(get_args(Mode))
+        raise InvalidInputError("unknown mode", kind="mode", field="mode", found=mode, expected=expected)
     metadata = table.metadata
     start = start_snapshot(metadata, from_snapshot, end)
     if start is not None and end is None:

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from tests.benchmarks.ladder import NAME, restore
 from tests.benchmarks.ladder_rows import Job, batch_of, new_keys

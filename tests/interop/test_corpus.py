@@ -23,6 +23,7 @@ from deletekit.course.views.row_fate import fates, row_fate
 from deletekit.course.views.table_view import TableView
 from deletekit.deletes.verdict import Rules
 from deletekit.formats.manifest_list import ManifestContent
+from tests.interop.changes_of_corpus import check_against_java, check_pairs
 from tests.interop.rows import same_rows
 from tests.tables import new_catalog
 
@@ -176,6 +177,33 @@ def test_every_byte_of_a_puffin_that_java_wrote_once(corpus: list[Case]) -> None
                 assert not bitmap_bytes(puffin, delete_file=str(number)).error
                 vectors += 1
     assert vectors > (20 if WHOLE else 10)
+
+
+def test_changes_lead_from_each_snapshot_to_each_later_one(corpus: list[Case]) -> None:
+    compared, wrong = 0, []
+    for case in corpus:
+        try:
+            compared += check_pairs(dk.from_metadata(case.metadata_location))
+        except Exception as error:  # noqa: BLE001  # every case is tried; all that fail are shown
+            if case.name not in BEYOND_PYARROW:
+                wrong.append(f"{case.name}: {type(error).__name__}: {error}")
+    assert not wrong, "\n".join(wrong)
+    assert compared > (5000 if WHOLE else 800)
+
+
+def test_changes_are_those_of_javas_create_changelog_view(spark: SparkSession, corpus: list[Case]) -> None:
+    compared, refused, wrong = 0, 0, []
+    for case in corpus:
+        if case.name in BEYOND_PYARROW:
+            continue
+        try:
+            answered, unread = check_against_java(spark, "local", case)
+            compared, refused = compared + answered, refused + unread
+        except Exception as error:  # noqa: BLE001  # every case is tried; all that fail are shown
+            wrong.append(f"{case.name}: {type(error).__name__}: {error}")
+    assert not wrong, "\n".join(wrong)
+    assert compared > (400 if WHOLE else 60)
+    assert refused < compared / 10
 
 
 LINEAGE = ["_row_id", "_last_updated_sequence_number"]

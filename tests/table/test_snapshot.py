@@ -14,6 +14,7 @@ from deletekit.table import snapshot as snapshot_module
 from deletekit.table.snapshot import LiveFiles, SnapshotReader
 from tests.benchmarks import planning_tables
 from tests.benchmarks.planning_tables import build, data_file, vector
+from tests.tables import items, make
 
 FILES = 220
 
@@ -83,3 +84,28 @@ def test_no_snapshot_has_no_files(table: dk.Table) -> None:
     none = LiveFiles(SnapshotReader(table.io, table.metadata), None, ManifestContent.DATA)
     assert list(none.with_paths(["a"])) == []
     assert list(none.vectors_twice()) == list(none.vectors_of(["a"])) == []
+
+
+@pytest.mark.parametrize("old_first", [True, False])
+def test_row_ids_do_not_depend_on_which_snapshot_is_read_first(catalog: dk.Catalog, old_first: bool) -> None:
+    """The first commit after the upgrade to v3 lists the manifests of v2 with row ids; the older list has none."""
+    table = make(catalog, items((1, "a", 1.0), (2, "a", 2.0)), items((3, "b", 3.0)), format_version=2)
+    dk.upgrade_format_version(table, 3)
+    dk.append(table, items((4, "b", 4.0)))
+    metadata = table.refresh().metadata
+    new = metadata.current_snapshot
+    assert new is not None
+    assert new.parent_snapshot_id is not None
+    old = metadata.snapshot_by_id(new.parent_snapshot_id)
+    reader = SnapshotReader(table.io, metadata)
+    shared = {m.manifest_path for m in reader.manifests(old)} & {m.manifest_path for m in reader.manifests(new)}
+    assert shared
+
+    found = {}
+    for snapshot in (old, new) if old_first else (new, old):
+        live = reader.live_entries(snapshot, ManifestContent.DATA)
+        found[snapshot.snapshot_id] = {e.data_file.first_row_id: e.data_file.record_count for e in live}  # type: ignore[union-attr]
+    assert set(found[old.snapshot_id]) == {None}
+    ends = [first + count for first, count in sorted(found[new.snapshot_id].items())]
+    assert sorted(found[new.snapshot_id]) == [0, *ends[:-1]]
+    assert ends[-1] == metadata.next_row_id == 4

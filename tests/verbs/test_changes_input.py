@@ -147,6 +147,6 @@ def test_other_arguments(catalog: dk.Catalog) -> None:
     fails("filter", lambda: dk.changes(table, start, where="no = 1"))
     fails("equality-key", lambda: dk.changes(table, start, mode="upsert"))
     fails("no-columns", lambda: dk.changes(table, start, columns=[]), dk.UnsupportedError)
-    fails("argument", lambda: dk.changes(table, start, mode="newest"))  # type: ignore[arg-type]
+    fails("mode", lambda: dk.changes(table, start, mode="newest"))  # type: ignore[arg-type]
     dk.add_column(table, "_change_type", "string")
     fails("change-column", lambda: dk.changes(table, start), dk.UnsupportedError)
