@@ -21,6 +21,7 @@ from deletekit.cli import (
     rewrite,
     rows,
     stream,
+    table_changes,
     tables,
     verify,
 )
@@ -80,7 +81,7 @@ def main() -> None:
 
 _MODULES = (
     clean_up, course, delete, delta, doctor, explain, explore, inspect, pipeline, refs, repair, rewrite, rows, stream,
-    tables, verify,
+    table_changes, tables, verify,
 )  # fmt: skip
 
 for command in (member for module in _MODULES for member in vars(module).values() if isinstance(member, click.Command)):

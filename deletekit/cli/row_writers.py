@@ -1,8 +1,9 @@
 """Write rows to a file as they come: Parquet, CSV, JSON lines or Arrow. The file appears when it is whole."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,6 +16,8 @@ import pyarrow.parquet as pq
 from deletekit.errors import DeletekitError, InvalidInputError, UnsupportedError, storage_error
 from deletekit.safe_text import json_ready
 
+_LINES = 10_000
+"""So many rows are Python's values at once."""
 _SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".arrow": "arrow"}
 
 
@@ -30,9 +33,6 @@ def write_rows(
     Raises InvalidInputError for a file that exists, unless it may be replaced, or an unknown suffix; UnsupportedError
     for a column that the format cannot hold; StorageError.
     """
-    if target.exists() and not overwrite:
-        expected = "another name, or --overwrite"
-        raise InvalidInputError("file exists already", kind="output-exists", file=str(target), expected=expected)
     kind = kind or _SUFFIXES.get(target.suffix.lower())
     if kind is None:
         expected = f"{', '.join(_SUFFIXES)}, or --format"
@@ -41,12 +41,24 @@ def write_rows(
         )
     if kind == "csv":
         _check_flat(schema)
-    part, rows = target.with_name(f".{target.name}.{uuid4().hex[:8]}.part"), 0
+    rows = 0
+    with whole_file(target, overwrite=overwrite) as part, _WRITERS[kind](str(part), schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            rows += len(batch)
+    return rows
+
+
+@contextmanager
+def whole_file(target: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Give a path to write to. What is there in the end becomes `target`; after an error, nothing is left of it.
+
+    Raises InvalidInputError for a file that exists, unless it may be replaced; StorageError.
+    """
+    _check_new(target, overwrite=overwrite)
+    part = target.with_name(f".{target.name}.{uuid4().hex[:8]}.part")
     try:
-        with _WRITERS[kind](str(part), schema) as writer:
-            for batch in batches:
-                writer.write_batch(batch)
-                rows += len(batch)
+        yield part
         part.replace(target)
     except DeletekitError:  # of reading the table
         raise
@@ -55,7 +67,14 @@ def write_rows(
     finally:
         with suppress(OSError):
             part.unlink()
-    return rows
+
+
+def json_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
+    """Yield each row as a JSON object, as `json_ready` has it."""
+    for batch in batches:
+        parts = (batch.slice(start, _LINES) for start in range(0, len(batch), _LINES))
+        for row in chain.from_iterable(map(python_rows, parts)):
+            yield json.dumps(json_ready(row), allow_nan=False)
 
 
 def python_rows(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
@@ -80,14 +99,13 @@ def _python_values(name: str, column: Any) -> list[Any]:
 
 
 class _JsonLines:
-    """Writes each row as one JSON object, as `json_ready` has it."""
+    """Writes `json_lines`."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        for row in python_rows(batch):
-            self._file.write(json.dumps(json_ready(row), allow_nan=False) + "\n")
+        self._file.writelines(f"{line}\n" for line in json_lines([batch]))
 
 
 @contextmanager
@@ -102,6 +120,12 @@ _WRITERS: dict[str, Callable[[str, pa.Schema], AbstractContextManager[Any]]] = {
     "json": _json_lines,
     "arrow": pa.ipc.new_file,
 }
+
+
+def _check_new(target: Path, *, overwrite: bool) -> None:
+    if target.exists() and not overwrite:
+        expected = "another name, or --overwrite"
+        raise InvalidInputError("file exists already", kind="output-exists", file=str(target), expected=expected)
 
 
 def _check_flat(schema: pa.Schema) -> None:

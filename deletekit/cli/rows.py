@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import isinf
 from pathlib import Path
 from typing import Any
@@ -203,23 +203,26 @@ def _on_screen(table: dk.Table, output: Output, limit: int, asked: Mapping[str, 
         found = read.to_arrow()
     rows = python_rows(found.slice(0, limit or None))
 
-    def text() -> Iterator[RenderableType]:
-        import pyarrow as pa  # noqa: PLC0415  # not for help
-
-        def numeric(kind: pa.DataType) -> bool:
-            return any(is_kind(kind) for is_kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
-
-        # In a grid, `#` before a name means numbers.
-        heads = [f"#{f.name}" if numeric(f.type) or f.name.startswith("#") else f.name for f in found.schema]
-        yield grid(heads, ([literal(row[name]) for name in found.column_names] for row in rows), indent=0)
-        if len(found) > len(rows):
-            yield Text("… and more rows; --limit 0 shows all, --output FILE writes them", style="dim")
-        elif not rows:
-            yield bold("No rows.")
-
     snapshot = None if read.snapshot is None else read.snapshot.snapshot_id
     document = {"table": table.name, "snapshot_id": snapshot, "columns": found.column_names, "rows": rows}
-    return Answer(document={**document, "more": len(found) > len(rows)}, text=text())
+    text = shown_rows(found, rows, "No rows.")
+    return Answer(document={**document, "more": len(found) > len(rows)}, text=text)
+
+
+def shown_rows(found: Any, rows: Sequence[Mapping[str, Any]], nothing: str) -> Iterator[RenderableType]:
+    """Yield the lines that show the first rows of an Arrow table; `rows` are these as Python's values."""
+    import pyarrow as pa  # noqa: PLC0415  # not for help
+
+    def numeric(kind: pa.DataType) -> bool:
+        return any(is_kind(kind) for is_kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
+
+    # In a grid, `#` before a name means numbers.
+    heads = [f"#{f.name}" if numeric(f.type) or f.name.startswith("#") else f.name for f in found.schema]
+    yield grid(heads, ([literal(row[name]) for name in found.column_names] for row in rows), indent=0)
+    if len(found) > len(rows):
+        yield Text("… and more rows; --limit 0 shows all, --output FILE writes them", style="dim")
+    elif not rows:
+        yield bold(nothing)
 
 
 def _rows(table: dk.Table, file: str, counted: Any = iter) -> Any:

@@ -201,15 +201,14 @@ def _sorted(keys: Keys, values: pl.Series, batches: npt.NDArray[np.int64]) -> De
 
 
 def _merged(parts: Iterable[Deletes], since: int) -> Deletes:
-    """Merge deletes: of each key the newest value, and those before a batch forgotten."""
+    """Merge deletes: those before a batch are forgotten, then each key keeps its highest value, last deleted by it."""
     parts = list(parts)
     keys = np.concatenate([p.keys for p in parts])
     values = pl.concat([p.values.rename("value") for p in parts])
     batches = np.concatenate([p.batches for p in parts])
-    order = np.lexsort((values.rank("dense").to_numpy(), keys))
-    last = np.append(keys[order][1:] != keys[order][:-1], True)  # the last row has no next one
-    chosen = order[last]
-    chosen = chosen[batches[chosen] >= since]
+    order = np.lexsort((batches, values.rank("dense").to_numpy(), keys))
+    order = order[batches[order] >= since]  # first: a forgotten delete hides no newer one of a lower value
+    chosen = order[np.append(keys[order][1:] != keys[order][:-1], True)[: len(order)]]
     return Deletes(keys[chosen], values.gather(chosen), batches[chosen])
 
 

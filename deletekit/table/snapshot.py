@@ -3,6 +3,7 @@
 Deletes come only from the chosen snapshot's manifest list (spec "Scan Planning").
 """
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -116,7 +117,8 @@ class SnapshotReader:
         if listed.key_metadata is not None:
             raise UnsupportedError("encrypted manifests cannot be read", kind="encryption", field="key_metadata")
         data = self._io.read(listed.manifest_path)
-        large = self._listed_bytes >= _WORTH_POLARS_BYTES and len(data) >= _WORTH_COLUMNS_BYTES
+        pays = self._listed_bytes >= _WORTH_POLARS_BYTES or "polars" in sys.modules  # else it must be imported first
+        large = pays and len(data) >= _WORTH_COLUMNS_BYTES
         manifest = read_manifest(data, spec_id=listed.partition_spec_id, cache=self._metrics, by_polars=large)
         self._check(manifest.columns, listed)
         columns, spec = inherit(manifest, listed), self._metadata.specs[listed.partition_spec_id]

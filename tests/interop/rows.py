@@ -7,22 +7,23 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
-__all__ = ["same_rows"]
+__all__ = ["frozen", "same_rows"]
 
 
 def same_rows(found: Iterable[Mapping[str, Any]], expected: Iterable[Mapping[str, Any]]) -> None:
     """Assert that two collections of rows are equal whatever their order, and show what differs."""
-    left, right = Counter(map(_frozen, found)), Counter(map(_frozen, expected))
+    left, right = Counter(map(frozen, found)), Counter(map(frozen, expected))
     assert left == right, (
         f"unexpected: {list((left - right).elements())[:5]}; missing: {list((right - left).elements())[:5]}"
     )
 
 
-def _frozen(value: Any) -> Any:
+def frozen(value: Any) -> Any:
+    """Return a value, or a row, as what is hashed and equal as `same_rows` compares."""
     if isinstance(value, Mapping):
-        return tuple(sorted((k, _frozen(v)) for k, v in value.items()))
+        return tuple(sorted((k, frozen(v)) for k, v in value.items()))
     if isinstance(value, list | tuple):
-        return tuple(_frozen(v) for v in value)
+        return tuple(frozen(v) for v in value)
     if isinstance(value, float):
         return ("float", "nan" if value != value else repr(value))
     if isinstance(value, UUID):

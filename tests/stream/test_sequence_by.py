@@ -218,6 +218,18 @@ def test_deletes_are_forgotten_after_a_number_of_batches(catalog: dk.Catalog) ->
     check(table, highest([put(2, 4)]))
 
 
+def test_a_forgotten_delete_hides_no_newer_one(catalog: dk.Catalog) -> None:
+    table = make(catalog, schema=EVENTS)
+    with guarded(table, forget_deletes_after=3) as sink:
+        sink.write([gone(1, 100), gone(2, 10)], 0)
+        sink.write([], 1)
+        sink.write([gone(2, 10)], 2)  # remembered from here on
+        sink.write([put(1, 50), gone(3, 1)], 3)
+        assert sink.write([gone(1, 60), put(2, 9)], 4).late == 1
+        assert sink.write([put(1, 55)], 5).late == 1
+    check(table, {})
+
+
 def test_a_rollback_takes_the_memory_back(catalog: dk.Catalog) -> None:
     table = make(catalog, [{"id": 7, "name": "x", "seq": 1}], schema=EVENTS)
     before = table.refresh().metadata.snapshot_of_ref("main")

@@ -18,7 +18,7 @@ from deletekit.stream.sources.messages import CHANGE_TYPE
 from deletekit.stream.sources.source import SourceBatch, Until, check_same, lost, position_text, read_position
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
-from deletekit.verbs.changes import changes_in_schema
+from deletekit.verbs.changes import Changes, Mode, changes_in_schema
 from deletekit.verbs.shared.change_reader import CHANGE_COLUMNS, ROW_ID
 from deletekit.verbs.shared.snapshot_range import ChangeStep, commit_steps
 
@@ -93,7 +93,7 @@ class TableChanges:
             check_same(place, table=self._table.metadata.table_uuid)
             at = place.get("snapshot")
         while True:
-            steps = self._steps(at)
+            steps = steps_after(self._table, at, self._ref, inverse=self._inverse)
             for number, step in enumerate(steps, 1):
                 rows = self._rows(step)
                 at = None if step.after is None else step.after.snapshot_id
@@ -108,32 +108,8 @@ class TableChanges:
     def committed(self, position: str) -> None:
         """Do nothing: the table keeps its snapshots as its own settings say."""
 
-    def _steps(self, at: int | None) -> list[ChangeStep]:
-        """Return the steps from a snapshot to the newest; None is a table before its first row."""
-        metadata = self._table.refresh().metadata
-        end = metadata.snapshot_of_ref(self._ref)
-        if end is None or end.snapshot_id == at:
-            return []
-        line = list(metadata.ancestors(end.snapshot_id))
-        steps = [ChangeStep(0, line[-1], None, line[-1])] if at is None else []
-        try:
-            start = line[-1] if at is None else metadata.snapshot_by_id(at)
-            steps += commit_steps(metadata, start, end, inverse=self._inverse)
-        except NotFoundError as e:
-            message = f"the changes after a snapshot are not there: {e.message}"
-            expected = f"{line[-1].snapshot_id} or a later one; a copy that is at another must be made again"
-            raise lost(message, "from_snapshot", at, expected) from e
-        if end.operation == "replace" and (not steps or steps[-1].after != end):
-            steps.append(ChangeStep(0, end, end, end))
-        return steps
-
     def _rows(self, step: ChangeStep) -> pa.Table:
-        shown = step.after or step.before
-        assert shown is not None
-        steps, metadata = [] if step.before == step.after else [step], self._table.metadata
-        # An older schema cannot read files that were written with a newer one.
-        schema = metadata.schema if step.commit == step.before else metadata.schema_of(shown)
-        result = replace(changes_in_schema(self._table, None, shown, schema, "net", **self._asked), steps=steps)
+        result = changes_of_step(self._table, step, **self._asked)
         found = result.to_arrow()
         kinds = pc.utf8_upper(found.column(CHANGE_TYPE))
         found = found.drop_columns([name for name in (*CHANGE_COLUMNS, ROW_ID) if name in found.column_names])
@@ -142,3 +118,42 @@ class TableChanges:
             gone = pc.is_in(kinds, pa.array(["DELETE", "UPDATE_BEFORE"]))
             unique_keys(found.filter(gone), found.filter(pc.invert(gone)), result.pairing.key)
         return found.append_column(CHANGE_TYPE, kinds)
+
+
+def steps_after(table: Table, at: int | None, ref: str, *, inverse: bool) -> list[ChangeStep]:
+    """Return the steps from a snapshot to the newest now; None is a table before its first row.
+
+    The snapshot to go on from is the `after` of the last step. Raises InvalidInputError (`source-lost`) if a snapshot
+    between the two has expired, and as `commit_steps` does.
+    """
+    metadata = table.refresh().metadata
+    end = metadata.snapshot_of_ref(ref)
+    if end is None or end.snapshot_id == at:
+        return []
+    line = list(metadata.ancestors(end.snapshot_id))
+    steps = [ChangeStep(0, line[-1], None, line[-1])] if at is None else []
+    try:
+        start = line[-1] if at is None else metadata.snapshot_by_id(at)
+        steps += commit_steps(metadata, start, end, inverse=inverse)
+    except NotFoundError as e:
+        message = f"the changes after a snapshot are not there: {e.message}"
+        expected = f"{line[-1].snapshot_id} or a later one; a copy that is at another must be made again"
+        raise lost(message, "from_snapshot", at, expected) from e
+    if end.operation == "replace" and (not steps or steps[-1].after != end):
+        steps.append(ChangeStep(0, end, end, end))
+    return steps
+
+
+def changes_of_step(table: Table, step: ChangeStep, mode: Mode = "net", **asked: Any) -> Changes:
+    """Return the changes of one step of `steps_after`, with the schema that its snapshot has.
+
+    Parameters
+    ----------
+    asked: the key, columns, where and engine of `changes`.
+    """
+    shown = step.after or step.before
+    assert shown is not None
+    # An older schema cannot read files that were written with a newer one.
+    schema = table.metadata.schema if step.commit == step.before else table.metadata.schema_of(shown)
+    steps = [] if step.before == step.after else [step]
+    return replace(changes_in_schema(table, None, shown, schema, mode, **asked), steps=steps)
