@@ -70,7 +70,7 @@ class GivenFrame:
     @property
     def names(self) -> list[str]:
         """The columns of the rows."""
-        return self._empty.column_names
+        return list(self._empty.column_names)
 
     def evolve(self, table: Table) -> None:
         """Give the table the schema that the rows need."""
