@@ -98,7 +98,7 @@ class SplitRows:
     def evolve(self, table: Table) -> None:
         self._given.evolve(table)
         found, expected = (_column_ids(schema, self._given.names) for schema in (table.schema, self.schema))
-        if found != expected:  # of which the digest was made, in tasks
+        if found != expected:  # tasks made the digest with these ids
             message = "others changed the columns of the batch meanwhile; write it again"
             raise CommitConflictError(message, field="evolve", found=found, expected=expected)
 
