@@ -54,7 +54,7 @@ class BatchRows(Protocol):
         """Return the digest as releases until 1.0 wrote it."""
 
     def evolve(self, table: Table) -> None:
-        """Give the table the schema that the rows need."""
+        """Give the table the schema that the rows need. The digest is then that of the ids that columns have got."""
 
     def parse(self, schema: Schema, fields: tuple[NestedField, ...]) -> None:
         """Parse the rows again, by another schema. Raises InvalidInputError if they do not fit."""
@@ -98,6 +98,8 @@ class HeldRows:
 
     def evolve(self, table: Table) -> None:
         evolve_table(table, self._rows, self._state.evolve, (self._form.change_type, self._form.order))
+        self.parse(table.schema, self._state.key_fields(table.schema))
+        self.digest = batch_digest(self._changes)
 
     def parse(self, schema: Schema, fields: tuple[NestedField, ...]) -> None:
         form = replace(self._form, fields=fields, sequence=self._state.sequence(schema))

@@ -110,6 +110,7 @@ class BatchRun:
             state.dead_letters.write(table, self._batch, self.rows.letters)
         if self.rows.schema != table.metadata.schema and state.evolve != "refuse":
             self.rows.evolve(table)
+            self._batch = replace(self._batch, digest=self.rows.letters.digest(self.rows.digest))
         if state.mode != "index-only" and not partitionable(table.metadata, self.rows.fields):
             ensure_unpartitioned_spec(table)
         return plan_change(table, self._build, ref=state.ref, validate=self._validate, reader=state.reader)

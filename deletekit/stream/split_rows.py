@@ -30,7 +30,7 @@ from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import WriteContext
-from deletekit.errors import DeletekitError, UnsupportedError
+from deletekit.errors import CommitConflictError, DeletekitError, UnsupportedError
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.log import tell
@@ -97,6 +97,10 @@ class SplitRows:
 
     def evolve(self, table: Table) -> None:
         self._given.evolve(table)
+        found, expected = (_column_ids(schema, self._given.names) for schema in (table.schema, self.schema))
+        if found != expected:  # tasks made the digest with these ids
+            message = "others changed the columns of the batch meanwhile; write it again"
+            raise CommitConflictError(message, field="evolve", found=found, expected=expected)
 
     def parse(self, schema: Schema, fields: tuple[NestedField, ...]) -> None:
         self.schema, self.fields = schema, fields
@@ -287,6 +291,10 @@ def _by_number(rows: DataFrame, name: str, count: int) -> DataFrame:
     if hasattr(rows, "repartitionById"):
         return rows.repartitionById(count, functions.col(name).cast("int"))
     return rows.repartition(count, name)
+
+
+def _column_ids(schema: Schema, names: Sequence[str]) -> dict[str, int]:
+    return {f.name: f.field_id for f in schema.fields if f.name in names}
 
 
 def _starts(counts: Sequence[int]) -> list[int]:

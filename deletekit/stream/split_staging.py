@@ -67,6 +67,11 @@ class GivenFrame:
             most=None if letters is None or is_of_all_rows(empty, schema, form) else letters.most,
         )
 
+    @property
+    def names(self) -> list[str]:
+        """The columns of the rows."""
+        return list(self._empty.column_names)
+
     def evolve(self, table: Table) -> None:
         """Give the table the schema that the rows need."""
         evolve_table(table, self._empty, self._state.evolve, self._columns, self._wide)

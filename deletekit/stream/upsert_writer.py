@@ -117,6 +117,8 @@ class UpsertWriter(TableWriter):
 
     def _planned(self, table: Table, rows: Sequence[WrittenRows], plan: UpsertPlan) -> PlannedChange:
         check_unique(self._io, plan.staged, self._fields)
+        if needs_unpartitioned_spec(table.metadata, self._request, self._fields):
+            ensure_unpartitioned_spec(table)  # others may have changed the partition specs since the job began
         again, first = plan.by_value_again if self._by_value else plan.by_hash, None
         found = [m.found for m in rows if m.found is not None]
         if self._specs is not None:
@@ -125,8 +127,6 @@ class UpsertWriter(TableWriter):
             first = partial(plan.by_position, found=found)
         if first is not None:
             return plan_on_earlier(self._earlier(table), first, again, properties=self._options.summary)
-        if self._by_value:
-            ensure_unpartitioned_spec(table)
         return plan_change(table, again, ref=self._ref, properties=self._options.summary)
 
     def _remove(self, messages: Messages) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from tests.commit.racing import racing
 from tests.stream.replay import PEOPLE, Row, check
 from tests.tables import make, refused
 
@@ -53,6 +54,16 @@ def test_columns_are_added(catalog: dk.Catalog, mode: str, version: int) -> None
         {"id": 3, "name": "d", "score": 4.0, **none, "place": {"x": 2, "y": None, "z": 5}},
     ]
     check(table, dict(enumerate(expected)))
+
+
+def test_others_add_a_column_at_the_same_time(catalog: dk.Catalog) -> None:
+    """The new column gets another id than it would have had, and the batch is still known when it comes again."""
+    table = racing(catalog, make(catalog, schema=PEOPLE), lambda other: dk.add_column(other, "theirs", "string"))
+    rows = [{"id": 1, "name": "a", "score": 1.0, "city": "Oslo"}]
+    with opened(table, "add") as sink:
+        assert sink.write(rows, 0).status == "committed"
+        assert sink.write(rows, 0).status == "skipped"
+    check(table, {1: {**rows[0], "theirs": None}})
 
 
 @pytest.mark.parametrize("mode", ["auto", "eq-only"])

@@ -18,6 +18,7 @@ from pyiceberg.types import DecimalType, FloatType, IntegerType, NestedField, St
 import deletekit as dk
 from deletekit.stream import split_index, split_rows
 from deletekit.stream.batch_run import BatchRun
+from tests.commit.racing import racing
 from tests.interop.rows import same_rows
 from tests.stream.on_executors import nothing_is_collected
 from tests.stream.replay import Row
@@ -210,6 +211,20 @@ def test_evolve(catalog: dk.Catalog, framed: Framed, evolve: Any) -> None:
             number += 1
     assert number == (3 if evolve == "add" else len(GROWS))
     assert not left_files(tables[0])
+
+
+def test_others_add_a_column_at_the_same_time(catalog: dk.Catalog, framed: Framed) -> None:
+    """The digest, which tasks have made, would not be that of the same batch when it comes again."""
+    made = make(catalog, schema=GROWING, format_version=3)
+    table = racing(catalog, made, lambda other: dk.add_column(other, "theirs", "string"))
+    frame = framed([{"id": 1, "city": "Oslo"}], "id long, city string")
+    with dk.stream.sink(table, "s", change_type=None, evolve="add") as sink:
+        with pytest.raises(dk.CommitConflictError, match="write it again"):
+            sink.write(frame, 0)
+        assert rows_of(table) == []
+        assert sink.write(frame, 0).status == "committed"
+        assert sink.write(frame, 0).status == "skipped"
+    assert not left_files(table)
 
 
 # --- fan_out ----------------------------------------------------------------------------------------------------------

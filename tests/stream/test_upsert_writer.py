@@ -308,6 +308,17 @@ def test_equality_deletes_are_written_by_tasks_where_that_can_be(
     check_table(table)
 
 
+def test_a_partition_field_that_is_added_meanwhile(catalog: dk.Catalog) -> None:
+    """The keys do not determine the partition any more, and no spec has no fields."""
+    table = make(catalog, [row(1, "old"), row(2, "old")], schema=NUMBERS, partition_by=["bucket(2, id)"])
+    job = Job(table, "equality-delete")
+    job.task([row(1, "new")])
+    dk.add_partition_field(table, "name")
+    dk.append(table, [row(3, "old")])
+    job.commit()
+    has(table, {(1,): row(1, "new"), (2,): row(2, "old"), (3,): row(3, "old")})
+
+
 # --- refusals and failures --------------------------------------------------------------------------------------------
 
 
