@@ -74,7 +74,6 @@ def stream(
       deletekit stream --warehouse wh demo.users changes/ --key id
       deletekit stream --warehouse wh demo.users 'changes/*.csv' --key id
       deletekit stream --warehouse wh demo.users m.jsonl --key id --format maxwell
-      deletekit stream --warehouse wh demo.users m.jsonl --key id --format debezium-json --format-option ignore=a,b
       deletekit stream --warehouse wh demo.rate --rate 1000 --batches 20
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     if rate is not None and format is not None:

@@ -91,14 +91,13 @@ def changes(
 
     Examples
     --------
-    >>> before = users.metadata.current_snapshot.snapshot_id
+    >>> before = users.current_snapshot.snapshot_id
     >>> _ = dk.delete(users, "id = 3")
     >>> dk.changes(users, before, columns=["id"]).to_arrow().select(["id", "_change_type"]).to_pylist()
     [{'id': 3, '_change_type': 'delete'}]
     """
-    end, schema = _end(table, to_snapshot, ref)
-    view: dict[str, Any] = {"key": key, "columns": columns, "where": where}
-    return changes_in_schema(table, from_snapshot, end, schema, mode, **view, inverse=inverse, engine=engine)
+    options: dict[str, Any] = {"key": key, "columns": columns, "where": where, "inverse": inverse, "engine": engine}
+    return changes_in_schema(table, from_snapshot, *_end(table, to_snapshot, ref), mode, **options)
 
 
 def changes_in_schema(

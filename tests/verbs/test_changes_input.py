@@ -121,21 +121,20 @@ def test_a_key_that_is_not_unique_is_named(catalog: dk.Catalog, mode: Any) -> No
     assert kinds == ["update_before"] * 3 + ["update_after"] * 3
 
 
-def test_a_missing_delete_file(catalog: dk.Catalog) -> None:
-    for version, mode in [(2, "position-delete"), (3, "deletion-vector"), (2, "equality-delete")]:
-        table = written(catalog, version, commits=2)
-        start = line(table)[0]
-        dk.append(table, [{"id": 2, "v": 2}, {"id": 3, "v": 3}])
-        dk.delete(table, "id = 2", mode=mode)  # type: ignore[arg-type]
-        (path,) = {d.file_path for task in dk.scan(table).plan() for d in task.delete_files}
-        found = dk.changes(table, start).to_arrow()
-        assert found["id"].to_pylist() == [1, 2, 3, 2], mode
-        Path(path.removeprefix("file://")).unlink()
-        for changes_mode in ("all", "net"):
-            ask = lambda m=changes_mode: dk.changes(table, start, mode=m)  # noqa: E731
-            assert fails("file-not-found", ask, dk.NotFoundError).file == path
-        # What was written before it can be read.
-        assert dk.changes(table, start, line(table)[-2]).to_arrow()["id"].to_pylist() == [1, 2, 3]
+@pytest.mark.parametrize("changes_mode", ["all", "net"])
+@pytest.mark.parametrize(("version", "mode"), [(2, "position-delete"), (3, "deletion-vector"), (2, "equality-delete")])
+def test_a_missing_delete_file(catalog: dk.Catalog, version: int, mode: Any, changes_mode: Any) -> None:
+    table = written(catalog, version, commits=2)
+    start = line(table)[0]
+    dk.append(table, [{"id": 2, "v": 2}, {"id": 3, "v": 3}])
+    dk.delete(table, "id = 2", mode=mode)
+    (path,) = {d.file_path for task in dk.scan(table).plan() for d in task.delete_files}
+    assert dk.changes(table, start).to_arrow()["id"].to_pylist() == [1, 2, 3, 2]
+    Path(path.removeprefix("file://")).unlink()
+    error = fails("file-not-found", lambda: dk.changes(table, start, mode=changes_mode), dk.NotFoundError)
+    assert error.file == path
+    # What was written before it can be read.
+    assert dk.changes(table, start, line(table)[-2]).to_arrow()["id"].to_pylist() == [1, 2, 3]
 
 
 def test_other_arguments(catalog: dk.Catalog) -> None:

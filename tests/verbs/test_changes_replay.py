@@ -17,12 +17,20 @@ import pytest
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
+from deletekit.verbs.shared import change_reader
 from tests.tables import MODES, make, new_catalog
 
 Row = dict[str, Any]
 ABOUT = ("_change_type", "_change_ordinal", "_commit_snapshot_id", "_row_id")
 SCHEMA = pa.schema([("id", pa.string()), ("grp", pa.string()), ("v", pa.int32()), ("w", pa.float32())])
 KEYS: tuple[str | None, ...] = (None, "", "é", "a", "b", "c", "d", "e", "f", "longer than the others")
+FILTERS: dict[str, Callable[[Row], bool]] = {
+    "id = 'a' OR id = 'c' OR grp = 'b'": lambda row: row["id"] in ("a", "c") or row["grp"] == "b",
+    "id IS NULL": lambda row: row["id"] is None,
+    "grp = 'a' AND id > 'b'": lambda row: row["grp"] == "a" and row["id"] is not None and row["id"] > "b",
+    "grp IS NOT NULL": lambda row: row["grp"] is not None,
+}
+"""Filters on columns that no history renames, and what they say of a row."""
 CORES = LocalEngine(1)
 FIRST_TIER, SECOND_TIER, ALL = 8, 12, 520
 """How many histories there are in each tier."""
@@ -46,7 +54,7 @@ class History:
         self.rows_at: dict[int, list[Row]] = {}
         self.names = {n: n for n in SCHEMA.names}  # today's names by the first ones
         self.done: Counter[str] = Counter()
-        dk.append(self.table, self._saw("main", self._fresh("main", 6)))
+        dk.append(self.table, self._saw("main", self._fresh(["main"], 6)))
         self._note("main")
 
     @property
@@ -68,7 +76,7 @@ class History:
     # --- commits -----------------------------------------------------------------------------------------------------
 
     def append(self, ref: str) -> str | None:
-        rows = self._fresh(ref, self.choose.randint(1, 4))
+        rows = self._fresh([ref], self.choose.randint(1, 4))
         if not rows:
             return "not done"
         dk.append(self.table, self._saw(ref, rows), ref=ref)
@@ -110,15 +118,18 @@ class History:
         dk.overwrite(self.table, rows, where=self._where(some), ref=ref)
 
     def pick(self, ref: str) -> str | None:
-        """Apply the newest snapshot of another branch again."""
-        other = self.choose.choice([*self.heads])
-        try:
-            dk.cherry_pick(self.table, self._head(other), ref=ref)
-        except dk.InvalidInputError:  # it is in the history, or not an append
+        """Append to another branch, and apply that snapshot to this one too."""
+        others = [name for name in self.heads if name != ref]
+        if not others:
+            self.branch(ref)
+            return self.pick(ref)
+        other = self.choose.choice(others)
+        rows = self._fresh([ref, other], self.choose.randint(1, 2))
+        if not rows:
             return "not done"
-        self.heads[ref] = self._read(ref=ref)
-        ids = [row["id"] for row in self.heads[ref]]
-        self.unique = self.unique and len(ids) == len(set(ids))
+        dk.append(self.table, self._saw(other, rows), ref=other)
+        dk.cherry_pick(self.table, self._head(other), ref=ref)
+        self._saw(ref, rows)
         return None
 
     # --- what changes no row -----------------------------------------------------------------------------------------
@@ -214,11 +225,11 @@ class History:
     def _without(self, ref: str, ids: Any) -> None:
         self.heads[ref] = [row for row in self.heads[ref] if row["id"] not in ids]
 
-    def _fresh(self, ref: str, count: int) -> list[Row]:
+    def _fresh(self, refs: Sequence[str], count: int) -> list[Row]:
         if not self.unique:
             rows = [self._row(self.choose.choice(KEYS)) for _ in range(count)]
             return [*rows, *self.choose.sample(rows, self.choose.randint(0, 1))]
-        known = {row["id"] for row in self.heads[ref]}
+        known = {row["id"] for ref in refs for row in self.heads[ref]}
         free = [i for i in KEYS if i not in known]
         return [self._row(i) for i in self.choose.sample(free, min(count, len(free)))]
 
@@ -317,7 +328,10 @@ def check_pair(snapshots: Snapshots, start: int | None, end: int, schema: Any, *
     asked: list[dict[str, Any]] = [{"mode": "all"}, {"mode": "net"}]
     by_key = random.Random(start).choice(["all", "net", "upsert"])
     asked += [{"mode": by_key, "key": "id"}, {"mode": "upsert", "key": "id"}][by_key == "upsert" :] if unique else []
+    asked += [view(random.Random(end), schema)]
+    every = old, new
     for question in asked:
+        old, new = (seen(rows, question) for rows in every)
         found = dk.changes(table, start, end, engine=CORES, **question, **options).to_arrow().to_pylist()
         told = (start, end, question, found)
         if question["mode"] == "upsert":
@@ -332,6 +346,20 @@ def check_pair(snapshots: Snapshots, start: int | None, end: int, schema: Any, *
             assert bag(came, "_row_id") <= bag(new, *row_id(found)), told
             assert not bag(left) & bag(came), told
     return len(asked)
+
+
+def view(choose: random.Random, schema: Any) -> dict[str, Any]:
+    """Choose a question for some rows and columns."""
+    names = [f.name for f in schema.fields]
+    columns = choose.sample(names, choose.randint(1, len(names)))
+    return {"mode": choose.choice(["all", "net"]), "columns": columns, "where": choose.choice([*FILTERS, None])}
+
+
+def seen(rows: Sequence[Row], question: dict[str, Any]) -> list[Row]:
+    """Return what a question sees of rows."""
+    columns, where = question.get("columns"), question.get("where")
+    wanted = [row for row in rows if where is None or FILTERS[where](row)]
+    return [{k: v for k, v in row.items() if columns is None or k in (*columns, "_row_id")} for row in wanted]
 
 
 def row_id(changes: Sequence[Row]) -> list[str]:
@@ -423,6 +451,14 @@ def replay(directory: Path, seed: int) -> tuple[int, Counter[str]]:
 
 @pytest.mark.parametrize("seed", range(FIRST_TIER))
 def test_every_pair_of_snapshots(tmp_path: Path, seed: int) -> None:
+    replay(tmp_path, seed)
+
+
+@pytest.mark.parametrize("seed", range(ALL, ALL + 3))
+def test_rows_that_are_too_many_to_hold_are_compared_by_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(change_reader, "_HELD_ROWS", 3)
     replay(tmp_path, seed)
 
 

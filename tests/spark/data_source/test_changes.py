@@ -18,8 +18,9 @@ from pyspark.sql.types import StructType
 import deletekit as dk
 from deletekit.spark import session_catalogs
 from tests.spark.data_source.micro_batches import DiedError, Query, Row, loaded, read, rows_of
+from tests.spark.data_source.table_history import history
 from tests.tables import make, new_catalog
-from tests.verbs.test_changes_replay import bag, history, replayed
+from tests.verbs.test_changes_replay import bag, replayed
 
 SCHEMA = pa.schema([("id", pa.int64()), ("grp", pa.string()), ("v", pa.int64())])
 COLUMNS = {"columns": "id,grp,v", "changes_key": "id"}
