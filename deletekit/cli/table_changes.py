@@ -76,7 +76,7 @@ def changes(
     Examples:
       deletekit changes --warehouse wh demo.users --from 4358109269873137077
       deletekit changes --warehouse wh demo.users --mode net -o changes.parquet
-      deletekit changes --catalog prod demo.users --key id --format debezium --follow
+      deletekit changes --catalog prod demo.users --follow --format debezium
       deletekit changes --catalog prod demo.users --follow -o changes/
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     ends = {"poll": poll, "idle": until_idle, "most": snapshots}
