@@ -28,6 +28,7 @@ def test_every_answer_can_be_json() -> None:
 ON_A_TABLE: dict[str, list[str]] = {
     "append": ["new.csv"],
     "branch": ["audit"],
+    "changes": [],
     "compact": ["--rewrite-all"],
     "convert-equality-deletes": [],
     "delete": ["id = 1"],
