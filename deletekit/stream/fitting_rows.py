@@ -17,6 +17,7 @@ from pyiceberg.schema import Schema
 from deletekit.deletes.input_rows import align, as_table
 from deletekit.errors import InvalidInputError
 from deletekit.stream.change_rows import ChangeFormat, read_changes
+from deletekit.stream.fitting_parts import fitting_parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,40 +58,11 @@ def fitting_rows(
             held = _padded(held, schema, form)
         elif is_of_all_rows(read(held.slice(0, 0)), schema, form):
             raise
-        unfit = _Search(held, check, most, error).run()
+        unfit = _unfit(held, check, most, error)
         wrong = {row.number for row in unfit}
         right = [n for n in range(len(held)) if n not in wrong]
         return ([held[n] for n in right] if isinstance(held, list) else held.take(pa.array(right, pa.int64()))), unfit
     return held, ()
-
-
-class _Search:
-    """Halves the rows until each part fits or is one row."""
-
-    def __init__(self, rows: Any, check: Callable[[Any], None], most: int, first: InvalidInputError) -> None:
-        self._rows, self._check, self._most, self._first = rows, check, most, first
-        self._found: list[UnfitRow] = []
-
-    def run(self) -> tuple[UnfitRow, ...]:
-        self._search(0, len(self._rows))
-        return tuple(self._found)
-
-    def _search(self, start: int, end: int) -> None:
-        is_list = isinstance(self._rows, list)
-        part = self._rows[start:end] if is_list else self._rows.slice(start, end - start)
-        try:
-            self._check(part)
-        except InvalidInputError as error:
-            if end - start > 1:
-                middle = (start + end) // 2
-                self._search(start, middle)
-                self._search(middle, end)
-                return
-            if len(self._found) == self._most:
-                message = f"more rows than {self._most} do not fit the table; the first: {self._first}"
-                raise too_many(message, self._most) from error
-            row = part[0] if is_list else part.to_pylist()[0]
-            self._found.append(UnfitRow(number=start, error=error, row=json_text(row)))
 
 
 def too_many(message: str, most: int) -> InvalidInputError:
@@ -101,6 +73,24 @@ def too_many(message: str, most: int) -> InvalidInputError:
 def json_text(row: Any) -> str:
     """Return a row as JSON text. Bytes are base64, and what JSON has no values for is text."""
     return json.dumps(_plain(row), ensure_ascii=False)
+
+
+def _unfit(rows: Any, check: Callable[[Any], None], most: int, first: InvalidInputError) -> tuple[UnfitRow, ...]:
+    is_list, found = isinstance(rows, list), list[UnfitRow]()
+
+    def part(start: int, end: int) -> Any:
+        return rows[start:end] if is_list else rows.slice(start, end - start)
+
+    def refuse(number: int, error: InvalidInputError) -> None:
+        if len(found) == most:
+            raise too_many(f"more rows than {most} do not fit the table; the first: {first}", most) from error
+        row = part(number, number + 1)
+        row = row[0] if is_list else row.to_pylist()[0]
+        found.append(UnfitRow(number=number, error=error, row=json_text(row)))
+
+    for _ in fitting_parts(lambda start, end: check(part(start, end)), refuse, 0, len(rows)):
+        pass
+    return tuple(found)
 
 
 def _plain(value: Any) -> Any:

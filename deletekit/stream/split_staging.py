@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ from deletekit.stream.batch_digest import key_sum
 from deletekit.stream.batch_letters import LetterFile, stage_letters
 from deletekit.stream.change_rows import ChangeFormat, check_columns, read_changes
 from deletekit.stream.evolve import evolve_table, evolving_rows, schema_for, wide_fields
+from deletekit.stream.fitting_parts import fitting_parts
 from deletekit.stream.fitting_rows import UnfitRow, fitting_rows, is_of_all_rows, too_many
 from deletekit.stream.key_hashes import KeyHasher, bucket_of
 from deletekit.stream.old_digest import old_digest
@@ -166,21 +168,19 @@ class Reads:
 
 
 def _tolerant(of: Callable[[pa.Table], Numbers], keys: pa.Table, most: int) -> Numbers:
-    """Return `of` the keys, and 0 for those that raise. They are searched by halving."""
-    found, unfit = np.zeros(len(keys), np.int64), 0
-    waiting = [(0, len(keys))] if len(keys) else []
-    while waiting:
-        start, end = waiting.pop()
-        try:
-            found[start:end] = of(keys.slice(start, end - start))
-        except InvalidInputError as error:
-            if end - start > 1:
-                middle = (start + end) // 2
-                waiting += [(start, middle), (middle, end)]
-                continue
-            unfit += 1
-            if unfit > most:
-                raise too_many(f"more rows than {most} do not fit the table; one: {error}", most) from error
+    """Return `of` the keys, and 0 for those that raise."""
+    found, unfit = np.zeros(len(keys), np.int64), count(1)
+
+    def make(start: int, end: int) -> None:
+        found[start:end] = of(keys.slice(start, end - start))
+
+    def refuse(_: int, error: InvalidInputError) -> None:
+        if next(unfit) > most:
+            raise too_many(f"more rows than {most} do not fit the table; one: {error}", most) from error
+
+    if len(keys):
+        for _ in fitting_parts(make, refuse, 0, len(keys)):
+            pass
     return found
 
 

@@ -12,11 +12,11 @@ import pyarrow as pa
 from pyiceberg.schema import Schema
 
 from deletekit.errors import InvalidInputError
+from deletekit.stream.fitting_parts import fitting_parts
 from deletekit.stream.sources.marks import with_marks
 from deletekit.stream.sources.messages import CHANGE_TYPE, Message, Reject
 from deletekit.stream.sources.pgoutput import UNCHANGED, Change, Column, Row, lsn_text, whole_row
 from deletekit.stream.sources.row_changes import refuse
-from deletekit.stream.sources.unfit import fitting_parts
 from deletekit.table.types import arrow_type
 
 _NUMERIC = 1700

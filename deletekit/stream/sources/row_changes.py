@@ -15,11 +15,11 @@ from pyiceberg.schema import Schema
 
 from deletekit.deletes.projection import repeated
 from deletekit.errors import InvalidInputError
+from deletekit.stream.fitting_parts import fitting_parts
 from deletekit.stream.sources.format_options import FormatOptions
 from deletekit.stream.sources.marks import with_marks
 from deletekit.stream.sources.messages import CHANGE_TYPE, SEQUENCE, Message, Reject
 from deletekit.stream.sources.source_types import SourceType, iceberg_type
-from deletekit.stream.sources.unfit import fitting_parts
 from deletekit.stream.sources.values import column_of
 from deletekit.table.types import arrow_type
 

@@ -1,11 +1,7 @@
 """What all conversions of values share: the error, which `values.column_of` gives the column's name, and checks."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
-
-from deletekit.errors import InvalidInputError
-
-_T = TypeVar("_T")
+from collections.abc import Callable, Sequence
+from typing import Any
 
 
 class UnfitError(Exception):
@@ -30,28 +26,3 @@ def check_types(values: Sequence[Any], *allowed: type) -> set[type]:
 def each(values: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
     """Apply a function to each value; None stays."""
     return [None if v is None else function(v) for v in values]
-
-
-def fitting_parts(
-    make: Callable[[int, int], _T], refuse: Callable[[int, InvalidInputError], None], start: int, end: int
-) -> Iterator[_T]:
-    """Yield what `make` returns for parts of a batch that fit, in order. Halve a part until the one that does not fit.
-
-    Parameters
-    ----------
-    make: takes the numbers of the first item and the one after the last; raises InvalidInputError if one does not fit.
-    refuse: takes the number of such an item, and the error.
-    """
-    try:
-        made = make(start, end)
-    except InvalidInputError as e:
-        error = e
-    else:
-        yield made
-        return
-    if end - start == 1:
-        refuse(start, error)
-        return
-    middle = (start + end) // 2
-    yield from fitting_parts(make, refuse, start, middle)
-    yield from fitting_parts(make, refuse, middle, end)
