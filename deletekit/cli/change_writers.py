@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from deletekit.cli.row_writers import json_lines, whole_file, write_rows
+from deletekit.cli.row_writers import json_lines, kind_of, whole_file, write_rows
 from deletekit.errors import InvalidInputError, storage_error
 from deletekit.stream.sources.debezium_lines import DebeziumLines
 from deletekit.stream.sources.table import steps_after
@@ -27,13 +27,7 @@ _NAME = re.compile(r"(\d{9,})-(\d+|none)(\.[a-z.]+)")
 
 def format_of(target: Path) -> str:
     """Return the format that a file's name tells. Raise InvalidInputError for a name that tells none."""
-    kind = _BY_SUFFIX.get(target.suffix.lower())
-    if kind is None:
-        expected = f"{', '.join(_BY_SUFFIX)}, or --format"
-        raise InvalidInputError(
-            "the name does not tell the format", kind="file-format", file=str(target), expected=expected
-        )
-    return kind
+    return kind_of(target, _BY_SUFFIX)
 
 
 def print_changes(changes: Changes, kind: str) -> int:
@@ -105,7 +99,7 @@ class ChangeFolder:
 
     def write(self, changes: Changes, step: ChangeStep) -> int:
         """Write the changes of a step to the next file."""
-        at = "none" if step.after is None else str(step.after.snapshot_id)
+        at = "none" if step.end is None else str(step.end)
         target = self.path / f"{self.number + 1:09}-{at}{_SUFFIXES[self.kind]}"
         rows = write_changes(changes, self.kind, target, overwrite=False)
         self.number += 1
@@ -139,7 +133,7 @@ def following_steps(
         steps = steps_after(table, at, ref, inverse=inverse)
         for step in steps:
             yield replace(step, ordinal=number)
-            at = None if step.after is None else step.after.snapshot_id
+            at = step.end
             number += 1
             if most is not None and number == first + most:
                 return

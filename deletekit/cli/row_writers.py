@@ -1,7 +1,7 @@
 """Write rows to a file as they come: Parquet, CSV, JSON lines or Arrow. The file appears when it is whole."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import chain
 from pathlib import Path
@@ -33,12 +33,7 @@ def write_rows(
     Raises InvalidInputError for a file that exists, unless it may be replaced, or an unknown suffix; UnsupportedError
     for a column that the format cannot hold; StorageError.
     """
-    kind = kind or _SUFFIXES.get(target.suffix.lower())
-    if kind is None:
-        expected = f"{', '.join(_SUFFIXES)}, or --format"
-        raise InvalidInputError(
-            "the name does not tell the format", kind="file-format", file=str(target), expected=expected
-        )
+    kind = kind or kind_of(target, _SUFFIXES)
     if kind == "csv":
         _check_flat(schema)
     rows = 0
@@ -47,6 +42,17 @@ def write_rows(
             writer.write_batch(batch)
             rows += len(batch)
     return rows
+
+
+def kind_of(target: Path, suffixes: Mapping[str, str]) -> str:
+    """Return the format that a file's name tells. Raise InvalidInputError for a name that tells none."""
+    kind = suffixes.get(target.suffix.lower())
+    if kind is None:
+        expected = f"{', '.join(suffixes)}, or --format"
+        raise InvalidInputError(
+            "the name does not tell the format", kind="file-format", file=str(target), expected=expected
+        )
+    return kind
 
 
 @contextmanager

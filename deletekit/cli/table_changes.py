@@ -197,7 +197,7 @@ def _follow(
     for step in following_steps(table, at, ref, first=first, inverse=asked["inverse"], **ends):
         result = changes_of_step(table, step, mode, **view)
         written = print_changes(result, kind) if folder is None else folder.write(result, step)
-        at = None if step.after is None else step.after.snapshot_id
+        at = step.end
         done, rows = done + 1, rows + written
         when_interrupted(again.format("" if at is None else f" with --from {at}"))
         told = "before the first row" if at is None else f"snapshot {at}"

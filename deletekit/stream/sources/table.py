@@ -96,7 +96,7 @@ class TableChanges:
             steps = steps_after(self._table, at, self._ref, inverse=self._inverse)
             for number, step in enumerate(steps, 1):
                 rows = self._rows(step)
-                at = None if step.after is None else step.after.snapshot_id
+                at = step.end
                 after = position_text(self.kind, {"table": self._table.metadata.table_uuid, "snapshot": at})
                 yield SourceBatch(
                     position=after, decode=lambda *_, rows=rows: rows, count=len(rows), behind=len(steps) - number
@@ -123,7 +123,7 @@ class TableChanges:
 def steps_after(table: Table, at: int | None, ref: str, *, inverse: bool) -> list[ChangeStep]:
     """Return the steps from a snapshot to the newest now; None is a table before its first row.
 
-    The snapshot to go on from is the `after` of the last step. Raises InvalidInputError (`source-lost`) if a snapshot
+    The snapshot to go on from is the `end` of the last step. Raises InvalidInputError (`source-lost`) if a snapshot
     between the two has expired, and as `commit_steps` does.
     """
     metadata = table.refresh().metadata

@@ -29,6 +29,11 @@ class ChangeStep:
     before: Snapshot | None
     after: Snapshot | None
 
+    @property
+    def end(self) -> int | None:
+        """The snapshot that a copy is at which has applied the step; None is a table before its first row."""
+        return None if self.after is None else self.after.snapshot_id
+
 
 def net_step(metadata: TableMetadata, start: Snapshot | None, end: Snapshot, *, inverse: bool) -> list[ChangeStep]:
     """Return the one step from a snapshot to another, none if they are the same.
