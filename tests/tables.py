@@ -9,7 +9,7 @@ import json
 import math
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -45,6 +45,16 @@ MODES = {
 VERSION_AND_MODE = [(version, mode) for version, modes in MODES.items() for mode in modes]
 
 _numbers = count()
+
+
+MAINTENANCE: list[Callable[[dk.Table], Any]] = [
+    lambda t: dk.compact(t, rewrite_all=True),
+    dk.convert_equality_deletes,
+    dk.rewrite_position_deletes,
+    dk.rewrite_manifests,
+    dk.remove_dangling_deletes,
+]
+"""What changes files and no row. A v1 table takes the first only."""
 
 
 @contextmanager
@@ -137,6 +147,17 @@ def refused(table: dk.Table, error: type[dk.DeletekitError], kind: str, **attrib
 
 
 # --- read with others' libraries --------------------------------------------------------------------------------------
+
+
+def lose_answers(catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each commit land, and its answer be lost."""
+    commit = type(catalog).commit
+
+    def without_answer(*arguments: Any) -> None:
+        commit(*arguments)
+        raise dk.CommitStateUnknownError("no answer")
+
+    monkeypatch.setattr(type(catalog), "commit", without_answer)
 
 
 def metadata_json(table: dk.Table) -> dict[str, Any]:

@@ -7,18 +7,15 @@ one only imports.
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import deletekit as dk
 from tests.commit.faults import Faults, faulty
+from tests.commit.forks import serve
 from tests.commit.racing import QUICK, Interfering
 from tests.tables import ITEMS, items, new_catalog
 
@@ -233,21 +230,9 @@ def run(folder: Path, case: Case, faults: Faults) -> None:
         case.verb(dk.load_table(store, NAME))
 
 
-def main() -> None:
-    for name in dk.__all__:
-        getattr(dk, name)
-    for name in ("polars", "pyarrow.parquet", "sqlalchemy.dialects.sqlite"):
-        import_module(name)
-    for line in sys.stdin:
-        folder, name, at, when = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            try:
-                run(Path(folder), CASES[name], Faults(at, when, kill=True))
-            finally:
-                os._exit(0)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+def live(folder: str, name: str, at: int, when: str) -> None:
+    run(Path(folder), CASES[name], Faults(at, when, kill=True))
 
 
 if __name__ == "__main__":
-    main()
+    serve(live, ["polars"])

@@ -6,11 +6,7 @@ that syncs and ends at that call; then it prints the child's exit code.
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +14,7 @@ import deletekit as dk
 from deletekit.delta import sync as sync_module
 from deletekit.table import catalog as catalog_module
 from tests.commit.faults import Faults, faulty
+from tests.commit.forks import serve
 from tests.tables import new_catalog
 
 if TYPE_CHECKING:
@@ -44,21 +41,9 @@ def _storage_of_new_tables() -> Iterator[None]:
         sync_module.PyIcebergIO = original  # type: ignore[misc]
 
 
-def main() -> None:
-    for name in dk.__all__:
-        getattr(dk, name)
-    for name in ("pyarrow.parquet", "sqlalchemy.dialects.sqlite"):
-        import_module(name)
-    for line in sys.stdin:
-        warehouse, delta, version, at, when = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            try:
-                run(Path(warehouse), Path(delta), version, Faults(at, when, kill=True))
-            finally:
-                os._exit(0)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+def live(warehouse: str, delta: str, version: int, at: int, when: str) -> None:
+    run(Path(warehouse), Path(delta), version, Faults(at, when, kill=True))
 
 
 if __name__ == "__main__":
-    main()
+    serve(live)

@@ -6,19 +6,16 @@ deed and ends at that call; then it prints the child's exit code.
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import sys
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import deletekit as dk
 from tests.commit.crashing import NAME, PROPERTIES, Case, run
 from tests.commit.faults import Faults
+from tests.commit.forks import serve
 from tests.stream.replay import PEOPLE, Row
 
 __all__ = ["BATCHES", "NAMES", "deed", "make_all"]
@@ -60,21 +57,9 @@ def deed(name: str, number: int) -> Callable[[dk.Table], Any]:
     return partial(_fan if name == "fan" else _maintain, number)
 
 
-def main() -> None:
-    for name in dk.__all__:
-        getattr(dk, name)
-    for name in ("polars", "pyarrow.parquet", "sqlalchemy.dialects.sqlite"):
-        import_module(name)
-    for line in sys.stdin:
-        folder, name, number, at, when = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            try:
-                run(Path(folder), Case(deed(name, number)), Faults(at, when, kill=True))
-            finally:
-                os._exit(0)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+def live(folder: str, name: str, number: int, at: int, when: str) -> None:
+    run(Path(folder), Case(deed(name, number)), Faults(at, when, kill=True))
 
 
 if __name__ == "__main__":
-    main()
+    serve(live, ["polars"])

@@ -6,15 +6,12 @@ that call; then it prints the child's exit code.
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-from importlib import import_module
 from pathlib import Path
 
 import deletekit as dk
 from tests.commit.crashing import NAME, PROPERTIES, Case, run
 from tests.commit.faults import Faults
+from tests.commit.forks import serve
 from tests.stream.replay import PEOPLE, random_batches
 
 __all__ = ["BATCHES", "NAME", "POLICY", "make_people", "write_next"]
@@ -36,21 +33,9 @@ def write_next(table: dk.Table, number: int = 2) -> dk.stream.BatchProgress:
         return sink.write(BATCHES[number], number)
 
 
-def main() -> None:
-    for name in dk.__all__:
-        getattr(dk, name)
-    for name in ("polars", "pyarrow.parquet", "sqlalchemy.dialects.sqlite"):
-        import_module(name)
-    for line in sys.stdin:
-        folder, at, when = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            try:
-                run(Path(folder), Case(write_next), Faults(at, when, kill=True))
-            finally:
-                os._exit(0)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+def live(folder: str, at: int, when: str) -> None:
+    run(Path(folder), Case(write_next), Faults(at, when, kill=True))
 
 
 if __name__ == "__main__":
-    main()
+    serve(live, ["polars"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from tests.interop.rows import same_rows
 from tests.invariants import check_table
 from tests.stream.replay import PEOPLE, State, check, random_batches, replay
 from tests.stream.sources.dying import NAME, dying
-from tests.tables import MODES, make, new_catalog
+from tests.tables import MAINTENANCE, MODES, make, new_catalog
 
 SINK_MODES = ("auto", "index-only", "eq-only", "flink")
 QUICK = {"commit.retry.min-wait-ms": "1", "commit.retry.max-wait-ms": "2"}
@@ -52,15 +52,6 @@ def by_hand(table: dk.Table, state: State, choose: random.Random) -> State:
         return {key: row for key, row in state.items() if key[0] not in some}
     dk.update(table, {"name": "hand"}, where=where, mode=mode)
     return {key: {**row, "name": "hand"} if key[0] in some else row for key, row in state.items()}
-
-
-MAINTENANCE: list[Callable[[dk.Table], Any]] = [
-    lambda t: dk.compact(t, rewrite_all=True),
-    dk.convert_equality_deletes,
-    dk.rewrite_position_deletes,
-    dk.rewrite_manifests,
-    dk.remove_dangling_deletes,
-]
 
 
 @pytest.mark.parametrize("version", [2, 3])

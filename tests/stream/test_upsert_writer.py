@@ -26,7 +26,7 @@ from tests.interop.rows import same_rows
 from tests.invariants import check_table
 from tests.storage import stored_at
 from tests.stream.replay import check, random_batches, replay
-from tests.tables import VERSION_AND_MODE, Row, files_of, make, unchanged
+from tests.tables import VERSION_AND_MODE, Row, files_of, lose_answers, make, unchanged
 
 pytest.importorskip("pyspark.sql.datasource", reason="this pyspark has no data sources in Python")
 from pyspark.sql import types as st  # after the skip
@@ -351,13 +351,7 @@ def test_an_unknown_commit_keeps_its_files(catalog: dk.Catalog, monkeypatch: pyt
     table = make(catalog, *([row(i, "old")] for i in range(9)), schema=NUMBERS, format_version=3)
     job = Job(table, "deletion-vector", key_index="keep")
     job.task([row(1, "new")])
-    commit = type(catalog).commit
-
-    def without_answer(*arguments: Any) -> None:
-        commit(*arguments)
-        raise dk.CommitStateUnknownError("no answer")
-
-    monkeypatch.setattr(type(catalog), "commit", without_answer)
+    lose_answers(catalog, monkeypatch)
     with pytest.raises(dk.CommitStateUnknownError):
         job.commit()
     has(table, {(i,): row(i, "new" if i == 1 else "old") for i in range(9)})

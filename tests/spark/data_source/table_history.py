@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import deletekit as dk
-from tests.tables import MODES
+from tests.tables import MAINTENANCE, MODES
 
 __all__ = ["history"]
 
@@ -39,23 +38,9 @@ def history(table: dk.Table, choose: random.Random, steps: int) -> None:
             dk.delete_keys(table, [{"id": i} for i in [*some, 99]])
             known -= set(some)
         elif act == "maintain":
-            maintain(table, choose)
+            choose.choice(MAINTENANCE if table.metadata.format_version > 1 else MAINTENANCE[:1])(table)
         elif act == "schema":
             name = f"c{len(table.metadata.schemas)}"
             dk.add_column(table, name, "int")
         elif act == "upgrade" and table.metadata.format_version == 2 and choose.random() < 0.5:
             dk.upgrade_format_version(table, 3)
-
-
-def maintain(table: dk.Table, choose: random.Random) -> None:
-    if table.metadata.format_version == 1:
-        dk.compact(table, rewrite_all=True)
-        return
-    what: list[Any] = [
-        lambda: dk.compact(table, rewrite_all=True),
-        lambda: dk.convert_equality_deletes(table),
-        lambda: dk.rewrite_position_deletes(table),
-        lambda: dk.rewrite_manifests(table),
-        lambda: dk.remove_dangling_deletes(table),
-    ]
-    choose.choice(what)()

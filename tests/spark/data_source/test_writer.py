@@ -19,7 +19,7 @@ from deletekit.spark.data_source.writer import TableWriter
 from tests.interop.rows import same_rows
 from tests.invariants import check_table
 from tests.spark.data_source.test_reader import TYPES, every_type
-from tests.tables import ITEMS, MODES, expected, files_of, items, live, new_catalog, unchanged
+from tests.tables import ITEMS, MODES, expected, files_of, items, live, lose_answers, new_catalog, unchanged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -188,13 +188,7 @@ def test_files_of_an_unknown_commit_stay(
     catalog: dk.Catalog, one_file: tuple[dk.Table, TableWriter, list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, writer, messages = one_file
-    commit = type(catalog).commit
-
-    def without_answer(*arguments: Any) -> None:
-        commit(*arguments)
-        raise dk.CommitStateUnknownError("no answer")
-
-    monkeypatch.setattr(type(catalog), "commit", without_answer)
+    lose_answers(catalog, monkeypatch)
     with pytest.raises(dk.CommitStateUnknownError):
         writer.commit(messages)
     writer.abort(messages)  # as Spark does after a failed commit

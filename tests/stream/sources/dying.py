@@ -6,18 +6,16 @@ It reads lines of JSON, `[folder, source, arguments, number of the call, when]`,
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import deletekit as dk
 from deletekit.stream.sources import Source, decoder, kafka, postgres, table_changes
 from tests.commit.faults import Faults, faulty, parent_of_killed
+from tests.commit.forks import serve
 from tests.tables import new_catalog
 
 __all__ = ["NAME", "ROOT", "Dying", "dying"]
@@ -72,23 +70,9 @@ def run(folder: Path, kind: str, arguments: dict[str, Any], faults: Faults) -> N
             pass
 
 
-def main() -> None:
-    for name in dk.__all__:
-        getattr(dk, name)
-    for name in ("polars", "pyarrow.parquet", "sqlalchemy.dialects.sqlite", "confluent_kafka.admin", "psycopg2"):
-        import_module(name)
-    for line in sys.stdin:
-        folder, kind, arguments, at, when = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                run(Path(folder), kind, arguments, Faults(at, when, kill=True))
-                code = 0
-            finally:
-                os._exit(code)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+def live(folder: str, kind: str, arguments: Any, at: int, when: str) -> None:
+    run(Path(folder), kind, arguments, Faults(at, when, kill=True))
 
 
 if __name__ == "__main__":
-    main()
+    serve(live, ["polars", "confluent_kafka.admin", "psycopg2"])
