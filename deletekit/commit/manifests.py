@@ -8,6 +8,7 @@ ManifestMergeManager.
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from math import inf
 from typing import Any, TypeVar
 
@@ -25,6 +26,7 @@ from deletekit.table.types import partition_types, schema_to_json, single_value_
 
 _CODECS = {"gzip": "deflate", "deflate": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
 _LEVEL = 4
+_SAMPLE = 500
 _T = TypeVar("_T")
 
 
@@ -44,7 +46,7 @@ class ManifestWriter:
         sequence_numbers: Mapping[str, int] | None = None,
         with_row_ids: Collection[str] = (),
     ) -> list[ManifestFile]:
-        """Make one manifest of ADDED entries for each partition spec.
+        """Make manifests of ADDED entries, each of one partition spec and of about the target size.
 
         Parameters
         ----------
@@ -64,7 +66,17 @@ class ManifestWriter:
             if file.file_path not in self._with_row_ids:
                 entry = without_first_row_id(entry)
             by_spec.setdefault(file.spec_id, []).append(entry)
-        return [self.make(entries) for _, entries in sorted(by_spec.items())]
+        return [listed for _, entries in sorted(by_spec.items()) for listed in self._rolled(entries)]
+
+    def _rolled(self, entries: Sequence[ManifestEntry]) -> list[ManifestFile]:
+        """Make manifests of `commit.manifest.target-size-bytes` or less; the first entries tell how many fit."""
+        if len(entries) <= _SAMPLE:
+            return [self.make(entries)]
+        target = value_of(self._write.metadata.properties, "commit.manifest.target-size-bytes")
+        each = max(1, target * _SAMPLE // self.make(entries[:_SAMPLE]).manifest_length)
+        count = -(-len(entries) // each)
+        edges = [len(entries) * number // count for number in range(count + 1)]
+        return [self.make(entries[a:b]) for a, b in pairwise(edges)]
 
     def without(
         self, reader: SnapshotReader, manifests: Sequence[ManifestFile], removed: Sequence[ManifestEntry]
@@ -81,7 +93,7 @@ class ManifestWriter:
             if not listed.has_live_files:
                 continue
             hits: set[Any] = set()
-            if pending:  # a manifest is read only if something may be in it
+            if pending and reader.may_hold(listed):
                 columns = reader.columns(listed)
                 hits = {e.data_file.identity for e in columns.entries(rows_with_paths(columns, paths))} & pending
             if not hits:

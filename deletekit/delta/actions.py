@@ -77,8 +77,13 @@ class RemoveFile:
     """A `remove` action: it names the (path, vector) that is gone. Its other fields are optional and not used."""
 
     path: str
-    vector_id: str | None = None
     data_change: bool = True
+    deletion_vector: DeletionVectorDescriptor | None = None
+
+    @property
+    def vector_id(self) -> str | None:
+        """Return the vector's `uniqueId`, or None if the file had no vector."""
+        return None if self.deletion_vector is None else self.deletion_vector.unique_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,9 +164,8 @@ def _parse(out: Actions, name: str, raw: Any) -> None:
         case "add":
             out.adds.append(_add(raw))
         case "remove":
-            vector, changed = _vector(raw), raw.get("dataChange") is not False
-            vector_id = None if vector is None else vector.unique_id
-            out.removes.append(RemoveFile(path=_text(raw, name, "path"), vector_id=vector_id, data_change=changed))
+            changed, vector = raw.get("dataChange") is not False, _vector(raw)
+            out.removes.append(RemoveFile(path=_text(raw, name, "path"), data_change=changed, deletion_vector=vector))
         case "metaData":
             out.metadata = _metadata(raw)
         case "protocol":

@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import partial
 
 from deletekit.delta.paths import path_below
+from deletekit.delta.sync_state import STATE_PREFIX
 from deletekit.delta.synced_table import DELETE_DIRECTORY, DELTA_LOCATION
 from deletekit.engines.local import LocalEngine
 from deletekit.errors import InvalidInputError
@@ -106,11 +107,14 @@ def _orphans(table: Table, directory: str, hours: float) -> list[str]:
     """List old files of syncs that nothing refers to. Killed processes leave them behind."""
     limit = time.time() * 1000 - hours * 3_600_000
     metadata = table.metadata
+    head = metadata.current_snapshot
+    used = None if head is None else f"{directory}/{STATE_PREFIX}{head.snapshot_id}-"
     old = {
         info.path
         for folder in dict.fromkeys((directory, metadata_folder(metadata)))
         for info in table.io.list(folder)
         if info.modified_ms < limit and _is_own(info.path, metadata, directory)
+        if used is None or not info.path.startswith(used)
     }
     if not old:
         return []

@@ -5,8 +5,10 @@ vector). Only `_delta_log` is opened, and only for reading.
 Spec: Delta protocol, "Delta Log Entries", "Action Reconciliation".
 """
 
+from __future__ import annotations
+
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from deletekit.delta.actions import Actions, AddFile, Metadata, Protocol, RemoveFile, parse_commit
@@ -15,6 +17,8 @@ from deletekit.delta.paths import spelling_free, storage_path
 from deletekit.delta.protocol import check_readable
 from deletekit.errors import DeletekitError, FormatError, NotFoundError
 from deletekit.table.file_io import FileIO
+
+_KEPT_COMMITS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +36,49 @@ class DeltaCommit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How many data files are live, how many of them have a vector, and how many rows the vectors delete."""
+
+    files: int = 0
+    vectors: int = 0
+    deleted: int = 0
+
+    @classmethod
+    def of(cls, adds: Iterable[AddFile]) -> Counts:
+        """Count files."""
+        vectors = [None if add.deletion_vector is None else add.deleted for add in adds]
+        known = [deleted for deleted in vectors if deleted is not None]
+        return cls(files=len(vectors), vectors=len(known), deleted=sum(known))
+
+    def plus(self, other: Counts, sign: int = 1) -> Counts:
+        """Return the sum, or the difference (`sign` -1)."""
+        return Counts(
+            files=self.files + sign * other.files,
+            vectors=self.vectors + sign * other.vectors,
+            deleted=self.deleted + sign * other.deleted,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaState:
-    """The table at a version. `files` are live data files by path as the log has it."""
+    """The table at a version.
+
+    Attributes
+    ----------
+    files: live data files by path as the log has it.
+    others: what is live beside these; more than nothing if the replay was resumed.
+    """
 
     version: int
     metadata: Metadata
     protocol: Protocol
     files: Mapping[str, AddFile] = field(repr=False)
+    others: Counts = Counts()
+
+    @property
+    def counts(self) -> Counts:
+        """Count all live files."""
+        return self.others.plus(Counts.of(self.files.values()))
 
 
 @dataclass(slots=True)
@@ -49,6 +89,7 @@ class _Replay:
     protocol: Protocol | None = None
     files: dict[str, AddFile] = field(default_factory=dict)
     spelled: dict[str, str] = field(default_factory=dict)
+    others: Counts = Counts()
 
     def apply(self, actions: Actions) -> None:
         """Apply a commit's removes, then its adds; a commit has no order.
@@ -108,6 +149,8 @@ class DeltaLog:
         self.latest = max(versions)
         """The newest version."""
         self._last: tuple[int, _Replay] | None = None
+        self._start: tuple[int, _Replay] | None = None
+        self._read: dict[int, DeltaCommit] = {}
 
     def state(self, version: int) -> DeltaState:
         """Return the table at `version`, after checking that it can be read.
@@ -131,16 +174,35 @@ class DeltaLog:
         except DeletekitError as e:
             raise e.in_file(self._folder) from e
         self._last = version, replay
-        return DeltaState(version=version, metadata=metadata, protocol=protocol, files=replay.files)
+        return DeltaState(
+            version=version, metadata=metadata, protocol=protocol, files=replay.files, others=replay.others
+        )
+
+    def resume(
+        self, version: int, metadata: Metadata, protocol: Protocol, files: Iterable[AddFile], others: Counts
+    ) -> None:
+        """Let the next replay begin at a version of which only some live files are known by name.
+
+        `files` are those that later commits are about; `others` counts the rest.
+        """
+        known = {add.path: add for add in files}
+        spelled = {key: path for path in known if (key := spelling_free(path)) != path}
+        self._last, self._start = None, (version, _Replay(metadata, protocol, known, spelled, others))
+
+    def forget(self) -> None:
+        """Let the next replay begin at a checkpoint or the first commit."""
+        self._last = self._start = None
 
     def _begin(self, version: int) -> tuple[_Replay, int]:
         """Return where a replay begins, and the first commit to read.
 
-        It begins with the state that was asked for last, with the newest checkpoint, or with nothing.
+        It begins with the state that was asked for last, with a resumed one, with the newest checkpoint, or with
+        nothing.
         """
-        if self._last is not None and self._last[0] <= version and self.has_commits(self._last[0] + 1, version):
-            last, known = self._last
-            return replace(known, files=dict(known.files), spelled=dict(known.spelled)), last + 1
+        for known in (self._last, self._start):
+            if known is not None and known[0] <= version and self.has_commits(known[0] + 1, version):
+                replay = known[1]
+                return replace(replay, files=dict(replay.files), spelled=dict(replay.spelled)), known[0] + 1
         replay, checkpoint = _Replay(), self._base(version)
         if checkpoint is None:
             return replay, 0
@@ -221,6 +283,8 @@ class DeltaLog:
         return merged
 
     def _commit(self, version: int) -> DeltaCommit:
+        if version in self._read:
+            return self._read[version]
         name = self._files.commits.get(version)
         if name is None:
             raise NotFoundError(
@@ -229,7 +293,10 @@ class DeltaLog:
         actions = self._parsed(f"{self._folder}/{name}")
         stamp = actions.commit_info.get("inCommitTimestamp")
         timestamp_ms = stamp if isinstance(stamp, int) else self._modified.get(name)
-        return DeltaCommit(version=version, actions=actions, timestamp_ms=timestamp_ms)
+        if len(self._read) >= _KEPT_COMMITS:
+            self._read.clear()
+        self._read[version] = DeltaCommit(version=version, actions=actions, timestamp_ms=timestamp_ms)
+        return self._read[version]
 
     def _parsed(self, path: str) -> Actions:
         """Parse a commit, or a file of a checkpoint."""

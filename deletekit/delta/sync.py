@@ -18,6 +18,7 @@ from deletekit.commit.swap import Commit, commit, commit_metadata, create_with
 from deletekit.delta.log import DeltaLog
 from deletekit.delta.schema_from_delta import delta_schema
 from deletekit.delta.sync_change import SyncChange, SyncRequest
+from deletekit.delta.sync_state import SyncState, next_state, read_state, whole_state, write_state
 from deletekit.delta.synced_table import (
     DELETE_DIRECTORY,
     DELTA_LOCATION,
@@ -38,7 +39,12 @@ from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.identifier import Identifier, to_identifier
 from deletekit.table.locations import normalised
 from deletekit.table.metadata import MAIN, TableMetadata, new_metadata
+from deletekit.table.snapshot import SnapshotReader
+from deletekit.table.summary_counters import TOTALS
 from deletekit.table.table import Table
+
+_SMALL_MANIFESTS = {"commit.manifest.target-size-bytes": str(1 << 18)}
+"""A sync writes the manifests again whose files change, so their size is what a change of one file costs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +81,8 @@ class SyncOptions(TypedDict, total=False):
     check_data_files: also compare the size of each added data file with the log; default True. Row counts, field ids
         and partition columns are always compared, because Iceberg's readers could otherwise show other rows than
         Delta's.
+    verify: read the whole log and every manifest, and prove what is known from the last sync. Every hundredth sync does
+        so anyway.
     force: sync even if someone else committed to the table, or if the Delta table was moved or replaced by another.
         Every file is then compared, and everything that Delta does not have is removed.
     commit_properties: extra entries of the snapshot summaries.
@@ -85,6 +93,7 @@ class SyncOptions(TypedDict, total=False):
     delete_directory: str
     time_zone: str
     check_data_files: bool
+    verify: bool
     force: bool
     commit_properties: Mapping[str, str]
 
@@ -157,12 +166,13 @@ def _follow(table: Table, root: str, request: SyncRequest) -> DeltaSync:
     check_request(table, MAIN, request.commit_properties)
     log = DeltaLog(table.io, known_spelling(root, table.metadata))
     wanted = log.latest if request.version is None else request.version
-    before = checked_watermark(table.metadata, log, wanted, force=request.force)
     known = table.metadata.properties.get(DELETE_DIRECTORY)
     directory = _delete_directory(request.delete_directory or known, table.metadata.location)
+    state = _resumed(table, log, directory, wanted, request)
+    before = checked_watermark(table.metadata, log, wanted, force=request.force)
     check_folders(log.root, table.location, directory)
     done = []
-    step = _Step(table=table, log=log, directory=directory, request=request, started_on=table.metadata)
+    step = _Step(table=table, log=log, directory=directory, request=request, started_on=table.metadata, known=state)
     for number in _steps(log, before, wanted, request.commits):
         try:
             done.append(step.commit(number))
@@ -175,6 +185,22 @@ def _follow(table: Table, root: str, request: SyncRequest) -> DeltaSync:
         previous_version=before.version if before else None,
         commits=tuple(c for c in done if c.snapshot_id is not None),
     )
+
+
+def _resumed(table: Table, log: DeltaLog, directory: str, wanted: int, request: SyncRequest) -> SyncState | None:
+    """Return the state that the last sync left, if it can be used. The log then continues from it."""
+    head = table.metadata.current_snapshot
+    found = watermark_of(table.metadata, head)
+    if head is None or found is None or found.foreign is not None or found.rewritten:
+        return None
+    if request.force or request.verify or found.version > wanted or not log.has_commits(found.version + 1, wanted):
+        return None
+    if not all(head.summary.get(name, "").isdecimal() for name in TOTALS):
+        return None
+    known = read_state(table.io, directory, head.snapshot_id, found.version, log.root)
+    if known is not None:
+        known.resume(log, log.commits(found.version + 1, wanted))
+    return known
 
 
 def _request(
@@ -224,11 +250,15 @@ def _create(log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncReque
         schema.partition_spec,
         location=location,
         format_version=format_version,
-        properties={**request.properties, **own},
+        properties={**_SMALL_MANIFESTS, **request.properties, **own},
     )
     change = SyncChange(log=log, state=state, before=None, directory=directory, request=request)
     io = PyIcebergIO(catalog.pyiceberg.properties, location)
     table, done = create_with(catalog, key, metadata, io, change.build, change.summary())
+    if done.snapshot_id is not None:
+        snapshot = table.metadata.snapshots[done.snapshot_id]
+        left = whole_state(state, log.root, SnapshotReader(io, table.metadata), snapshot)
+        write_state(io, directory, left, None)
     return DeltaSync(table=table, version=wanted, commits=(done,) if done.snapshot_id is not None else ())
 
 
@@ -254,19 +284,36 @@ class _Step:
     directory: str
     request: SyncRequest
     started_on: TableMetadata
+    known: SyncState | None = None
     overtaken: int = -1
 
     def commit(self, version: int) -> Commit:
         state = self.log.state(version)
+        planned: tuple[Base, SyncChange] | None = None
 
         def change(before: Watermark | None) -> SyncChange:
-            return SyncChange(log=self.log, state=state, before=before, directory=self.directory, request=self.request)
+            return SyncChange(
+                log=self.log,
+                state=state,
+                before=before,
+                known=self.known,
+                directory=self.directory,
+                request=self.request,
+            )
 
         def build(base: Base) -> RowDelta:
+            nonlocal planned, state
             metadata = base.metadata
             if self._is_overtaken(metadata, version):
+                planned = None
                 return RowDelta()
-            return change(checked_watermark(metadata, self.log, version, force=self.request.force)).build(base)
+            if self.known is not None and (base.snapshot is None or base.snapshot.snapshot_id != self.known.snapshot_id):
+                self.known = None
+                self.log.forget()
+                state = self.log.state(version)
+            before = checked_watermark(metadata, self.log, version, force=self.request.force)
+            planned = base, change(before)
+            return planned[1].build(base)
 
         def updates(metadata: TableMetadata) -> Sequence[Mapping[str, object]]:
             if self._is_overtaken(metadata, version):
@@ -277,7 +324,23 @@ class _Step:
         if done.snapshot_id is None:
             # No snapshot was needed, but the schema or a property may have changed.
             commit_metadata(self.table, updates, unchanged_refs=[MAIN])
+        if planned is not None:
+            self._remember(*planned, done.snapshot_id)
         return done
+
+    def _remember(self, base: Base, change: SyncChange, snapshot_id: int | None) -> None:
+        """Keep the state for the next version, and write it for the next sync."""
+        metadata = self.table.metadata
+        head = base.snapshot if snapshot_id is None else metadata.snapshots.get(snapshot_id)
+        if head is None:
+            return
+        before, reader = self.known, SnapshotReader(self.table.io, metadata)
+        if before is None or base.snapshot is None:
+            left = whole_state(change.state, self.log.root, reader, head)
+        else:
+            left = next_state(before, change.state, change.changes, (base.reader, base.snapshot), (reader, head))
+        write_state(self.table.io, self.directory, left, before)
+        self.known = left
 
     def _is_overtaken(self, metadata: TableMetadata, version: int) -> bool:
         """Return whether another sync has taken the table further since this one began."""

@@ -19,11 +19,12 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.delta.actions import AddFile
+from deletekit.delta.actions import AddFile, RemoveFile
 from deletekit.delta.convert_vectors import VECTOR_ID, VectorJob, VectorMode, check_empty, convert_vectors, referred_id
 from deletekit.delta.data_files import DataFiles
 from deletekit.delta.log import DeltaCommit, DeltaLog, DeltaState
 from deletekit.delta.paths import storage_path
+from deletekit.delta.sync_state import SyncState
 from deletekit.delta.synced_table import (
     DELTA_LOCATION,
     DELTA_TABLE_ID,
@@ -41,10 +42,15 @@ from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.metadata_update import apply_updates
 from deletekit.table.snapshot import LiveFiles
 
+_TOTALS = {
+    ManifestContent.DATA: ("total-data-files", "total-records"),
+    ManifestContent.DELETES: ("total-delete-files", "total-position-deletes"),
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """The arguments of `sync_delta`; the last seven are its `SyncOptions`."""
+    """The arguments of `sync_delta`; the last eight are its `SyncOptions`."""
 
     version: int | None
     format_version: int | None
@@ -52,6 +58,7 @@ class SyncRequest:
     commits: str
     time_zone: tzinfo
     check_data_files: bool = True
+    verify: bool = False
     force: bool = False
     location: str | None = None
     delete_directory: str | None = None
@@ -61,11 +68,18 @@ class SyncRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class SyncChange:
-    """The change to a version. `before` is where the table is; None if every file must be compared."""
+    """The change to a version.
+
+    Attributes
+    ----------
+    before: where the table is; None if every file must be compared.
+    known: the state that the last sync left, if `state` was resumed from it. Then only what changed since is read.
+    """
 
     log: DeltaLog
     state: DeltaState
     before: Watermark | None
+    known: SyncState | None = None
     directory: str
     request: SyncRequest
 
@@ -75,6 +89,11 @@ class SyncChange:
         if self.before is None or not self.log.has_commits(self.before.version + 1, self.state.version):
             return None
         return tuple(self.log.commits(self.before.version + 1, self.state.version))
+
+    @property
+    def changes(self) -> list[AddFile | RemoveFile]:
+        """Return the actions about data files since `before`."""
+        return [change for commit in self.commits or () for change in commit.changes]
 
     def summary(self) -> dict[str, str]:
         """Return the entries of the snapshot's summary."""
@@ -97,6 +116,8 @@ class SyncChange:
             metadata = apply_updates(metadata, updates)
             base.write.metadata = metadata
         self._check_checksum()
+        if self.known is not None:
+            base.reader.searched = self.known.manifests_of(self.changes)
         wanted = _wanted_files(self.state, self.log.root)
         touched = self._touched()
         plan = _plan_sync(base, self.log.root, wanted, touched)
@@ -104,7 +125,7 @@ class SyncChange:
             if add.deletion_vector is not None and not add.deleted and (touched is None or path in touched):
                 check_empty(base.table.io, add.deletion_vector, path, self.log.root, self.state.version)
         if not (plan.added or plan.removed or plan.vectors or plan.removed_deletes):
-            _check_counters(base, plan, wanted, {})
+            self._check_counters(base, plan, wanted, {})
             return RowDelta()
         files = DataFiles(
             io=base.table.io,
@@ -115,7 +136,7 @@ class SyncChange:
         )
         entries = LocalEngine().map(lambda path: files.entry(plan.added[path], path), list(plan.added))
         added = dict(zip(plan.added, entries, strict=True))
-        _check_counters(base, plan, wanted, {path: file.record_count for path, file in added.items()})
+        self._check_counters(base, plan, wanted, {path: file.record_count for path, file in added.items()})
         deletes = self._deletes(base, plan, added)
         return RowDelta(
             added_data_files=tuple(added.values()),
@@ -130,7 +151,7 @@ class SyncChange:
         """Return the storage paths in the commits since `before`, or None if every file must be compared."""
         if self.before is None or self.before.rewritten or self.commits is None:
             return None
-        return {storage_path(file.path, self.log.root) for commit in self.commits for file in commit.changes}
+        return {storage_path(change.path, self.log.root) for change in self.changes}
 
     def _deletes(self, base: Base, plan: _SyncPlan, added: Mapping[str, DataFile]) -> list[DeleteFile]:
         jobs, version = [], self.state.version
@@ -147,7 +168,7 @@ class SyncChange:
         """Return `replace` if Delta marks every commit as no data change and the row counts agree; else None."""
         if not plan.added or not plan.removed or deletes or self.commits is None:
             return None
-        if any(file.data_change for commit in self.commits for file in commit.changes):
+        if any(change.data_change for change in self.changes):
             return None
         new, old = sum(f.record_count for f in added), _records(plan.removed) - _records(plan.removed_deletes)
         return "replace" if new == old else None
@@ -155,11 +176,11 @@ class SyncChange:
     def _check_checksum(self) -> None:
         """Compare the replayed state with the version checksum that Delta wrote, if there is one."""
         checksum = self.log.checksum(self.state.version)
-        files = self.state.files.values()
+        counts = self.state.counts
         counters = {
-            "numFiles": len(files),
-            "numDeletedRecordsOpt": sum(a.deleted for a in files),
-            "numDeletionVectorsOpt": sum(1 for a in files if a.deletion_vector is not None),
+            "numFiles": counts.files,
+            "numDeletedRecordsOpt": counts.deleted,
+            "numDeletionVectorsOpt": counts.vectors,
         }
         for name, found in counters.items():
             expected = checksum.get(name)
@@ -168,6 +189,42 @@ class SyncChange:
                     "the Delta log and its version checksum disagree",
                     kind="delta-checksum",
                     file=f"{self.log.root}/_delta_log/{self.state.version:020d}.crc",
+                    field=name,
+                    found=found,
+                    expected=expected,
+                )
+
+    def _check_counters(
+        self, base: Base, plan: _SyncPlan, wanted: Mapping[str, AddFile], added_records: Mapping[str, int]
+    ) -> None:
+        """Refuse a plan that does not give as many live rows and deletes as Delta counts. Raise InvalidInputError.
+
+        `added_records` are the rows of each data file that the plan adds. With a known state, rows are not counted: its
+        files were compared when they were added.
+        """
+        data_files, data_records = _count(base, ManifestContent.DATA, self.known)
+        delete_files, delete_records = _count(base, ManifestContent.DELETES, self.known)
+        deleted = sum(add.deleted for add in plan.vectors.values())
+        others = self.state.others
+        counts = {
+            "data files": (data_files + len(plan.added) - len(plan.removed), others.files + len(wanted)),
+            "deleted rows": (
+                delete_records + deleted - _records(plan.removed_deletes),
+                others.deleted + sum(_deleted(wanted)),
+            ),
+        }
+        if self.known is None:
+            unknown = [path for path, add in wanted.items() if add.num_records is None]
+            known = {path: e.data_file.record_count for path, e in _live(base, unknown).items()} | dict(added_records)
+            records = sum(known[path] if add.num_records is None else add.num_records for path, add in wanted.items())
+            rows = data_records + sum(added_records.values()) - _records(plan.removed)
+            delete_files += len(plan.vectors) - len(plan.removed_deletes)
+            counts |= {"rows": (rows, records), "delete files": (delete_files, len(_deleted(wanted)))}
+        for name, (found, expected) in counts.items():
+            if found != expected:
+                raise InvalidInputError(
+                    "the Iceberg table would not have Delta's counts: someone else changed it, or the log is wrong",
+                    kind="delta-counters",
                     field=name,
                     found=found,
                     expected=expected,
@@ -269,36 +326,6 @@ class _VectorIds:
             return None
 
 
-def _check_counters(
-    base: Base, plan: _SyncPlan, wanted: Mapping[str, AddFile], added_records: Mapping[str, int]
-) -> None:
-    """Refuse a plan that does not give as many live rows and deletes as Delta counts. Raise InvalidInputError.
-
-    `added_records` are the rows of each data file that the plan adds.
-    """
-    data_files, data_records = _count(base, ManifestContent.DATA)
-    delete_files, delete_records = _count(base, ManifestContent.DELETES)
-    deleted = sum(add.deleted for add in plan.vectors.values())
-    unknown = [path for path, add in wanted.items() if add.num_records is None]
-    known = {path: entry.data_file.record_count for path, entry in _live(base, unknown).items()} | dict(added_records)
-    records = (known[path] if add.num_records is None else add.num_records for path, add in wanted.items())
-    counts = {
-        "data files": (data_files + len(plan.added) - len(plan.removed), len(wanted)),
-        "rows": (data_records + sum(added_records.values()) - _records(plan.removed), sum(records)),
-        "deleted rows": (delete_records + deleted - _records(plan.removed_deletes), sum(_deleted(wanted))),
-        "delete files": (delete_files + len(plan.vectors) - len(plan.removed_deletes), len(_deleted(wanted))),
-    }
-    for name, (found, expected) in counts.items():
-        if found != expected:
-            raise InvalidInputError(
-                "the Iceberg table would not have Delta's counts: someone else changed it, or the log is wrong",
-                kind="delta-counters",
-                field=name,
-                found=found,
-                expected=expected,
-            )
-
-
 def _deleted(wanted: Mapping[str, AddFile]) -> list[int]:
     """Return how many rows each vector deletes that deletes any."""
     return [add.deleted for add in wanted.values() if add.deleted]
@@ -308,8 +335,11 @@ def _records(entries: Iterable[ManifestEntry]) -> int:
     return sum(entry.data_file.record_count for entry in entries)
 
 
-def _count(base: Base, content: ManifestContent) -> tuple[int, int]:
-    """Count the live files of a base, and their records."""
+def _count(base: Base, content: ManifestContent, known: SyncState | None) -> tuple[int, int]:
+    """Count the live files of a base, and their records. With a known state, the summary's totals count them."""
+    if known is not None and base.snapshot is not None:
+        files, records = _TOTALS[content]
+        return int(base.snapshot.summary[files]), int(base.snapshot.summary[records])
     columns = list(base.reader.live_columns(base.snapshot, content)) if base.snapshot else []
     return sum(int(c.is_live.sum()) for c in columns), sum(int(c.record_count[c.is_live].sum()) for c in columns)
 

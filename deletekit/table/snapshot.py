@@ -43,6 +43,8 @@ class SnapshotReader:
         self._columns: dict[_Key, ManifestColumns] = {}
         self._metrics = MetricsCache()
         self._listed_bytes = 0
+        self.searched: frozenset[str] | None = None
+        """Paths of the only manifests that may hold the files in question, if that is known; others are not opened."""
 
     def manifests(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
         """Return the manifest list, in file order. Raises FormatError, NotFoundError."""
@@ -74,8 +76,12 @@ class SnapshotReader:
     def live_columns(self, snapshot: Snapshot, content: ManifestContent) -> Iterator[ManifestColumns]:
         """Yield the manifests that hold live data files, or live delete files, of a snapshot."""
         for listed in self.manifests(snapshot):
-            if listed.content == content and listed.has_live_files:
+            if listed.content == content and listed.has_live_files and self.may_hold(listed):
                 yield self.columns(listed)
+
+    def may_hold(self, listed: ManifestFile) -> bool:
+        """Return whether a manifest is searched for files (`searched`)."""
+        return self.searched is None or listed.manifest_path in self.searched
 
     def changed_entries(self, snapshot: Snapshot, content: ManifestContent | None = None) -> Iterator[ManifestEntry]:
         """Yield the entries that a snapshot itself added or removed: data files, delete files, or (None) both."""

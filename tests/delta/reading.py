@@ -7,10 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
 import deletekit as dk
+from deletekit.delta.actions import RemoveFile
+from deletekit.delta.sync_state import read_state
 from tests.invariants import check_table, reachable
 from tests.tables import avro, files_of, metadata_json
 
@@ -69,7 +72,40 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
 def check_synced(table: dk.Table) -> None:
     """Check what must hold of every table, and that a sync left nothing that nothing refers to."""
     check_table(table, orphans=False)
-    assert files_of(table) <= reachable(table)
+    assert without_state(files_of(table)) <= reachable(table)
+    check_state(table)
+
+
+def without_state(files: set[str]) -> set[str]:
+    """Files without those that only make the next sync faster."""
+    return {file for file in files if not file.endswith(".state")}
+
+
+def check_state(table: dk.Table) -> None:
+    """Check that the state of the head names the right manifest for each live file, read by fastavro."""
+    metadata = metadata_json(table)
+    head = metadata.get("current-snapshot-id")
+    directory = table.properties["deletekit.delta-delete-directory"]
+    files = [f for f in files_of(table) if f.endswith(".state") and f"delta-sync-{head}-" in f]
+    if not files:
+        return
+    version = int(files[0].removesuffix(".state").rpartition("-")[2])
+    state = read_state(table.io, directory, int(head), version, table.properties["deletekit.delta-location"])
+    assert state is not None
+    snapshot = next(s for s in metadata["snapshots"] if s["snapshot-id"] == head)
+    data, deletes = {}, {}
+    for manifest in avro(snapshot["manifest-list"]):
+        for entry in avro(manifest["manifest_path"]):
+            if entry["status"] != 2:
+                file = entry["data_file"]
+                is_data = manifest["content"] == 0
+                path = file["file_path"] if is_data else file["referenced_data_file"]
+                (data if is_data else deletes)[path] = manifest["manifest_path"]
+    assert len(state.rows) == len(data) == state.counts.files
+    for path, manifest in data.items():
+        found = state.manifests_of([RemoveFile(path=quote(path, safe="/:"))])
+        assert {manifest, deletes.get(path, manifest)} <= found, path
+        assert len(found) <= 4, "a search opens few manifests"
 
 
 def live_delete_entries(table: dk.Table) -> list[Mapping[str, Any]]:

@@ -1,0 +1,312 @@
+"""Remember between two syncs which data files are live in which manifests, so that a sync costs by what changed.
+
+The state is a small file beside the delete files, named after the snapshot and the Delta version that it belongs to. It
+holds hashes of paths and of vectors, never the paths. It is only a shortcut: without it, with a damaged one, or on any
+other snapshot, a sync reads the whole log and every manifest.
+
+    magic, length u32, JSON, rows sorted by `path`, CRC-32 of everything before
+
+All numbers are little-endian.
+Spec: Delta protocol, "Action Reconciliation"; Iceberg, "Manifest Lists".
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deletekit.delta.actions import AddFile, Metadata, Protocol, RemoveFile
+from deletekit.delta.deletion_vector import DeletionVectorDescriptor
+from deletekit.delta.log import Counts, DeltaCommit, DeltaLog, DeltaState
+from deletekit.delta.paths import path_below, plain_path, storage_path
+from deletekit.errors import DeletekitError
+from deletekit.formats.manifest_list import ManifestContent, ManifestFile
+from deletekit.log import tell
+from deletekit.table.file_io import FileIO, try_delete
+from deletekit.table.metadata import Snapshot
+from deletekit.table.snapshot import SnapshotReader
+
+WHOLE_EVERY = 100
+"""After so many syncs by a state, the next one reads everything and proves the state."""
+STATE_PREFIX = "delta-sync-"
+_MAGIC = b"deletekit sync state 1\n"
+_NONE = 0xFFFFFFFF
+_ROW = np.dtype([("path", "<u8"), ("vector", "<u8"), ("spelling", "<u4"), ("data", "<u4"), ("deletes", "<u4")])
+_UNKNOWN = DeletionVectorDescriptor(storage_type="?", path_or_inline_dv="another", size_in_bytes=4, cardinality=0)
+_Rows = npt.NDArray[Any]
+_SLOTS = {ManifestContent.DATA: "data", ManifestContent.DELETES: "deletes"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncState:
+    """What a sync left.
+
+    Attributes
+    ----------
+    version, root, metadata, protocol, counts: of the Delta table.
+    snapshot_id: of the Iceberg table.
+    syncs: how many syncs have used a state since everything was read.
+    manifests: paths of manifests; `data` and `deletes` of a row are places in this list. A place keeps its number while
+        its manifests are written again.
+    rows: a row for each live data file of Delta.
+    """
+
+    version: int
+    root: str
+    metadata: Metadata
+    protocol: Protocol
+    counts: Counts
+    snapshot_id: int
+    syncs: int
+    manifests: tuple[tuple[str, ...], ...]
+    rows: _Rows
+
+    def resume(self, log: DeltaLog, commits: Iterable[DeltaCommit]) -> None:
+        """Let a log replay these later commits without reading what was before them."""
+        changes: dict[int, list[AddFile | RemoveFile]] = {}
+        for commit in commits:
+            for change in commit.changes:
+                changes.setdefault(_key(change.path, self.root), []).append(change)
+        at = self._at(changes)
+        files = [self._live_file(self.rows[i], changes[int(self.rows[i]["path"])]) for i in at]
+        others = self.counts.plus(Counts.of(files), -1)
+        log.resume(self.version, self.metadata, self.protocol, files, others)
+
+    def manifests_of(self, changes: Iterable[AddFile | RemoveFile]) -> frozenset[str]:
+        """Return the manifests that may hold the data files of some actions, or their deletes."""
+        rows = self.rows[self._at({_key(change.path, self.root) for change in changes})]
+        places = {int(place) for name in _SLOTS.values() for place in rows[name]} - {_NONE}
+        return frozenset(path for place in places for path in self.manifests[place])
+
+    def _at(self, keys: Iterable[int]) -> npt.NDArray[np.int64]:
+        """Return where the rows of these keys are; keys without a row are left out."""
+        wanted = np.fromiter(keys, np.uint64)
+        paths = np.ascontiguousarray(self.rows["path"])
+        at = np.searchsorted(paths, wanted)
+        known = at < len(paths)
+        known[known] = paths[at[known]] == wanted[known]
+        return at[known]
+
+    def _live_file(self, row: Any, changes: Sequence[AddFile | RemoveFile]) -> AddFile:
+        """Return a live file as far as the actions about it tell: its spelling and its vector."""
+        spelled = (change.path for change in changes if _short(change.path) == row["spelling"])
+        path = next(spelled, None) or _other_spelling(changes[0].path, self.root)
+        vector: DeletionVectorDescriptor | None = None
+        if row["vector"]:
+            vectors = (change.deletion_vector for change in changes)
+            vector = next((v for v in vectors if v is not None and _hash(v.unique_id) == row["vector"]), _UNKNOWN)
+        return AddFile(path=path, partition_values={}, size=0, deletion_vector=vector)
+
+
+# --- make -------------------------------------------------------------------------------------------------------------
+
+
+def whole_state(state: DeltaState, root: str, reader: SnapshotReader, snapshot: Snapshot) -> SyncState:
+    """Return the state of a table that is at a Delta version, by reading all of its manifests."""
+    adds = list(state.files.values())
+    rows = np.zeros(len(adds), _ROW)
+    _fill(rows, adds, root)
+    stored = pa.array((storage_path(add.path, root) for add in adds), pa.large_string())
+    manifests: list[tuple[str, ...]] = []
+    for listed in reader.manifests(snapshot):
+        if listed.has_live_files:
+            places = pc.index_in(_data_paths(reader, listed), value_set=stored).drop_null().to_numpy()
+            rows[_SLOTS[listed.content]][places] = len(manifests)
+            manifests.append((listed.manifest_path,))
+    return SyncState(
+        version=state.version,
+        root=root,
+        metadata=state.metadata,
+        protocol=state.protocol,
+        counts=state.counts,
+        snapshot_id=snapshot.snapshot_id,
+        syncs=0,
+        manifests=tuple(manifests),
+        rows=np.sort(rows, order="path"),
+    )
+
+
+def next_state(
+    known: SyncState,
+    state: DeltaState,
+    changes: Iterable[AddFile | RemoveFile],
+    before: tuple[SnapshotReader, Snapshot],
+    after: tuple[SnapshotReader, Snapshot],
+) -> SyncState:
+    """Return the state after a sync.
+
+    Parameters
+    ----------
+    state: the Delta version that the table is at now, resumed from `known`.
+    changes: every action since `known`.
+    before, after: the table's snapshots, with readers; only manifests that one of them alone has are opened.
+    """
+    touched = {_key(change.path, known.root) for change in changes}
+    live = [add for add in state.files.values() if _key(add.path, known.root) in touched]
+    manifests, added = _moved(known.manifests, before, after)
+    rows = np.zeros(len(live), _ROW)
+    _fill(rows, live, known.root)
+    # What did not change keeps its places.
+    old = {int(row["path"]): row for row in known.rows[known._at(touched)]}
+    stored = {storage_path(add.path, known.root): i for i, add in enumerate(live)}
+    for i, key in enumerate(rows["path"].tolist()):
+        if key in old:
+            rows["data"][i] = old[key]["data"]
+            rows["deletes"][i] = old[key]["deletes"] if rows["vector"][i] else _NONE
+    for listed in added:
+        for path in _data_paths(after[0], listed).to_pylist():
+            if path in stored:
+                rows[_SLOTS[listed.content]][stored[path]] = len(manifests)
+        manifests.append((listed.manifest_path,))
+    kept = np.ones(len(known.rows), np.bool_)
+    kept[known._at(touched)] = False
+    merged = np.concatenate([known.rows[kept], rows])
+    return replace(
+        known,
+        version=state.version,
+        metadata=state.metadata,
+        protocol=state.protocol,
+        counts=state.counts,
+        snapshot_id=after[1].snapshot_id,
+        syncs=known.syncs + 1,
+        manifests=tuple(manifests),
+        rows=merged[np.argsort(merged["path"], kind="stable")],
+    )
+
+
+def _moved(
+    manifests: Sequence[tuple[str, ...]], before: tuple[SnapshotReader, Snapshot], after: tuple[SnapshotReader, Snapshot]
+) -> tuple[list[tuple[str, ...]], list[ManifestFile]]:
+    """Return the places with the manifests that now hold their files, and the new manifests."""
+    old, new = ({m.manifest_path: m for m in reader.manifests(snapshot)} for reader, snapshot in (before, after))
+    added = [m for path, m in new.items() if path not in old and m.has_live_files]
+    held = {m.manifest_path: _data_paths(after[0], m) for m in added}
+    heirs: dict[str, tuple[str, ...]] = {}
+    for path in old.keys() - new.keys():
+        own = _data_paths(before[0], old[path])
+        inherit = (m for m in added if m.content == old[path].content)
+        heirs[path] = tuple(
+            m.manifest_path for m in inherit if pc.any(pc.is_in(held[m.manifest_path], value_set=own)).as_py()
+        )
+    return [tuple(dict.fromkeys(h for p in place for h in heirs.get(p, (p,)))) for place in manifests], added
+
+
+def _data_paths(reader: SnapshotReader, listed: ManifestFile) -> pa.Array:
+    """Return the data files that the live entries of a manifest are, or are about."""
+    columns = reader.columns(listed)
+    live = np.flatnonzero(columns.is_live)
+    return columns.paths(live) if listed.content == ManifestContent.DATA else columns.referenced(live)
+
+
+def _fill(rows: _Rows, adds: Sequence[AddFile], root: str) -> None:
+    rows["path"] = [_key(add.path, root) for add in adds]
+    rows["spelling"] = [_short(add.path) for add in adds]
+    rows["vector"] = [0 if add.vector_id is None else _hash(add.vector_id) for add in adds]
+    rows["data"] = rows["deletes"] = _NONE
+
+
+def _key(path: str, root: str) -> int:
+    """Return the hash of the file that a path of the log means, however it is spelled."""
+    plain = plain_path(storage_path(path, root))
+    scheme, mark, rest = plain.rpartition("://")
+    return _hash(scheme + mark + "/".join(part for part in rest.split("/") if part not in ("", ".")))
+
+
+def _hash(text: str) -> int:
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little") or 1  # 0 is no vector
+
+
+def _short(path: str) -> int:
+    return _hash(path) & 0xFFFFFFFF
+
+
+def _other_spelling(path: str, root: str) -> str:
+    """Return a spelling of a file that differs from `path`: the live file has one that no action names."""
+    stored = storage_path(path, root)
+    below = path_below(stored, root)
+    plain = quote(stored if below is None else below, safe="/:")
+    return plain if plain != path else f"./{plain}" if below is not None else f"{plain}#"
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def state_path(directory: str, snapshot_id: int, version: int) -> str:
+    """Return where the state of a snapshot and a Delta version is."""
+    return f"{directory.rstrip('/')}/{STATE_PREFIX}{snapshot_id}-{version}.state"
+
+
+def read_state(io: FileIO, directory: str, snapshot_id: int, version: int, root: str) -> SyncState | None:
+    """Return a state, or None if there is none that can be used; the log then tells why."""
+    path = state_path(directory, snapshot_id, version)
+    try:
+        if not io.exists(path):
+            return None
+        found = _decoded(io.read(path))
+    except (DeletekitError, ValueError, TypeError, KeyError, OSError) as e:
+        tell("sync-state", level=logging.WARNING, file=path, error=f"{type(e).__name__}: {e}")
+        return None
+    same = (found.snapshot_id, found.version, found.root) == (snapshot_id, version, root)
+    return found if same and found.syncs < WHOLE_EVERY else None
+
+
+def write_state(io: FileIO, directory: str, state: SyncState, before: SyncState | None) -> None:
+    """Write a state, and delete the one that was used before. The commit has been made: a failure is only logged."""
+    path = state_path(directory, state.snapshot_id, state.version)
+    try_delete(io, path)  # a killed process may have left a part of it
+    try:
+        io.write(path, _encoded(state))
+    except (DeletekitError, OSError) as e:
+        tell("sync-state", level=logging.WARNING, file=path, error=f"{type(e).__name__}: {e}")
+    if before is not None and (old := state_path(directory, before.snapshot_id, before.version)) != path:
+        try_delete(io, old)
+
+
+def _encoded(state: SyncState) -> bytes:
+    values = {
+        "version": state.version,
+        "root": state.root,
+        "metadata": asdict(state.metadata),
+        "protocol": {k: sorted(v) if isinstance(v, frozenset) else v for k, v in asdict(state.protocol).items()},
+        "counts": asdict(state.counts),
+        "snapshot_id": state.snapshot_id,
+        "syncs": state.syncs,
+        "manifests": state.manifests,
+    }
+    head = json.dumps(values).encode()
+    data = b"".join([_MAGIC, len(head).to_bytes(4, "little"), head, state.rows.tobytes()])
+    return data + zlib.crc32(data).to_bytes(4, "little")
+
+
+def _decoded(data: bytes) -> SyncState:
+    """Decode a state. Raise ValueError, TypeError or KeyError for one that is damaged."""
+    view = memoryview(data)
+    if data[: len(_MAGIC)] != _MAGIC or zlib.crc32(view[:-4]) != int.from_bytes(view[-4:], "little"):
+        raise ValueError("another checksum or beginning")
+    at = len(_MAGIC) + 4
+    end = at + int.from_bytes(view[at - 4 : at], "little")
+    values: Mapping[str, Any] = json.loads(bytes(view[at:end]))
+    protocol: dict[str, Any] = {k: frozenset(v) if isinstance(v, list) else v for k, v in values["protocol"].items()}
+    metadata: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values["metadata"].items()}
+    return SyncState(
+        **{
+            **values,
+            "metadata": Metadata(**metadata),
+            "protocol": Protocol(**protocol),
+            "counts": Counts(**values["counts"]),
+            "manifests": tuple(tuple(place) for place in values["manifests"]),
+        },
+        rows=np.frombuffer(view[end:-4], _ROW),
+    )
