@@ -140,9 +140,9 @@ class DeltaLog:
         self._io = io
         self.root = root.rstrip("/")
         self._folder = f"{self.root}/_delta_log"
-        listed = {info.path[len(self._folder) + 1 :]: info.modified_ms for info in io.list(self._folder)}
-        self._modified = {name: modified for name, modified in listed.items() if "/" not in name}
-        self._files = log_files(self._modified)
+        listed = {info.path[len(self._folder) + 1 :]: info for info in io.list(self._folder)}
+        self._listed = {name: info for name, info in listed.items() if "/" not in name}
+        self._files = log_files(self._listed)
         versions = [*self._files.commits, *(c.version for c in self._files.checkpoints)]
         if not versions:
             raise NotFoundError("no Delta table here", kind="delta-table-not-found", file=self.root)
@@ -231,6 +231,11 @@ class DeltaLog:
         begin = next(v for v in range(first - 1, version + 1) if self.constructable(v))
         return begin, self.commits(begin + 1, version)
 
+    def file_of(self, version: int) -> tuple[int, int] | None:
+        """Return size and modification time of a commit, which tell it from another; None if the file is gone."""
+        info = self._listed.get(self._files.commits.get(version, ""))
+        return None if info is None else (info.size, info.modified_ms)
+
     def constructable(self, version: int) -> bool:
         """Return whether the state of a version can still be read."""
         return any(True for _ in self._starts(version))
@@ -292,7 +297,7 @@ class DeltaLog:
             )
         actions = self._parsed(f"{self._folder}/{name}")
         stamp = actions.commit_info.get("inCommitTimestamp")
-        timestamp_ms = stamp if isinstance(stamp, int) else self._modified.get(name)
+        timestamp_ms = stamp if isinstance(stamp, int) else self._listed[name].modified_ms
         if len(self._read) >= _KEPT_COMMITS:
             self._read.clear()
         self._read[version] = DeltaCommit(version=version, actions=actions, timestamp_ms=timestamp_ms)

@@ -197,10 +197,8 @@ def _resumed(table: Table, log: DeltaLog, directory: str, wanted: int, request: 
         return None
     if not all(head.summary.get(name, "").isdecimal() for name in TOTALS):
         return None
-    known = read_state(table.io, directory, head.snapshot_id, found.version, log.root)
-    if known is not None:
-        known.resume(log, log.commits(found.version + 1, wanted))
-    return known
+    known = read_state(table.io, directory, head.snapshot_id, found.version, log)
+    return known if known is not None and known.resume(log, log.commits(found.version + 1, wanted)) else None
 
 
 def _request(
@@ -257,7 +255,7 @@ def _create(log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncReque
     table, done = create_with(catalog, key, metadata, io, change.build, change.summary())
     if done.snapshot_id is not None:
         snapshot = table.metadata.snapshots[done.snapshot_id]
-        left = whole_state(state, log.root, SnapshotReader(io, table.metadata), snapshot)
+        left = whole_state(state, log, SnapshotReader(io, table.metadata), snapshot)
         write_state(io, directory, left, None)
     return DeltaSync(table=table, version=wanted, commits=(done,) if done.snapshot_id is not None else ())
 
@@ -336,9 +334,9 @@ class _Step:
             return
         before, reader = self.known, SnapshotReader(self.table.io, metadata)
         if before is None or base.snapshot is None:
-            left = whole_state(change.state, self.log.root, reader, head)
+            left = whole_state(change.state, self.log, reader, head)
         else:
-            left = next_state(before, change.state, change.changes, (base.reader, base.snapshot), (reader, head))
+            left = next_state(before, change.state, self.log, change.changes, (base.reader, base.snapshot), (reader, head))
         write_state(self.table.io, self.directory, left, before)
         self.known = left
 

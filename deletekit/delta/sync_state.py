@@ -19,7 +19,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +28,7 @@ import pyarrow.compute as pc
 from deletekit.delta.actions import AddFile, Metadata, Protocol, RemoveFile
 from deletekit.delta.deletion_vector import DeletionVectorDescriptor
 from deletekit.delta.log import Counts, DeltaCommit, DeltaLog, DeltaState
-from deletekit.delta.paths import path_below, plain_path, storage_path
+from deletekit.delta.paths import plain_path, storage_path
 from deletekit.errors import DeletekitError
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.log import tell
@@ -55,6 +54,7 @@ class SyncState:
     Attributes
     ----------
     version, root, metadata, protocol, counts: of the Delta table.
+    log_file: size and modification time of the version's commit, so that another log in its place is recognised.
     snapshot_id: of the Iceberg table.
     syncs: how many syncs have used a state since everything was read.
     manifests: paths of manifests; `data` and `deletes` of a row are places in this list. A place keeps its number while
@@ -67,21 +67,28 @@ class SyncState:
     metadata: Metadata
     protocol: Protocol
     counts: Counts
+    log_file: tuple[int, int] | None
     snapshot_id: int
     syncs: int
     manifests: tuple[tuple[str, ...], ...]
     rows: _Rows
 
-    def resume(self, log: DeltaLog, commits: Iterable[DeltaCommit]) -> None:
-        """Let a log replay these later commits without reading what was before them."""
+    def resume(self, log: DeltaLog, commits: Iterable[DeltaCommit]) -> bool:
+        """Let a log replay these later commits without reading what was before them.
+
+        Return whether that is possible. It is not if they name a live file by another spelling or with another vector.
+        """
         changes: dict[int, list[AddFile | RemoveFile]] = {}
         for commit in commits:
             for change in commit.changes:
                 changes.setdefault(_key(change.path, self.root), []).append(change)
         at = self._at(changes)
-        files = [self._live_file(self.rows[i], changes[int(self.rows[i]["path"])]) for i in at]
-        others = self.counts.plus(Counts.of(files), -1)
-        log.resume(self.version, self.metadata, self.protocol, files, others)
+        found = [_live_file(self.rows[i], changes[int(self.rows[i]["path"])]) for i in at]
+        files = [add for add in found if add is not None]
+        if len(files) < len(found):
+            return False
+        log.resume(self.version, self.metadata, self.protocol, files, self.counts.plus(Counts.of(files), -1))
+        return True
 
     def manifests_of(self, changes: Iterable[AddFile | RemoveFile]) -> frozenset[str]:
         """Return the manifests that may hold the data files of some actions, or their deletes."""
@@ -98,23 +105,13 @@ class SyncState:
         known[known] = paths[at[known]] == wanted[known]
         return at[known]
 
-    def _live_file(self, row: Any, changes: Sequence[AddFile | RemoveFile]) -> AddFile:
-        """Return a live file as far as the actions about it tell: its spelling and its vector."""
-        spelled = (change.path for change in changes if _short(change.path) == row["spelling"])
-        path = next(spelled, None) or _other_spelling(changes[0].path, self.root)
-        vector: DeletionVectorDescriptor | None = None
-        if row["vector"]:
-            vectors = (change.deletion_vector for change in changes)
-            vector = next((v for v in vectors if v is not None and _hash(v.unique_id) == row["vector"]), _UNKNOWN)
-        return AddFile(path=path, partition_values={}, size=0, deletion_vector=vector)
-
 
 # --- make -------------------------------------------------------------------------------------------------------------
 
 
-def whole_state(state: DeltaState, root: str, reader: SnapshotReader, snapshot: Snapshot) -> SyncState:
+def whole_state(state: DeltaState, log: DeltaLog, reader: SnapshotReader, snapshot: Snapshot) -> SyncState:
     """Return the state of a table that is at a Delta version, by reading all of its manifests."""
-    adds = list(state.files.values())
+    adds, root = list(state.files.values()), log.root
     rows = np.zeros(len(adds), _ROW)
     _fill(rows, adds, root)
     stored = pa.array((storage_path(add.path, root) for add in adds), pa.large_string())
@@ -130,6 +127,7 @@ def whole_state(state: DeltaState, root: str, reader: SnapshotReader, snapshot: 
         metadata=state.metadata,
         protocol=state.protocol,
         counts=state.counts,
+        log_file=log.file_of(state.version),
         snapshot_id=snapshot.snapshot_id,
         syncs=0,
         manifests=tuple(manifests),
@@ -140,6 +138,7 @@ def whole_state(state: DeltaState, root: str, reader: SnapshotReader, snapshot: 
 def next_state(
     known: SyncState,
     state: DeltaState,
+    log: DeltaLog,
     changes: Iterable[AddFile | RemoveFile],
     before: tuple[SnapshotReader, Snapshot],
     after: tuple[SnapshotReader, Snapshot],
@@ -178,6 +177,7 @@ def next_state(
         metadata=state.metadata,
         protocol=state.protocol,
         counts=state.counts,
+        log_file=log.file_of(state.version),
         snapshot_id=after[1].snapshot_id,
         syncs=known.syncs + 1,
         manifests=tuple(manifests),
@@ -209,10 +209,20 @@ def _data_paths(reader: SnapshotReader, listed: ManifestFile) -> pa.Array:
     return columns.paths(live) if listed.content == ManifestContent.DATA else columns.referenced(live)
 
 
+def _live_file(row: Any, changes: Sequence[AddFile | RemoveFile]) -> AddFile | None:
+    """Return a live file as far as the actions about it tell: its spelling and its vector; None if they do not."""
+    path = next((change.path for change in changes if _short(change.path) == row["spelling"]), None)
+    vectors = [change.deletion_vector for change in changes]
+    vector = next((v for v in vectors if _vector_hash(v) == row["vector"]), _UNKNOWN)
+    if path is None or vector is _UNKNOWN:
+        return None
+    return AddFile(path=path, partition_values={}, size=0, deletion_vector=vector)
+
+
 def _fill(rows: _Rows, adds: Sequence[AddFile], root: str) -> None:
     rows["path"] = [_key(add.path, root) for add in adds]
     rows["spelling"] = [_short(add.path) for add in adds]
-    rows["vector"] = [0 if add.vector_id is None else _hash(add.vector_id) for add in adds]
+    rows["vector"] = [_vector_hash(add.deletion_vector) for add in adds]
     rows["data"] = rows["deletes"] = _NONE
 
 
@@ -228,16 +238,12 @@ def _hash(text: str) -> int:
     return int.from_bytes(digest, "little") or 1  # 0 is no vector
 
 
+def _vector_hash(vector: DeletionVectorDescriptor | None) -> int:
+    return 0 if vector is None else _hash(vector.unique_id)
+
+
 def _short(path: str) -> int:
     return _hash(path) & 0xFFFFFFFF
-
-
-def _other_spelling(path: str, root: str) -> str:
-    """Return a spelling of a file that differs from `path`: the live file has one that no action names."""
-    stored = storage_path(path, root)
-    below = path_below(stored, root)
-    plain = quote(stored if below is None else below, safe="/:")
-    return plain if plain != path else f"./{plain}" if below is not None else f"{plain}#"
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -248,8 +254,8 @@ def state_path(directory: str, snapshot_id: int, version: int) -> str:
     return f"{directory.rstrip('/')}/{STATE_PREFIX}{snapshot_id}-{version}.state"
 
 
-def read_state(io: FileIO, directory: str, snapshot_id: int, version: int, root: str) -> SyncState | None:
-    """Return a state, or None if there is none that can be used; the log then tells why."""
+def read_state(io: FileIO, directory: str, snapshot_id: int, version: int, log: DeltaLog) -> SyncState | None:
+    """Return a state, or None if there is none that can be used; of a damaged one, the logger tells."""
     path = state_path(directory, snapshot_id, version)
     try:
         if not io.exists(path):
@@ -258,8 +264,9 @@ def read_state(io: FileIO, directory: str, snapshot_id: int, version: int, root:
     except (DeletekitError, ValueError, TypeError, KeyError, OSError) as e:
         tell("sync-state", level=logging.WARNING, file=path, error=f"{type(e).__name__}: {e}")
         return None
-    same = (found.snapshot_id, found.version, found.root) == (snapshot_id, version, root)
-    return found if same and found.syncs < WHOLE_EVERY else None
+    same = (found.snapshot_id, found.version, found.root) == (snapshot_id, version, log.root)
+    known = found.log_file is not None and found.log_file == log.file_of(version)
+    return found if same and known and found.syncs < WHOLE_EVERY else None
 
 
 def write_state(io: FileIO, directory: str, state: SyncState, before: SyncState | None) -> None:
@@ -281,6 +288,7 @@ def _encoded(state: SyncState) -> bytes:
         "metadata": asdict(state.metadata),
         "protocol": {k: sorted(v) if isinstance(v, frozenset) else v for k, v in asdict(state.protocol).items()},
         "counts": asdict(state.counts),
+        "log_file": state.log_file,
         "snapshot_id": state.snapshot_id,
         "syncs": state.syncs,
         "manifests": state.manifests,
@@ -306,6 +314,7 @@ def _decoded(data: bytes) -> SyncState:
             "metadata": Metadata(**metadata),
             "protocol": Protocol(**protocol),
             "counts": Counts(**values["counts"]),
+            "log_file": None if values["log_file"] is None else tuple(values["log_file"]),
             "manifests": tuple(tuple(place) for place in values["manifests"]),
         },
         rows=np.frombuffer(view[end:-4], _ROW),

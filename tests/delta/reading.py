@@ -13,6 +13,7 @@ import pyarrow as pa
 
 import deletekit as dk
 from deletekit.delta.actions import RemoveFile
+from deletekit.delta.log import DeltaLog
 from deletekit.delta.sync_state import read_state
 from tests.invariants import check_table, reachable
 from tests.tables import avro, files_of, metadata_json
@@ -90,7 +91,8 @@ def check_state(table: dk.Table) -> None:
     if not files:
         return
     version = int(files[0].removesuffix(".state").rpartition("-")[2])
-    state = read_state(table.io, directory, int(head), version, table.properties["deletekit.delta-location"])
+    log = DeltaLog(table.io, table.properties["deletekit.delta-location"])
+    state = read_state(table.io, directory, int(head), version, log)
     assert state is not None
     snapshot = next(s for s in metadata["snapshots"] if s["snapshot-id"] == head)
     data, deletes = {}, {}
