@@ -135,8 +135,9 @@ def _manifests_of_delta(base: Base, delta: RowDelta, writer: ManifestWriter) -> 
         new = writer.added(added, delta.sequence_numbers, delta.with_row_ids)
         kept = writer.without(base.reader, old, removed)
         if delta.merges_manifests:
-            kept = writer.levelled(kept, base.reader)
-        out += writer.merged([*new, *kept], base.reader)
+            out += [*new, *writer.levelled(kept, base.reader)]
+        else:
+            out += writer.merged([*new, *kept], base.reader)
     return out
 
 

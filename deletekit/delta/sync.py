@@ -16,7 +16,7 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit, commit_metadata, create_with
 from deletekit.delta.log import DeltaLog
-from deletekit.delta.schema_from_delta import delta_schema
+from deletekit.delta.schema_from_delta import DeltaSchema, delta_schema
 from deletekit.delta.sync_change import SyncChange, SyncRequest
 from deletekit.delta.sync_state import SyncState, next_state, read_state, whole_state, write_state
 from deletekit.delta.synced_table import (
@@ -43,8 +43,8 @@ from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.summary_counters import TOTALS
 from deletekit.table.table import Table
 
-_SMALL_MANIFESTS = {"commit.manifest.target-size-bytes": str(1 << 18)}
-"""A sync writes the manifests again whose files change, so their size is what a change of one file costs."""
+_MANIFEST_ENTRIES = 700
+_MOST_MANIFEST_BYTES = 1 << 23
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +248,7 @@ def _create(log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncReque
         schema.partition_spec,
         location=location,
         format_version=format_version,
-        properties={**_SMALL_MANIFESTS, **request.properties, **own},
+        properties={"commit.manifest.target-size-bytes": _manifest_bytes(schema), **request.properties, **own},
     )
     change = SyncChange(log=log, state=state, before=None, directory=directory, request=request)
     io = PyIcebergIO(catalog.pyiceberg.properties, location)
@@ -258,6 +258,14 @@ def _create(log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncReque
         left = whole_state(state, log, SnapshotReader(io, table.metadata), snapshot)
         write_state(io, directory, left, None)
     return DeltaSync(table=table, version=wanted, commits=(done,) if done.snapshot_id is not None else ())
+
+
+def _manifest_bytes(schema: DeltaSchema) -> str:
+    """Return the size of manifests of a new table, from what an entry takes with the bounds of its columns.
+
+    A sync writes those manifests again whose files change. So their size is what the change of one file costs.
+    """
+    return str(min(_MOST_MANIFEST_BYTES, _MANIFEST_ENTRIES * (30 + 20 * len(schema.columns))))
 
 
 def _steps(log: DeltaLog, before: Watermark | None, wanted: int, commits: str) -> Sequence[int]:

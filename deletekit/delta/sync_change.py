@@ -145,6 +145,7 @@ class SyncChange:
             removed_delete_files=tuple(plan.removed_deletes),
             operation=self._operation(plan, added.values(), deletes),
             metadata_updates=updates,
+            merges_manifests=True,
         )
 
     def _touched(self) -> set[str] | None:

@@ -76,7 +76,8 @@ class SyncState:
     def resume(self, log: DeltaLog, commits: Iterable[DeltaCommit]) -> bool:
         """Let a log replay these later commits without reading what was before them.
 
-        Return whether that is possible. It is not if they name a live file by another spelling or with another vector.
+        Return whether that is done: not if they name a live file by another spelling or with another vector, and not
+        every hundredth time.
         """
         changes: dict[int, list[AddFile | RemoveFile]] = {}
         for commit in commits:
@@ -85,7 +86,7 @@ class SyncState:
         at = self._at(changes)
         found = [_live_file(self.rows[i], changes[int(self.rows[i]["path"])]) for i in at]
         files = [add for add in found if add is not None]
-        if len(files) < len(found):
+        if len(files) < len(found) or self.syncs >= WHOLE_EVERY:
             return False
         log.resume(self.version, self.metadata, self.protocol, files, self.counts.plus(Counts.of(files), -1))
         return True
@@ -266,7 +267,7 @@ def read_state(io: FileIO, directory: str, snapshot_id: int, version: int, log: 
         return None
     same = (found.snapshot_id, found.version, found.root) == (snapshot_id, version, log.root)
     known = found.log_file is not None and found.log_file == log.file_of(version)
-    return found if same and known and found.syncs < WHOLE_EVERY else None
+    return found if same and known else None
 
 
 def write_state(io: FileIO, directory: str, state: SyncState, before: SyncState | None) -> None:
