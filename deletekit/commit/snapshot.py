@@ -89,6 +89,7 @@ def new_snapshot(base: Base, change: RowDelta | ManifestRewrite, properties: Map
         added_rows=added_rows,
     )
     _write_list(base, snapshot, listed)
+    base.reader.know(snapshot_id, listed)
     heads = {base.ref: head, **{ref.name: ref.found for ref in delta.refs}}
     return NewSnapshot(
         snapshot=snapshot,

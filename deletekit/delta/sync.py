@@ -341,6 +341,7 @@ class _Step:
         if head is None:
             return
         before, reader = self.known, SnapshotReader(self.table.io, metadata)
+        reader.know(head.snapshot_id, base.reader.manifests(head))
         if before is None or base.snapshot is None:
             left = whole_state(change.state, self.log, reader, head)
         else:

@@ -83,7 +83,7 @@ class SyncState:
         for commit in commits:
             for change in commit.changes:
                 changes.setdefault(_key(change.path, self.root), []).append(change)
-        at = self._at(changes)
+        at = self.at(changes)
         found = [_live_file(self.rows[i], changes[int(self.rows[i]["path"])]) for i in at]
         files = [add for add in found if add is not None]
         if len(files) < len(found) or self.syncs >= WHOLE_EVERY:
@@ -93,11 +93,11 @@ class SyncState:
 
     def manifests_of(self, changes: Iterable[AddFile | RemoveFile]) -> frozenset[str]:
         """Return the manifests that may hold the data files of some actions, or their deletes."""
-        rows = self.rows[self._at({_key(change.path, self.root) for change in changes})]
+        rows = self.rows[self.at({_key(change.path, self.root) for change in changes})]
         places = {int(place) for name in _SLOTS.values() for place in rows[name]} - {_NONE}
         return frozenset(path for place in places for path in self.manifests[place])
 
-    def _at(self, keys: Iterable[int]) -> npt.NDArray[np.int64]:
+    def at(self, keys: Iterable[int]) -> npt.NDArray[np.int64]:
         """Return where the rows of these keys are; keys without a row are left out."""
         wanted = np.fromiter(keys, np.uint64)
         paths = np.ascontiguousarray(self.rows["path"])
@@ -158,7 +158,8 @@ def next_state(
     rows = np.zeros(len(live), _ROW)
     _fill(rows, live, known.root)
     # What did not change keeps its places.
-    old = {int(row["path"]): row for row in known.rows[known._at(touched)]}
+    at = known.at(touched)
+    old = {int(row["path"]): row for row in known.rows[at]}
     stored = {storage_path(add.path, known.root): i for i, add in enumerate(live)}
     for i, key in enumerate(rows["path"].tolist()):
         if key in old:
@@ -169,9 +170,8 @@ def next_state(
             if path in stored:
                 rows[_SLOTS[listed.content]][stored[path]] = len(manifests)
         manifests.append((listed.manifest_path,))
-    kept = np.ones(len(known.rows), np.bool_)
-    kept[known._at(touched)] = False
-    merged = np.concatenate([known.rows[kept], rows])
+    others = np.delete(known.rows, at)
+    rows = np.sort(rows, order="path")
     return replace(
         known,
         version=state.version,
@@ -182,7 +182,7 @@ def next_state(
         snapshot_id=after[1].snapshot_id,
         syncs=known.syncs + 1,
         manifests=tuple(manifests),
-        rows=merged[np.argsort(merged["path"], kind="stable")],
+        rows=np.insert(others, np.searchsorted(np.ascontiguousarray(others["path"]), rows["path"]), rows),
     )
 
 

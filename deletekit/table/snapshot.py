@@ -53,6 +53,10 @@ class SnapshotReader:
             self._listed_bytes += sum(m.manifest_length for m in self._lists[snapshot.snapshot_id])
         return self._lists[snapshot.snapshot_id]
 
+    def know(self, snapshot_id: int, manifests: Iterable[ManifestFile]) -> None:
+        """Keep the manifest list of a snapshot that was just written, so that it is not read back."""
+        self._lists[snapshot_id] = tuple(manifests)
+
     def entries(self, listed: ManifestFile) -> tuple[ManifestEntry, ...]:
         """All entries of a manifest, deleted ones too, with everything inherited. Raises FormatError, NotFoundError."""
         if _key(listed) not in self._entries:
