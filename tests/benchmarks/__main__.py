@@ -28,6 +28,7 @@ PARTS = {
     "executors": "A stream on Spark executors",
     "rows": "Streams of rows",
     "delta": "sync_delta",
+    "delta_ladder": "sync_delta by the size of the table",
     "start": "import deletekit",
     "spark": "On Spark",
 }

@@ -1,0 +1,119 @@
+"""Part `delta_ladder`: what a sync of one changed file costs, by the files of the Delta table.
+
+The data files are one file under many names, with other bounds each. Every change is of another file, chosen at random,
+so that no sync finds warm what the last one wrote.
+"""
+
+# ruff: noqa: PLC0415  # the library is imported after the tables are made
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import statistics
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.report import table_of
+from tests.benchmarks.settings import Settings
+
+__all__ = ["run"]
+
+SIZES = (1_000, 10_000, 100_000, 300_000)
+ROWS, PER_BIN, MOST_LINKS = 2_000, 100, 40_000
+TARGET = 1.5
+
+
+def run(settings: Settings) -> str:
+    """Seconds and opened files of syncs, each after one change, on larger and larger tables."""
+    sizes = (200, 1_000) if settings.small else SIZES
+    changes = 5 if settings.small else 21
+    rows: list[list[str]] = []
+    least: dict[str, tuple[float, float]] = {}
+    for files in sizes:
+        folder = settings.work / "delta_ladder"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for name, (first, seconds, opened, state) in costs(folder, files, changes).items():
+            base = least.setdefault(name, (seconds, opened))
+            ratios = (seconds / base[0], opened / base[1])
+            verdict = "met" if max(ratios) <= TARGET else "MISSED"
+            figures = [f"{first:.1f} s", f"{seconds * 1e3:.0f} ms", f"{opened:.0f}", f"{state / 1e6:.2f} MB"]
+            rows.append([f"{files:,}", name, *figures, *(f"{r:.2f}" for r in ratios), verdict])
+        shutil.rmtree(folder)
+    header = ["files", "change", "first sync", "a sync", "files opened", "state", "seconds to least", "files to least"]
+    return table_of([*header, f"target {TARGET}"], rows)
+
+
+def costs(folder: Path, files: int, changes: int) -> dict[str, tuple[float, float, float, int]]:
+    """The first sync; then the median seconds and opened files of a sync after one change, and the bytes of state."""
+    import polars  # noqa: F401  # loaded or not, manifests are decoded in another way
+
+    import deletekit as dk
+    from tests.benchmarks.count import watch_files
+    from tests.delta.handmade import body_of, remove, with_vector
+
+    delta, adds = _table(folder / "table", files)
+    catalog = dk.local_catalog(folder / "warehouse")
+    begin = time.perf_counter()
+    dk.sync_delta(delta.path, catalog, "t.d")
+    first = time.perf_counter() - begin
+    paths, chance = watch_files(), random.Random(files)
+
+    def vector() -> None:
+        at = chance.randrange(files)
+        body = body_of(range(at % 7, ROWS, 25))
+        new = with_vector(adds[at], {**delta.vector_file(body)[0], "cardinality": len(range(at % 7, ROWS, 25))})
+        delta.commit(new, remove(adds[at]))
+        adds[at] = new
+
+    def replaced() -> None:
+        at = chance.randrange(files)
+        new = delta.data(range(ROWS))
+        delta.commit(new, remove(adds[at]))
+        adds[at] = new
+
+    def appended() -> None:
+        delta.commit(delta.data(range(ROWS)))
+
+    out = {}
+    kinds: dict[str, Callable[[], None]] = {"a vector": vector, "a file for a file": replaced, "a new file": appended}
+    for name, change in kinds.items():
+        taken, opened = [], []
+        for _ in range(changes):
+            change()
+            paths.clear()
+            begin = time.perf_counter()
+            dk.sync_delta(delta.path, catalog, "t.d")
+            taken.append(time.perf_counter() - begin)
+            opened.append(len(paths))
+        state = max(p.stat().st_size for p in folder.rglob("*.state"))
+        out[name] = first, statistics.median(taken), statistics.median(opened), state
+    return out
+
+
+def _table(path: Path, files: int) -> tuple[Any, list[Any]]:
+    from tests.delta.handmade import HandMade, body_of, with_vector
+
+    delta, chance = HandMade(path), random.Random(files)
+    first = delta.data(range(ROWS), "part.parquet")
+    adds = []
+    for start in range(0, files, PER_BIN):
+        numbers = range(start, min(start + PER_BIN, files))
+        for number, vector in zip(numbers, delta.vector_file(*(body_of([n % ROWS]) for n in numbers)), strict=True):
+            source = path / f"source-{number // MOST_LINKS}.parquet"
+            if not source.exists():
+                shutil.copy(path / "part.parquet", source)
+            name = f"part-{number:05d}-{uuid.UUID(int=chance.getrandbits(128))}-c000.snappy.parquet"
+            os.link(source, path / name)
+            low, high = chance.randrange(10**6), 10**6 + chance.randrange(10**6)
+            stats = {"numRecords": ROWS, "minValues": {"id": low}, "maxValues": {"id": high}, "nullCount": {"id": 0}}
+            add = {"add": {**first["add"], "path": name, "stats": json.dumps(stats)}}
+            adds.append(with_vector(add, {**vector, "cardinality": 1}))
+    delta.commit(*adds)
+    return delta, adds
