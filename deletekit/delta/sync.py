@@ -313,7 +313,8 @@ class _Step:
             if self._is_overtaken(metadata, version):
                 planned = None
                 return RowDelta()
-            if self.known is not None and (base.snapshot is None or base.snapshot.snapshot_id != self.known.snapshot_id):
+            head = None if base.snapshot is None else base.snapshot.snapshot_id
+            if self.known is not None and self.known.snapshot_id != head:
                 self.known = None
                 self.log.forget()
                 state = self.log.state(version)
@@ -345,7 +346,8 @@ class _Step:
         if before is None or base.snapshot is None:
             left = whole_state(change.state, self.log, reader, head)
         else:
-            left = next_state(before, change.state, self.log, change.changes, (base.reader, base.snapshot), (reader, head))
+            was = base.reader, base.snapshot
+            left = next_state(before, change.state, self.log, change.changes, was, (reader, head))
         write_state(self.table.io, self.directory, left, before)
         self.known = left
 

@@ -187,7 +187,9 @@ def next_state(
 
 
 def _moved(
-    manifests: Sequence[tuple[str, ...]], before: tuple[SnapshotReader, Snapshot], after: tuple[SnapshotReader, Snapshot]
+    manifests: Sequence[tuple[str, ...]],
+    before: tuple[SnapshotReader, Snapshot],
+    after: tuple[SnapshotReader, Snapshot],
 ) -> tuple[list[tuple[str, ...]], list[ManifestFile]]:
     """Return the places with the manifests that now hold their files, and the new manifests."""
     old, new = ({m.manifest_path: m for m in reader.manifests(snapshot)} for reader, snapshot in (before, after))

@@ -16,6 +16,7 @@ import statistics
 import time
 import uuid
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,11 @@ def run(settings: Settings) -> str:
 
 def costs(folder: Path, files: int, changes: int) -> dict[str, tuple[float, float, float, int]]:
     """The first sync; then the median seconds and opened files of a sync after one change, and the bytes of state."""
-    import polars  # noqa: F401  # loaded or not, manifests are decoded in another way
-
     import deletekit as dk
     from tests.benchmarks.count import watch_files
     from tests.delta.handmade import body_of, remove, with_vector
 
+    import_module("polars")  # loaded or not, manifests are decoded in another way
     delta, adds = _table(folder / "table", files)
     catalog = dk.local_catalog(folder / "warehouse")
     begin = time.perf_counter()
