@@ -23,7 +23,8 @@ class AddFile:
     """An `add` action: a data file, and the vector of its deleted rows.
 
     `path` is as the log has it. `stats` is JSON text, the struct of a checkpoint as a dict, or None. `partition_values`
-    are text by physical name.
+    are text by physical name. With row tracking, row ids count on from `base_row_id` for rows that store none, and
+    `default_row_commit_version` is the version that such rows were last changed in.
     """
 
     path: str
@@ -32,6 +33,8 @@ class AddFile:
     data_change: bool = True
     stats: str | Mapping[str, Any] | None = None
     deletion_vector: DeletionVectorDescriptor | None = None
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
 
     @property
     def vector_id(self) -> str | None:
@@ -194,6 +197,8 @@ def _add(raw: Mapping[str, Any]) -> AddFile:
         data_change=raw.get("dataChange") is not False,
         stats=stats,
         deletion_vector=_vector(raw),
+        base_row_id=_optional_count(raw, "baseRowId"),
+        default_row_commit_version=_optional_count(raw, "defaultRowCommitVersion"),
     )
 
 
@@ -243,6 +248,10 @@ def _count(raw: Mapping[str, Any], action: str, name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise _bad(f"{action}.{name}", value, "a number")
     return value
+
+
+def _optional_count(raw: Mapping[str, Any], name: str) -> int | None:
+    return None if raw.get(name) is None else _count(raw, "add", name)
 
 
 def _bad(field_name: str, found: Any, expected: Any) -> Any:
