@@ -94,8 +94,8 @@ class RowDelta:
         and written with their result.
     sequence_numbers: data sequence numbers by path, for files of a rewrite. Other added files inherit the number of the
         new snapshot.
-    with_row_ids: paths of added data files that another branch has too, so that their rows have ids. They keep their
-        first row id. Rows of other added files are given new ids.
+    with_row_ids: paths of added data files whose rows have ids: another branch has the files too, or Delta gave them.
+        They keep their first row id. Rows of other added files are given new ids.
     summary: entries of the snapshot's summary that were planned with the change.
     refs: other refs that it moves. A change that only moves refs is not empty: its snapshot has its parent's files.
     other_files: paths of written files that only the summary leads to.

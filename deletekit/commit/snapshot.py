@@ -75,7 +75,7 @@ def new_snapshot(base: Base, change: RowDelta | ManifestRewrite, properties: Map
     kept = len({m.manifest_path for m in manifests} & {m.manifest_path for m in base.manifests})
     replaced = sum(m.has_live_files for m in base.manifests) - kept
     counts = {"created": len(manifests) - kept, "kept": kept, "replaced": replaced}
-    listed, added_rows = _with_row_ids(metadata, manifests)
+    listed, added_rows = _with_row_ids(metadata, manifests, delta)
     write, head = base.write, parent.snapshot_id if parent else None
     snapshot = Snapshot(
         snapshot_id=snapshot_id,
@@ -148,10 +148,12 @@ def _manifests_of_rewrite(base: Base, change: ManifestRewrite, writer: ManifestW
     return sorted([*new, *kept], key=lambda m: m.content == ManifestContent.DELETES)
 
 
-def _with_row_ids(metadata: TableMetadata, manifests: list[ManifestFile]) -> tuple[list[ManifestFile], int | None]:
+def _with_row_ids(
+    metadata: TableMetadata, manifests: list[ManifestFile], delta: RowDelta
+) -> tuple[list[ManifestFile], int | None]:
     """Give each data manifest without a `first_row_id` the next free one, in list order (spec "Row Lineage").
 
-    Also return the number of row ids assigned; None before version 3.
+    Also return the number of row ids taken, those that added files bring along included; None before version 3.
     """
     if not metadata.version.has_row_lineage:
         return manifests, None
@@ -162,7 +164,9 @@ def _with_row_ids(metadata: TableMetadata, manifests: list[ManifestFile]) -> tup
             next_id += (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
         else:
             out.append(manifest)
-    return out, next_id - metadata.next_row_id
+    brought = [f for f in delta.added_data_files if f.file_path in delta.with_row_ids]
+    stops = [f.first_row_id + f.record_count for f in brought if f.first_row_id is not None]
+    return out, max([next_id, *stops]) - metadata.next_row_id
 
 
 def _summary(

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from pyiceberg import types as it
 
 from deletekit.delta.actions import AddFile
+from deletekit.delta.row_ids import finds_row_ids
 from deletekit.delta.schema_from_delta import DeltaColumn, DeltaSchema
 from deletekit.delta.values import metrics_of, partition_tuple
 from deletekit.errors import DeletekitError, FormatError, UnsupportedError, is_storage_failure
@@ -49,7 +50,7 @@ class DataFiles:
         """
         try:
             partition = partition_tuple(add.partition_values, self.schema.partition_columns, self.time_zone)
-            records = self._checked_records(path, add, partition)
+            records, has_row_ids = self._checked(path, add, partition)
             metrics = metrics_of({**add.parsed_stats, "numRecords": records}, self.schema.columns)
         except DeletekitError as e:
             raise e.in_file(path) from e
@@ -64,10 +65,14 @@ class DataFiles:
             null_value_counts=to_optional(metrics.null_value_counts),
             lower_bounds=to_optional(metrics.lower_bounds),
             upper_bounds=to_optional(metrics.upper_bounds),
+            first_row_id=add.base_row_id if has_row_ids else None,
         )
 
-    def _checked_records(self, path: str, add: AddFile, partition: Sequence[Any]) -> int:
-        """Return the file's row count, after comparing everything that readers rely on with the log."""
+    def _checked(self, path: str, add: AddFile, partition: Sequence[Any]) -> tuple[int, bool]:
+        """Return the file's row count, and whether it has Delta's row ids.
+
+        Everything that readers rely on is compared with the log.
+        """
         with self.io.open(path) as source:
             with _damage_named():
                 # INT96 may be in years that nanoseconds cannot express.
@@ -80,7 +85,7 @@ class DataFiles:
                 self._check_partition(file, column, value)
         if self.check_size:
             _check_same("size", "delta-size", "size", self.io.size(path), add.size)
-        return records
+        return records, self.schema.carries_row_ids and finds_row_ids(schema, self.schema.row_id_column)
 
     def _check_partition(self, file: pq.ParquetFile, column: DeltaColumn, value: Any) -> None:
         """Check that the file's own partition column agrees with the log.

@@ -24,6 +24,7 @@ from deletekit.delta.convert_vectors import VECTOR_ID, VectorJob, VectorMode, ch
 from deletekit.delta.data_files import DataFiles
 from deletekit.delta.log import DeltaCommit, DeltaLog, DeltaState
 from deletekit.delta.paths import storage_path
+from deletekit.delta.row_ids import can_carry
 from deletekit.delta.synced_table import (
     DELTA_LOCATION,
     DELTA_TABLE_ID,
@@ -32,6 +33,7 @@ from deletekit.delta.synced_table import (
     Watermark,
     evolving_updates,
     schema_for,
+    watermark_of,
 )
 from deletekit.engines.local import LocalEngine
 from deletekit.errors import FormatError, InvalidInputError, is_storage_failure
@@ -116,15 +118,26 @@ class SyncChange:
         entries = LocalEngine().map(lambda path: files.entry(plan.added[path], path), list(plan.added))
         added = dict(zip(plan.added, entries, strict=True))
         _check_counters(base, plan, wanted, {path: file.record_count for path, file in added.items()})
+        carried = frozenset(added) if schema.carries_row_ids else frozenset()
+        if schema.carries_row_ids and not (self._is_own(base) and can_carry(wanted, added.values(), plan.kept)):
+            more = evolving_updates(metadata, schema_for(self.state.metadata, metadata, row_ids=False), self.log.root)
+            base.write.metadata = apply_updates(metadata, more)
+            updates, carried = (*updates, *more), frozenset()
         deletes = self._deletes(base, plan, added)
         return RowDelta(
             added_data_files=tuple(added.values()),
+            with_row_ids=carried,
             removed_data_files=tuple(plan.removed),
             added_delete_files=tuple(deletes),
             removed_delete_files=tuple(plan.removed_deletes),
             operation=self._operation(plan, added.values(), deletes),
             metadata_updates=updates,
         )
+
+    def _is_own(self, base: Base) -> bool:
+        """Return whether nobody else added rows to the table since the last sync."""
+        found = watermark_of(base.metadata, base.snapshot)
+        return base.snapshot is None or (found is not None and found.foreign is None)
 
     def _touched(self) -> set[str] | None:
         """Return the storage paths in the commits since `before`, or None if every file must be compared."""
