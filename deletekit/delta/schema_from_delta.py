@@ -58,6 +58,7 @@ class DeltaSchema:
     name_mapping: JSON of `schema.name-mapping.default`, with physical names, because data files have those.
     carries_row_ids: whether the Iceberg table has Delta's row ids.
     row_id_column: the column of data files in which Delta stores row ids; None if it has none.
+    comment: of the table; None if it has none.
     """
 
     schema: Schema
@@ -68,6 +69,7 @@ class DeltaSchema:
     name_mapping: str
     carries_row_ids: bool = False
     row_id_column: str | None = None
+    comment: str | None = None
 
     @property
     def top_level_names(self) -> set[str]:
@@ -123,6 +125,7 @@ def delta_schema(
         name_mapping=_name_mapping(raw, fields, metadata, known_mapping, row_ids=row_ids),
         carries_row_ids=row_ids,
         row_id_column=metadata.configuration.get(ROW_ID_COLUMN),
+        comment=metadata.description,
     )
 
 

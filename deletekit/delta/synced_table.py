@@ -182,7 +182,8 @@ def evolving_updates(metadata: TableMetadata, schema: DeltaSchema, root: str) ->
 def owned_properties(schema: DeltaSchema) -> dict[str, str]:
     """Return the properties that a synced table always has."""
     row_ids = {ROW_IDS: "true"} if schema.carries_row_ids else {}
-    return {NAME_MAPPING: schema.name_mapping, "gc.enabled": "false", **row_ids}
+    comment = {} if schema.comment is None else {"comment": schema.comment}
+    return {NAME_MAPPING: schema.name_mapping, "gc.enabled": "false", **row_ids, **comment}
 
 
 def _spec(metadata: TableMetadata, schema: DeltaSchema) -> PartitionSpec | None:
