@@ -54,6 +54,7 @@ def _columns(
 
 def _of_column(file: DataFile, field: it.NestedField) -> Iterator[tuple[str, Any]]:
     field_id, kind = field.field_id, field.field_type
+    assert isinstance(kind, it.PrimitiveType)
     nulls = (file.null_value_counts or {}).get(field_id)
     if nulls is not None:
         yield "nullCount", nulls
@@ -67,7 +68,7 @@ def _of_column(file: DataFile, field: it.NestedField) -> Iterator[tuple[str, Any
             yield name, value
 
 
-def _bound(data: bytes, kind: it.IcebergType, *, upper: bool) -> Any:
+def _bound(data: bytes, kind: it.PrimitiveType, *, upper: bool) -> Any:
     """Return a bound as JSON has it; None if it has none."""
     try:
         value: Any = from_bytes(kind, data)

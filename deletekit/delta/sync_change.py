@@ -135,7 +135,7 @@ class SyncChange:
         )
 
     def _is_own(self, base: Base) -> bool:
-        """Return whether nobody else added rows to the table since the last sync."""
+        """Return whether only syncs have added rows to the table."""
         found = watermark_of(base.metadata, base.snapshot)
         return base.snapshot is None or (found is not None and found.foreign is None)
 
