@@ -59,7 +59,8 @@ def new_snapshot(base: Base, change: RowDelta | ManifestRewrite, properties: Map
         base = replace(base, metadata=apply_updates(old, delta.metadata_updates))
     metadata, parent = base.metadata, base.snapshot
     snapshot_id = _new_snapshot_id(metadata)
-    sequence_number = metadata.version.next_sequence_number(metadata.last_sequence_number)
+    next_number = metadata.version.next_sequence_number(metadata.last_sequence_number)
+    sequence_number = max(next_number, delta.least_sequence_number)
     writer = ManifestWriter(base.write, snapshot_id, sequence_number)
     if isinstance(change, RowDelta):
         found = _live_files(base, delta)

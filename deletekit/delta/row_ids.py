@@ -6,7 +6,8 @@ keeps its `baseRowId` as `first_row_id`, and the column in which OPTIMIZE and UP
 All ids of a table come from Delta, or new ones come from Iceberg alone: else two rows would have one id. A table begins
 with Delta's ids if its first version has row tracking. From the first file on whose ids Iceberg's readers would not
 find, or after a commit of someone else, its new files get ids of Iceberg's.
-Delta's versions are no sequence numbers, so the versions of rows are not carried.
+Delta's versions are no sequence numbers, so the versions of rows are not carried. IcebergCompatV3 stores some under
+Iceberg's field id all the same. There the sequence number of a snapshot is never below its Delta version.
 Spec: Delta protocol, "Row Tracking", "IcebergCompatV3"; Iceberg, "Row Lineage".
 """
 
@@ -27,6 +28,11 @@ ROW_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
 def tracks_row_ids(metadata: Metadata) -> bool:
     """Return whether every row of a Delta table has an id."""
     return metadata.configuration.get("delta.enableRowTracking", "").lower() == "true"
+
+
+def least_sequence_number(metadata: Metadata, version: int) -> int:
+    """Return the least sequence number of a snapshot, so that no row was last changed after it."""
+    return version if metadata.configuration.get("delta.enableIcebergCompatV3", "").lower() == "true" else 0
 
 
 def finds_row_ids(file: pa.Schema, column: str | None) -> bool:

@@ -24,7 +24,7 @@ from deletekit.delta.convert_vectors import VECTOR_ID, VectorJob, VectorMode, ch
 from deletekit.delta.data_files import DataFiles
 from deletekit.delta.log import DeltaCommit, DeltaLog, DeltaState
 from deletekit.delta.paths import storage_path
-from deletekit.delta.row_ids import can_carry
+from deletekit.delta.row_ids import can_carry, least_sequence_number
 from deletekit.delta.synced_table import (
     DELTA_LOCATION,
     DELTA_TABLE_ID,
@@ -127,6 +127,7 @@ class SyncChange:
         return RowDelta(
             added_data_files=tuple(added.values()),
             with_row_ids=carried,
+            least_sequence_number=least_sequence_number(self.state.metadata, self.state.version),
             removed_data_files=tuple(plan.removed),
             added_delete_files=tuple(deletes),
             removed_delete_files=tuple(plan.removed_deletes),

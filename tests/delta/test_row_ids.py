@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -134,6 +135,26 @@ def test_base_row_ids_become_first_row_ids(delta: HandMade, catalog: dk.Catalog)
     table = dk.sync_delta(delta.path, catalog, "t.d").table
     assert ids(table)[60] == 112
     sound(table)
+
+
+def test_versions_that_compat_files_store_are_never_ahead(delta: HandMade, catalog: dk.Catalog) -> None:
+    """Their field id makes them sequence numbers, and none may be above the table's last."""
+    mapped = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "p"}
+    fields = [{"name": "id", "type": "long", "nullable": True, "metadata": mapped}]
+    delta.schema = json.dumps({"type": "struct", "fields": fields})
+    delta.features = ("deletionVectors", "columnMapping")
+    delta.configuration = {**TRACKED, "delta.columnMapping.mode": "name", "delta.enableIcebergCompatV3": "true"}
+    for _ in range(8):
+        delta.commit({"commitInfo": {}})
+    names = {"p": b"1", "_row-id-col-1": b"2147483540", "version": b"2147483539"}
+    stored = [pa.field(name, pa.int64(), metadata={b"PARQUET:field_id": i}) for name, i in names.items()]
+    rows = pa.table([[1, 2], [5, None], [7, None]], schema=pa.schema(stored))
+    delta.commit(delta.data(rows, baseRowId=10, defaultRowCommitVersion=8))
+    table = dk.sync_delta(delta.path, catalog, "t.d").table
+    assert ids(table) == {1: 5, 2: 11}
+    assert list(dk.verify(table, level="data").findings) == []
+    delta.commit(delta.data(rows.slice(2), baseRowId=12))
+    sound(dk.sync_delta(delta.path, catalog, "t.d").table)
 
 
 @pytest.mark.parametrize("case", ["no base", "no tracking", "foreign", "another base"])
