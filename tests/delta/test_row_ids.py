@@ -54,7 +54,8 @@ def sound(table: dk.Table) -> None:
 
 
 def made(spark: SparkSession, path: Path, **properties: str) -> str:
-    wanted = {"enableDeletionVectors": "true", "enableRowTracking": "true", **properties}
+    tracked = {"enableDeletionVectors": "true", "enableRowTracking": "true", "checkpointInterval": "4"}
+    wanted = {**tracked, **properties}
     all_properties = ", ".join(f"'delta.{name}'='{value}'" for name, value in wanted.items())
     spark.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, v STRING) USING delta TBLPROPERTIES ({all_properties})")
     return f"delta.`{path}`"
@@ -79,6 +80,7 @@ def test_every_version_has_deltas_row_ids(
     for read in (by_pyiceberg, by_polars):
         found = [(row["id"], row["v"]) for row in read(table.metadata_location)]
         assert sorted(found) == [row[:2] for row in expected]
+    assert list((path / "_delta_log").glob("*.checkpoint*")), "ids come from a checkpoint too"
     dk.sync_delta(path, catalog, "t.once")
     assert in_iceberg(dk.load_table(catalog, "t.once")) == expected
 
