@@ -99,8 +99,9 @@ def check_entry(entry: Json, own: int, writer: int, snapshots: dict[int, Json]) 
             assert writer not in snapshots or snapshots[writer]["summary"]["operation"] == "replace"
             assert entry["sequence_number"] < own
         assert entry.get("file_sequence_number") is None
-        shared = "deletekit.promoted-snapshot-id" in snapshots.get(writer, {"summary": {}})["summary"]
-        assert entry["data_file"].get("first_row_id") is None or shared, "rows of another branch have ids already"
+        summary = snapshots.get(writer, {"summary": {}})["summary"]
+        known = {"deletekit.promoted-snapshot-id", "deletekit.delta-version"}.intersection(summary)
+        assert entry["data_file"].get("first_row_id") is None or known, "rows of a branch, or Delta's, have ids already"
     elif status == DELETED:
         assert entry["snapshot_id"] == writer, "who deleted it, not who added it"
         assert not versioned or entry["sequence_number"] < own

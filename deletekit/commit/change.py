@@ -94,8 +94,9 @@ class RowDelta:
         and written with their result.
     sequence_numbers: data sequence numbers by path, for files of a rewrite. Other added files inherit the number of the
         new snapshot.
-    with_row_ids: paths of added data files that another branch has too, so that their rows have ids. They keep their
-        first row id. Rows of other added files are given new ids.
+    with_row_ids: paths of added data files whose rows have ids: another branch has the files too, or Delta gave them.
+        They keep their first row id. Rows of other added files are given new ids.
+    least_sequence_number: the snapshot's sequence number is at least this one.
     summary: entries of the snapshot's summary that were planned with the change.
     refs: other refs that it moves. A change that only moves refs is not empty: its snapshot has its parent's files.
     other_files: paths of written files that only the summary leads to.
@@ -113,6 +114,7 @@ class RowDelta:
     metadata_updates: tuple[Mapping[str, Any], ...] = ()
     sequence_numbers: Mapping[str, int] = field(default_factory=dict)
     with_row_ids: frozenset[str] = frozenset()
+    least_sequence_number: int = 0
     summary: Mapping[str, str] = field(default_factory=dict)
     refs: tuple[RefUpdate, ...] = ()
     other_files: tuple[str, ...] = ()

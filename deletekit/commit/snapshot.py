@@ -59,7 +59,8 @@ def new_snapshot(base: Base, change: RowDelta | ManifestRewrite, properties: Map
         base = replace(base, metadata=apply_updates(old, delta.metadata_updates))
     metadata, parent = base.metadata, base.snapshot
     snapshot_id = _new_snapshot_id(metadata)
-    sequence_number = metadata.version.next_sequence_number(metadata.last_sequence_number)
+    next_number = metadata.version.next_sequence_number(metadata.last_sequence_number)
+    sequence_number = max(next_number, delta.least_sequence_number)
     writer = ManifestWriter(base.write, snapshot_id, sequence_number)
     if isinstance(change, RowDelta):
         found = _live_files(base, delta)
@@ -75,7 +76,7 @@ def new_snapshot(base: Base, change: RowDelta | ManifestRewrite, properties: Map
     kept = len({m.manifest_path for m in manifests} & {m.manifest_path for m in base.manifests})
     replaced = sum(m.has_live_files for m in base.manifests) - kept
     counts = {"created": len(manifests) - kept, "kept": kept, "replaced": replaced}
-    listed, added_rows = _with_row_ids(metadata, manifests)
+    listed, added_rows = _with_row_ids(metadata, manifests, delta)
     write, head = base.write, parent.snapshot_id if parent else None
     snapshot = Snapshot(
         snapshot_id=snapshot_id,
@@ -150,10 +151,12 @@ def _manifests_of_rewrite(base: Base, change: ManifestRewrite, writer: ManifestW
     return sorted([*new, *kept], key=lambda m: m.content == ManifestContent.DELETES)
 
 
-def _with_row_ids(metadata: TableMetadata, manifests: list[ManifestFile]) -> tuple[list[ManifestFile], int | None]:
+def _with_row_ids(
+    metadata: TableMetadata, manifests: list[ManifestFile], delta: RowDelta
+) -> tuple[list[ManifestFile], int | None]:
     """Give each data manifest without a `first_row_id` the next free one, in list order (spec "Row Lineage").
 
-    Also return the number of row ids assigned; None before version 3.
+    Also return the number of row ids taken, those that added files bring along included; None before version 3.
     """
     if not metadata.version.has_row_lineage:
         return manifests, None
@@ -164,7 +167,9 @@ def _with_row_ids(metadata: TableMetadata, manifests: list[ManifestFile]) -> tup
             next_id += (manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0)
         else:
             out.append(manifest)
-    return out, next_id - metadata.next_row_id
+    brought = [f for f in delta.added_data_files if f.file_path in delta.with_row_ids]
+    stops = [f.first_row_id + f.record_count for f in brought if f.first_row_id is not None]
+    return out, max([next_id, *stops]) - metadata.next_row_id
 
 
 def _summary(

@@ -88,13 +88,14 @@ class RemoveFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """A `metaData` action: the schema as JSON text, the partition columns, and the table's configuration."""
+    """A `metaData` action: the schema as JSON text, the partition columns, the configuration, and the comment."""
 
     id: str
     schema_string: str
     partition_columns: tuple[str, ...] = ()
     configuration: Mapping[str, str] = field(default_factory=dict)
     provider: str = "parquet"
+    description: str | None = None
 
     @property
     def column_mapping_mode(self) -> str:
@@ -228,6 +229,7 @@ def _metadata(raw: Mapping[str, Any]) -> Metadata:
         partition_columns=tuple(columns),
         configuration={str(k): str(v) for k, v in configuration.items()},
         provider=str(provider.get("provider", "parquet")),
+        description=None if raw.get("description") is None else str(raw["description"]),
     )
 
 

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from pyiceberg import types as it
 
 from deletekit.delta.actions import AddFile
+from deletekit.delta.row_ids import finds_row_ids
 from deletekit.delta.schema_from_delta import DeltaColumn, DeltaSchema
 from deletekit.delta.values import metrics_of, partition_tuple
 from deletekit.errors import DeletekitError, FormatError, UnsupportedError, is_storage_failure
@@ -25,6 +26,9 @@ from deletekit.formats.content_file import DataFile
 from deletekit.formats.metrics import field_id_of, to_optional
 from deletekit.table.file_io import FileIO
 from deletekit.table.types import stored_value
+
+_NESTED = ("<element>", "<key>", "<value>")
+_Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +50,7 @@ class DataFiles:
         """
         try:
             partition = partition_tuple(add.partition_values, self.schema.partition_columns, self.time_zone)
-            records = self._checked_records(path, add, partition)
+            records, has_row_ids = self._checked(path, add, partition)
             metrics = metrics_of({**add.parsed_stats, "numRecords": records}, self.schema.columns)
         except DeletekitError as e:
             raise e.in_file(path) from e
@@ -61,10 +65,14 @@ class DataFiles:
             null_value_counts=to_optional(metrics.null_value_counts),
             lower_bounds=to_optional(metrics.lower_bounds),
             upper_bounds=to_optional(metrics.upper_bounds),
+            first_row_id=add.base_row_id if has_row_ids else None,
         )
 
-    def _checked_records(self, path: str, add: AddFile, partition: Sequence[Any]) -> int:
-        """Return the file's row count, after comparing everything that readers rely on with the log."""
+    def _checked(self, path: str, add: AddFile, partition: Sequence[Any]) -> tuple[int, bool]:
+        """Return the file's row count, and whether it has Delta's row ids.
+
+        Everything that readers rely on is compared with the log.
+        """
         with self.io.open(path) as source:
             with _damage_named():
                 # INT96 may be in years that nanoseconds cannot express.
@@ -77,7 +85,7 @@ class DataFiles:
                 self._check_partition(file, column, value)
         if self.check_size:
             _check_same("size", "delta-size", "size", self.io.size(path), add.size)
-        return records
+        return records, self.schema.carries_row_ids and finds_row_ids(schema, self.schema.row_id_column)
 
     def _check_partition(self, file: pq.ParquetFile, column: DeltaColumn, value: Any) -> None:
         """Check that the file's own partition column agrees with the log.
@@ -104,11 +112,8 @@ def check_field_ids(file: pa.Schema, schema: DeltaSchema) -> None:
     if all(field_id is None for field_id in by_name.values()):
         _check_case(file.names, schema)
         return
-    for path, field_id in by_name.items():
-        if field_id is None and path[-1] in _NESTED and path[0] in schema.top_level_names:
-            # Iceberg Java does not read a file in which some fields have ids and these have none.
-            message = "lists and maps of a table with column mapping need ids that only IcebergCompat writes"
-            raise _refused(message, "delta-nested-ids", _shown(path), None, "delta.columnMapping.nested.ids")
+    for field in file:
+        _check_nested(field, (field.name,), schema.names)
     in_file = dict(_paths(file, by_id=True)) if schema.found_by_id else by_name
     wanted = dict(_wanted_ids(schema.schema.as_struct(), schema.names, by_id=schema.found_by_id))
     paths = {field_id: path for path, field_id in wanted.items()}
@@ -117,8 +122,45 @@ def check_field_ids(file: pa.Schema, schema: DeltaSchema) -> None:
         if field_id in paths and paths[field_id] != path:
             raise _refused(message, "delta-field-ids", _shown(path), field_id, paths[field_id])
     for path, field_id in wanted.items():
-        if in_file.get(path, field_id) != field_id:
+        unnamed = path[-1] in _NESTED and in_file.get(path) is None
+        if not unnamed and in_file.get(path, field_id) != field_id:
             raise _refused(message, "delta-field-ids", _shown(path), in_file[path], field_id)
+
+
+def _check_nested(field: pa.Field, path: _Path, names: Mapping[int, str]) -> None:
+    """Refuse a list or map that Iceberg Java fails at, in a file in which other fields have ids.
+
+    Java reads what has an id, or has a part inside that has one. So elements and map values without id must be structs,
+    whose columns have ids, or hold such structs. Keys need no id. It fails at others in every query of the column.
+    `names` are the table's columns by id; what else is in a file is not read.
+    """
+    parts, field_id = _parts(field), field_id_of(field)
+    if path[-1] not in _NESTED and field_id not in names:
+        return
+    value = parts[-1] if parts and parts[-1].name in _NESTED else None
+    if value is not None and all(field_id_of(part) is None for part in parts) and not _has_ids(value):
+        message = "Iceberg Java does not read a list or map whose values have no id in a file with ids for columns"
+        expected = "files written with delta.enableIcebergCompatV2, which has ids for them"
+        raise _refused(message, "delta-nested-ids", _shown((*path, value.name)), None, expected)
+    for part in parts:
+        _check_nested(part, (*path, part.name), names)
+
+
+def _has_ids(field: pa.Field) -> bool:
+    """Return whether a field holds one that Iceberg Java finds by id."""
+    parts = _parts(field)
+    inner = parts[-1:] if parts and parts[0].name in _NESTED else parts
+    return any(field_id_of(part) is not None for part in parts) or any(_has_ids(part) for part in inner)
+
+
+def _parts(field: pa.Field) -> list[pa.Field]:
+    """List the fields of a struct, the element of a list, or the key and value of a map."""
+    kind = field.type
+    if pa.types.is_struct(kind):
+        return [kind.field(i) for i in range(kind.num_fields)]
+    if pa.types.is_map(kind):
+        return [kind.key_field.with_name("<key>"), kind.item_field.with_name("<value>")]
+    return [kind.value_field.with_name("<element>")] if pa.types.is_nested(kind) else []
 
 
 def _check_case(names: Sequence[str], schema: DeltaSchema) -> None:
@@ -130,28 +172,18 @@ def _check_case(names: Sequence[str], schema: DeltaSchema) -> None:
             raise _refused(message, "delta-column-case", name, by_case[name.lower()], name)
 
 
-_NESTED = ("<element>", "<key>", "<value>")
-_Path = tuple[str, ...]
-
-
 def _paths(fields: Iterable[pa.Field], path: _Path = (), *, by_id: bool) -> Iterator[tuple[_Path, int | None]]:
     """Yield all fields of a file with their ids.
 
     With `by_id`, fields without id are left out, and paths are made of ids.
     """
     for field in fields:
-        field_id, kind = field_id_of(field), field.type
+        field_id = field_id_of(field)
         if by_id and field_id is None and field.name not in _NESTED:
             continue
         here = (*path, f"#{field_id}" if by_id and field.name not in _NESTED else field.name)
         yield here, field_id
-        if pa.types.is_struct(kind):
-            yield from _paths([kind.field(i) for i in range(kind.num_fields)], here, by_id=by_id)
-        elif pa.types.is_map(kind):
-            parts = [kind.key_field.with_name("<key>"), kind.item_field.with_name("<value>")]
-            yield from _paths(parts, here, by_id=by_id)
-        elif pa.types.is_nested(kind):
-            yield from _paths([kind.value_field.with_name("<element>")], here, by_id=by_id)
+        yield from _paths(_parts(field), here, by_id=by_id)
 
 
 def _wanted_ids(

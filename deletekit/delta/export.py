@@ -20,9 +20,10 @@ from deletekit.delta.log import DeltaLog
 from deletekit.delta.paths import delta_path
 from deletekit.delta.protocol import protocol_action
 from deletekit.delta.schema_to_delta import ColumnMapping, metadata_action
+from deletekit.delta.stats_to_delta import stats_text
 from deletekit.delta.values import partition_texts
 from deletekit.errors import InvalidInputError, NotFoundError, UnsupportedError
-from deletekit.formats.content_file import DeleteFile, refuse_encrypted
+from deletekit.formats.content_file import DataFile, DeleteFile, refuse_encrypted
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.file_io import FileIO, write_if_absent
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
@@ -147,6 +148,7 @@ def _wanted(
     bins: dict[str, str] = {}
     for entry in reader.live_entries(snapshot, ManifestContent.DATA):
         file = entry.data_file
+        assert isinstance(file, DataFile)
         refuse_encrypted(file)
         if file.file_format != "PARQUET":
             raise UnsupportedError(
@@ -158,7 +160,7 @@ def _wanted(
             "size": file.file_size_in_bytes,
             "modificationTime": 0,
             "dataChange": True,
-            "stats": json.dumps({"numRecords": file.record_count}),
+            "stats": stats_text(metadata, file, mode),
         }
         vector = vectors.get(file.file_path)
         if vector is not None:

@@ -24,15 +24,14 @@ from pyiceberg.transforms import IdentityTransform
 
 from deletekit.delta.actions import Metadata
 from deletekit.delta.column_types import can_be_promoted, check_case, iceberg_type, is_promotion
+from deletekit.delta.row_ids import ROW_ID_COLUMN, tracks_row_ids
 from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
+from deletekit.formats.reserved_fields import ROW_ID_ID
 
 FIRST_NESTED_ID = 1_000_000_000
 """Where ids of list elements, map keys and map values begin."""
 _FIRST_INTERNAL_ID = 1_999_999_996
-_ROW_TRACKING = (
-    "delta.rowTracking.materializedRowIdColumnName",
-    "delta.rowTracking.materializedRowCommitVersionColumnName",
-)
+_COMMIT_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
 Json = Mapping[str, Any]
 
 
@@ -57,6 +56,9 @@ class DeltaSchema:
     partition_columns: physical name, id and type of each partition column, in order.
     columns: primitive columns outside of lists and maps, including partition columns.
     name_mapping: JSON of `schema.name-mapping.default`, with physical names, because data files have those.
+    carries_row_ids: whether the Iceberg table has Delta's row ids.
+    row_id_column: the column of data files in which Delta stores row ids; None if it has none.
+    comment: of the table; None if it has none.
     """
 
     schema: Schema
@@ -65,6 +67,9 @@ class DeltaSchema:
     partition_columns: tuple[DeltaColumn, ...]
     columns: tuple[DeltaColumn, ...]
     name_mapping: str
+    carries_row_ids: bool = False
+    row_id_column: str | None = None
+    comment: str | None = None
 
     @property
     def top_level_names(self) -> set[str]:
@@ -80,7 +85,12 @@ class DeltaSchema:
 
 
 def delta_schema(
-    metadata: Metadata, known: Schema | None = None, used: Collection[int] = (), known_mapping: str = "[]"
+    metadata: Metadata,
+    known: Schema | None = None,
+    used: Collection[int] = (),
+    known_mapping: str = "[]",
+    *,
+    row_ids: bool = False,
 ) -> DeltaSchema:
     """Convert the schema of a Delta table to Iceberg's types.
 
@@ -89,6 +99,7 @@ def delta_schema(
     known: the Iceberg table's current schema, whose ids are kept.
     used: every id that the Iceberg table ever had; none is given to another column.
     known_mapping: the table's name mapping.
+    row_ids: whether the table may have Delta's row ids.
 
     Raises UnsupportedError, naming the column, for a type or a widening that Iceberg does not have; FormatError for a
     damaged schema; InvalidInputError if column mapping, added later, gave columns other ids than `known` has.
@@ -101,7 +112,7 @@ def delta_schema(
         _check_promotions(known, schema)
     by_logical = {f["name"]: _physical_name(f, builder.mapped) for f in raw}
     by_physical = {c.physical_path: c for c in builder.columns}
-    message = "partition column is not in the schema"
+    message, row_ids = "partition column is not in the schema", row_ids and tracks_row_ids(metadata)
     for name in metadata.partition_columns:
         if (by_logical.get(name, ""),) not in by_physical:
             raise FormatError(message, kind="delta-schema", field="partitionColumns", found=name)
@@ -111,7 +122,10 @@ def delta_schema(
         found_by_id=metadata.column_mapping_mode == "id",
         partition_columns=tuple(by_physical[by_logical[name],] for name in metadata.partition_columns),
         columns=tuple(builder.columns),
-        name_mapping=_name_mapping(raw, fields, metadata, known_mapping),
+        name_mapping=_name_mapping(raw, fields, metadata, known_mapping, row_ids=row_ids),
+        carries_row_ids=row_ids,
+        row_id_column=metadata.configuration.get(ROW_ID_COLUMN),
+        comment=metadata.description,
     )
 
 
@@ -259,16 +273,17 @@ def _property(field: Json, key: str) -> Any:
 # --- name mapping -----------------------------------------------------------------------------------------------------
 
 
-def _name_mapping(raw: Sequence[Json], fields: Sequence[it.NestedField], metadata: Metadata, known_mapping: str) -> str:
+def _name_mapping(
+    raw: Sequence[Json], fields: Sequence[it.NestedField], metadata: Metadata, known_mapping: str, *, row_ids: bool
+) -> str:
     """Return the JSON of `schema.name-mapping.default`.
 
     Columns are given as Delta (`raw`) and as Iceberg (`fields`) have them. Entries of dropped columns in
     `known_mapping` are kept. Most readers ignore them, and the columns that Delta stores for itself, but pyiceberg
     fails at a column without an entry. Raise FormatError if `known_mapping` is not a name mapping.
     """
-    mapping = _with_dropped(
-        _entries(raw, fields, metadata.column_mapping_mode != "none"), _names_before(known_mapping, metadata)
-    )
+    before = _names_before(known_mapping, metadata, row_ids=row_ids)
+    mapping = _with_dropped(_entries(raw, fields, metadata.column_mapping_mode != "none"), before)
     return json.dumps(mapping, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -282,15 +297,18 @@ def _entries(raw: Sequence[Json], fields: Sequence[it.NestedField], mapped: bool
     return [_mapped_names(_physical_name(r, mapped), r["type"], f, mapped) for r, f in zip(raw, fields, strict=True)]
 
 
-def _names_before(known_mapping: str, metadata: Metadata) -> list[dict[str, Any]]:
+def _names_before(known_mapping: str, metadata: Metadata, *, row_ids: bool) -> list[dict[str, Any]]:
+    row_id = _FIRST_INTERNAL_ID + 2
+    numbers = (_FIRST_INTERNAL_ID, _FIRST_INTERNAL_ID + 1, ROW_ID_ID if row_ids else row_id, _FIRST_INTERNAL_ID + 3)
+    renumbered = {ROW_ID_ID: numbers[2], row_id: numbers[2]}
     try:
-        before = list(json.loads(known_mapping))
-        ids = {entry.get("field-id") for entry in before}
-    except (ValueError, TypeError, AttributeError) as e:
+        before = [{**b, "field-id": renumbered.get(b["field-id"], b["field-id"])} for b in json.loads(known_mapping)]
+        ids = {entry["field-id"] for entry in before}
+    except (ValueError, TypeError, KeyError) as e:
         found = f"{type(e).__name__}: {e}"
         raise FormatError("bad name mapping", kind="field-ids", field="schema.name-mapping.default", found=found) from e
-    internal = ["__is_cdc", "_change_type", *(metadata.configuration.get(key) for key in _ROW_TRACKING)]
-    numbered = enumerate(internal, _FIRST_INTERNAL_ID)
+    stored = (metadata.configuration.get(key) for key in (ROW_ID_COLUMN, _COMMIT_VERSION_COLUMN))
+    numbered = zip(numbers, ("__is_cdc", "_change_type", *stored), strict=True)
     return before + [{"field-id": i, "names": [name]} for i, name in numbered if name and i not in ids]
 
 

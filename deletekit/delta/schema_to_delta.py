@@ -21,7 +21,9 @@ ColumnMapping = Literal["none", "id"]
 
 
 def metadata_action(metadata: TableMetadata, mode: ColumnMapping) -> Json:
-    """Return the `metaData` action. With mode `id`, columns are found by their field ids, so they may be renamed.
+    """Return the `metaData` action, with the table's comment.
+
+    With mode `id`, columns are found by their field ids, so they may be renamed.
 
     Raise UnsupportedError for a type that Delta does not have, a promoted column, and a default of existing rows.
     Without column mapping, also raise it for a name that belonged to two columns, and for a column that had two names.
@@ -37,6 +39,8 @@ def metadata_action(metadata: TableMetadata, mode: ColumnMapping) -> Json:
         "partitionColumns": [metadata.schema.find_field(i).name for i in partition_columns(metadata)],
         "configuration": {"delta.enableDeletionVectors": "true"},
     }
+    if "comment" in metadata.properties:
+        raw["description"] = metadata.properties["comment"]
     if mode == "id":
         most = max(metadata.all_fields, default=0)
         raw["configuration"] |= {"delta.columnMapping.mode": "id", "delta.columnMapping.maxColumnId": str(most)}

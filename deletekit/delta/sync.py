@@ -238,7 +238,8 @@ def _create(log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncReque
     directory = _delete_directory(request.delete_directory, location)
     check_folders(log.root, location, directory)
     state = log.state(wanted)
-    format_version, schema = request.format_version or 3, delta_schema(state.metadata)
+    format_version = request.format_version or 3
+    schema = delta_schema(state.metadata, row_ids=format_version == 3)
     if format_version not in (2, 3):
         message = "format version cannot hold deletes"
         raise _refused(message, "format-version", "format_version", format_version, "2 or 3")

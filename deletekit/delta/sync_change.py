@@ -24,7 +24,8 @@ from deletekit.delta.convert_vectors import VECTOR_ID, VectorJob, VectorMode, ch
 from deletekit.delta.data_files import DataFiles
 from deletekit.delta.log import DeltaCommit, DeltaLog, DeltaState
 from deletekit.delta.paths import storage_path
-from deletekit.delta.sync_state import SyncState
+from deletekit.delta.row_ids import can_carry, least_sequence_number
+from deletekit.delta.sync_state import KnownFile, SyncState
 from deletekit.delta.synced_table import (
     DELTA_LOCATION,
     DELTA_TABLE_ID,
@@ -33,6 +34,7 @@ from deletekit.delta.synced_table import (
     Watermark,
     evolving_updates,
     schema_for,
+    watermark_of,
 )
 from deletekit.engines.local import LocalEngine
 from deletekit.errors import FormatError, InvalidInputError, is_storage_failure
@@ -120,6 +122,8 @@ class SyncChange:
             base.reader.searched = self.known.manifests_of(self.changes)
         wanted = _wanted_files(self.state, self.log.root)
         touched = self._touched()
+        if touched is not None:  # what a resumed replay did not change is as the table has it
+            touched -= {path for path, add in wanted.items() if isinstance(add, KnownFile)}
         plan = _plan_sync(base, self.log.root, wanted, touched)
         for path, add in wanted.items():
             if add.deletion_vector is not None and not add.deleted and (touched is None or path in touched):
@@ -137,9 +141,16 @@ class SyncChange:
         entries = LocalEngine().map(lambda path: files.entry(plan.added[path], path), list(plan.added))
         added = dict(zip(plan.added, entries, strict=True))
         self._check_counters(base, plan, wanted, {path: file.record_count for path, file in added.items()})
+        carried = frozenset(added) if schema.carries_row_ids else frozenset()
+        if schema.carries_row_ids and not (self._is_own(base) and can_carry(wanted, added.values(), plan.kept)):
+            more = evolving_updates(metadata, schema_for(self.state.metadata, metadata, row_ids=False), self.log.root)
+            base.write.metadata = apply_updates(metadata, more)
+            updates, carried = (*updates, *more), frozenset()
         deletes = self._deletes(base, plan, added)
         return RowDelta(
             added_data_files=tuple(added.values()),
+            with_row_ids=carried,
+            least_sequence_number=least_sequence_number(self.state.metadata, self.state.version),
             removed_data_files=tuple(plan.removed),
             added_delete_files=tuple(deletes),
             removed_delete_files=tuple(plan.removed_deletes),
@@ -147,6 +158,11 @@ class SyncChange:
             metadata_updates=updates,
             merges_manifests=True,
         )
+
+    def _is_own(self, base: Base) -> bool:
+        """Return whether only syncs have added rows to the table."""
+        found = watermark_of(base.metadata, base.snapshot)
+        return base.snapshot is None or (found is not None and found.foreign is None)
 
     def _touched(self) -> set[str] | None:
         """Return the storage paths in the commits since `before`, or None if every file must be compared."""
@@ -206,13 +222,9 @@ class SyncChange:
         data_files, data_records = _count(base, ManifestContent.DATA, self.known)
         delete_files, delete_records = _count(base, ManifestContent.DELETES, self.known)
         deleted = sum(add.deleted for add in plan.vectors.values())
-        others = self.state.others
         counts = {
-            "data files": (data_files + len(plan.added) - len(plan.removed), others.files + len(wanted)),
-            "deleted rows": (
-                delete_records + deleted - _records(plan.removed_deletes),
-                others.deleted + sum(_deleted(wanted)),
-            ),
+            "data files": (data_files + len(plan.added) - len(plan.removed), self.state.counts.files),
+            "deleted rows": (delete_records + deleted - _records(plan.removed_deletes), self.state.counts.deleted),
         }
         if self.known is None:
             unknown = [path for path, add in wanted.items() if add.num_records is None]

@@ -47,6 +47,12 @@ _Rows = npt.NDArray[Any]
 _SLOTS = {ManifestContent.DATA: "data", ManifestContent.DELETES: "deletes"}
 
 
+class KnownFile(AddFile):
+    """A live file as far as a state and the actions since tell: its path and its vector."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncState:
     """What a sync left.
@@ -212,14 +218,14 @@ def _data_paths(reader: SnapshotReader, listed: ManifestFile) -> pa.Array:
     return columns.paths(live) if listed.content == ManifestContent.DATA else columns.referenced(live)
 
 
-def _live_file(row: Any, changes: Sequence[AddFile | RemoveFile]) -> AddFile | None:
+def _live_file(row: Any, changes: Sequence[AddFile | RemoveFile]) -> KnownFile | None:
     """Return a live file as far as the actions about it tell: its spelling and its vector; None if they do not."""
     path = next((change.path for change in changes if _short(change.path) == row["spelling"]), None)
     vectors = [change.deletion_vector for change in changes]
     vector = next((v for v in vectors if _vector_hash(v) == row["vector"]), _UNKNOWN)
     if path is None or vector is _UNKNOWN:
         return None
-    return AddFile(path=path, partition_values={}, size=0, deletion_vector=vector)
+    return KnownFile(path=path, partition_values={}, size=0, deletion_vector=vector)
 
 
 def _fill(rows: _Rows, adds: Sequence[AddFile], root: str) -> None:

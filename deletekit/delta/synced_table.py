@@ -16,6 +16,7 @@ from pyiceberg.partitioning import PartitionSpec
 from deletekit.delta.actions import Metadata
 from deletekit.delta.log import DeltaLog
 from deletekit.delta.paths import is_hidden_below, path_below
+from deletekit.delta.row_ids import ROW_IDS
 from deletekit.delta.schema_from_delta import DeltaSchema, delta_schema
 from deletekit.errors import InvalidInputError
 from deletekit.table.locations import SpellingRules
@@ -144,13 +145,13 @@ def check_folders(root: str, location: str, directory: str) -> None:
             raise _refused(message, "delta-location", field, folder, f"a folder that does not hold {root}")
 
 
-def schema_for(source: Metadata, metadata: TableMetadata) -> DeltaSchema:
+def schema_for(source: Metadata, metadata: TableMetadata, *, row_ids: bool = True) -> DeltaSchema:
     """Convert the schema of a Delta version, with the ids and names that the Iceberg table has.
 
-    Raise as `delta_schema`.
+    With `row_ids`, the table keeps Delta's row ids if it has them. Raise as `delta_schema`.
     """
-    mapping = metadata.properties.get(NAME_MAPPING, "[]")
-    return delta_schema(source, metadata.schema, set(metadata.all_fields), mapping)
+    mapping, row_ids = metadata.properties.get(NAME_MAPPING, "[]"), row_ids and ROW_IDS in metadata.properties
+    return delta_schema(source, metadata.schema, set(metadata.all_fields), mapping, row_ids=row_ids)
 
 
 def evolving_updates(metadata: TableMetadata, schema: DeltaSchema, root: str) -> tuple[Mapping[str, Any], ...]:
@@ -173,12 +174,16 @@ def evolving_updates(metadata: TableMetadata, schema: DeltaSchema, root: str) ->
     changed = {k: v for k, v in properties.items() if metadata.properties.get(k) != v}
     if changed:
         updates.append({"action": "set-properties", "updates": changed})
+    if ROW_IDS in metadata.properties and not schema.carries_row_ids:
+        updates.append({"action": "remove-properties", "removals": [ROW_IDS]})
     return tuple(updates)
 
 
 def owned_properties(schema: DeltaSchema) -> dict[str, str]:
     """Return the properties that a synced table always has."""
-    return {NAME_MAPPING: schema.name_mapping, "gc.enabled": "false"}
+    row_ids = {ROW_IDS: "true"} if schema.carries_row_ids else {}
+    comment = {} if schema.comment is None else {"comment": schema.comment}
+    return {NAME_MAPPING: schema.name_mapping, "gc.enabled": "false", **row_ids, **comment}
 
 
 def _spec(metadata: TableMetadata, schema: DeltaSchema) -> PartitionSpec | None:

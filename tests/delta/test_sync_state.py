@@ -13,6 +13,7 @@ import pytest
 
 import deletekit as dk
 from deletekit.delta import sync_state
+from deletekit.table.file_io import PyIcebergIO
 from tests.delta.handmade import HandMade, Json, remove, with_vector
 from tests.delta.reading import check_synced
 
@@ -128,8 +129,6 @@ def change(delta: HandMade, add: Json) -> None:
 
 def opened(delta: HandMade, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], dk.Table]:
     """The files that a sync opens."""
-    from deletekit.table.file_io import PyIcebergIO
-
     paths: list[str] = []
     for name in ("open", "read"):
         method = getattr(PyIcebergIO, name)
@@ -183,10 +182,10 @@ def test_a_checksum_is_compared_with_counters_that_are_kept(delta: HandMade, cat
     change(delta, adds[3])
     crc = delta.log(1).with_suffix(".crc")
     right = {"numFiles": 4, "numDeletedRecordsOpt": 4, "numDeletionVectorsOpt": 3}
-    for name in right:
+    for name, found in right.items():
         crc.write_text(json.dumps({**right, name: 9}))
         with pytest.raises(dk.FormatError) as e:
             dk.sync_delta(delta.path, catalog, "t.d")
-        assert (e.value.kind, e.value.field, e.value.found) == ("delta-checksum", name, right[name])
+        assert (e.value.kind, e.value.field, e.value.found) == ("delta-checksum", name, found)
     crc.write_text(json.dumps(right))
     assert dk.sync_delta(delta.path, catalog, "t.d").version == 1

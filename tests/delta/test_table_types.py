@@ -1,0 +1,91 @@
+"""What tables of both formats have beside rows: wide decimals, comments, and variant columns that are refused."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import deletekit as dk
+from tests.delta.handmade import HandMade
+from tests.delta.reading import by_deltalake, our_rows
+from tests.interop.rows import same_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def a_column(delta: HandMade, kind: str, **metadata: str) -> None:
+    field = {"name": "n", "type": kind, "nullable": True, "metadata": metadata}
+    delta.schema = json.dumps({"type": "struct", "fields": [field]})
+
+
+@pytest.mark.parametrize("scale", [0, 2, 37, 38])
+def test_decimals_of_38_digits_there_and_back(tmp_path: Path, catalog: dk.Catalog, scale: int) -> None:
+    """Values, bounds in the log, which are numbers of JSON, and filters by them."""
+    delta = HandMade(tmp_path / "delta")
+    a_column(delta, f"decimal(38,{scale})")
+    digits = [10**38 - 1, -(10**38) + 1, 10**37 + 1, 1, -1, 12345678901234567890123456789012345678]
+    values = [Decimal((int(d < 0), tuple(map(int, str(abs(d)))), -scale)) for d in digits]
+    for value in values:
+        stats = f'{{"numRecords":1,"minValues":{{"n":{value:f}}},"maxValues":{{"n":{value:f}}},"nullCount":{{"n":0}}}}'
+        delta.commit(delta.data(pa.table({"n": pa.array([value], pa.decimal128(38, scale))}), stats=stats))
+    table = dk.sync_delta(delta.path, catalog, "t.d").table
+    same_rows(our_rows(table), [{"n": v} for v in values])
+    same_rows(by_deltalake(delta.path), our_rows(table))
+    for value in values:
+        scan = dk.scan(table, where=f"n = {value:f}")
+        assert scan.to_arrow()["n"].to_pylist() == [value]
+    back = tmp_path / "back"
+    dk.export_delta(table, back)
+    same_rows(by_deltalake(back), our_rows(table))
+    adds = [json.loads(line) for line in (back / "_delta_log" / f"{0:020d}.json").read_text().splitlines()]
+    stats = [json.loads(a["add"]["stats"], parse_float=Decimal) for a in adds if "add" in a]
+    assert sorted(Decimal(s["minValues"]["n"]) for s in stats) == sorted(values)
+
+
+def test_comments_go_both_ways(tmp_path: Path, catalog: dk.Catalog) -> None:
+    delta = HandMade(tmp_path / "delta")
+    a_column(delta, "long", comment="of the column")
+    described: dict[str, Any] = delta.metadata()
+    described["metaData"]["description"] = "of the 'table' é"
+    delta.commit(delta.data(pa.table({"n": [1]})))
+    assert "comment" not in dk.sync_delta(delta.path, catalog, "t.d").table.properties
+    delta.commit(described)
+    table = dk.sync_delta(delta.path, catalog, "t.d").table
+    assert table.properties["comment"] == "of the 'table' é"
+    assert table.schema.fields[0].doc == "of the column"
+    assert dk.sync_delta(delta.path, catalog, "t.new").table.properties["comment"] == "of the 'table' é"
+    dk.export_delta(table, tmp_path / "back")
+    from deltalake import DeltaTable  # noqa: PLC0415  # a peer
+
+    back = DeltaTable(tmp_path / "back")
+    assert back.metadata().description == "of the 'table' é"
+    assert back.schema().fields[0].metadata["comment"] == "of the column"
+    dk.set_properties(table, {"comment": "another"})
+    assert dk.export_delta(table, tmp_path / "back").version == 1
+    assert DeltaTable(tmp_path / "back").metadata().description == "another"
+
+
+def test_a_comment_of_spark(spark: SparkSession, tmp_path: Path, catalog: dk.Catalog) -> None:
+    path = tmp_path / "delta"
+    spark.sql(f"CREATE TABLE delta.`{path}` (n BIGINT COMMENT 'c') USING delta COMMENT 'of the table'")
+    table = dk.sync_delta(path, catalog, "t.d").table
+    assert (table.properties["comment"], table.schema.fields[0].doc) == ("of the table", "c")
+    dk.append(table, [{"n": 1}])
+    dk.export_delta(table, tmp_path / "back")
+    detail = spark.sql(f"DESCRIBE DETAIL delta.`{tmp_path / 'back'}`").collect()[0]
+    assert detail["description"] == "of the table"
+
+
+def test_variant_is_refused_by_name(tmp_path: Path, catalog: dk.Catalog) -> None:
+    delta = HandMade(tmp_path / "delta", features=("deletionVectors", "variantType"))
+    a_column(delta, "variant")
+    delta.commit()
+    with pytest.raises(dk.UnsupportedError) as e:
+        dk.sync_delta(delta.path, catalog, "t.d")
+    assert (e.value.kind, e.value.found) == ("delta-feature", "variantType")
