@@ -181,9 +181,9 @@ class DeltaLog:
     def resume(
         self, version: int, metadata: Metadata, protocol: Protocol, files: Iterable[AddFile], others: Counts
     ) -> None:
-        """Let the next replay begin at a version of which only some live files are known by name.
+        """Let the next replay begin at a version. `files` are the live files that later commits are about.
 
-        `files` are those that later commits are about; `others` counts the rest.
+        `others` counts the rest.
         """
         known = {add.path: add for add in files}
         spelled = {key: path for path in known if (key := spelling_free(path)) != path}

@@ -8,7 +8,8 @@ Spec: Delta protocol; Iceberg, "Snapshots", "Row-level Deletes".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
@@ -27,6 +28,7 @@ from deletekit.delta.synced_table import (
     check_same_delta,
     checked_watermark,
     evolving_updates,
+    head_property,
     known_spelling,
     owned_properties,
     schema_for,
@@ -121,7 +123,7 @@ def sync_delta(
         points at Delta's own files: Iceberg Java reads that, pyiceberg and polars do not (`repack` solves it), and
         Delta's VACUUM deletes files that the table still refers to.
     commits: `coalesce`, one snapshot for everything since the last sync; `each`, one for each Delta version whose log
-        and files still exist.
+        and files still exist, for a new table too.
     options: see `SyncOptions`.
 
     The table's Delta version is in its snapshot summaries (`deletekit.delta-version`). After a rollback, the next sync
@@ -151,11 +153,15 @@ def sync_delta(
             raise
     log = DeltaLog(PyIcebergIO(catalog.pyiceberg.properties, root), root)
     try:
-        return _create(log, catalog, key, request)
+        made = _create_first(log, catalog, key, request)
     except InvalidInputError as e:
         if e.kind != "table-exists":
             raise
-    return follow()  # another sync was first
+        return follow()  # another sync was first
+    if request.commits == "coalesce" or made.version == request.version:
+        return made
+    more = follow()
+    return replace(more, previous_version=None, commits=(*made.commits, *more.commits))
 
 
 def _follow(table: Table, root: str, request: SyncRequest) -> DeltaSync:
@@ -228,8 +234,17 @@ def _refused(message: str, kind: str, field: str, found: object, expected: objec
     return InvalidInputError(message, kind=kind, field=field, found=found, expected=expected)
 
 
-def _create(log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncRequest) -> DeltaSync:
+def _create_first(log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncRequest) -> DeltaSync:
+    """Create the table at the wanted version; with commits="each", at the first version that can still be read."""
     wanted = log.latest if request.version is None else request.version
+    for number in range(wanted) if request.commits == "each" else ():
+        with suppress(NotFoundError):  # its commits are gone, or its files were vacuumed
+            if log.constructable(number):
+                return _create(log, catalog, key, request, number)
+    return _create(log, catalog, key, request, wanted)
+
+
+def _create(log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncRequest, wanted: int) -> DeltaSync:
     location = request.location or catalog.default_location(key)
     if not location:
         message = "this catalog chooses locations when it creates a table; name one"
@@ -244,6 +259,7 @@ def _create(log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncReque
         message = "format version cannot hold deletes"
         raise _refused(message, "format-version", "format_version", format_version, "2 or 3")
     own = {DELTA_LOCATION: log.root, DELETE_DIRECTORY: directory, **owned_properties(schema)}
+    own |= head_property(None, wanted, state.metadata.id)
     metadata = new_metadata(
         schema.schema,
         schema.partition_spec,
@@ -326,11 +342,17 @@ class _Step:
         def updates(metadata: TableMetadata) -> Sequence[Mapping[str, object]]:
             if self._is_overtaken(metadata, version):
                 return ()
-            return evolving_updates(metadata, schema_for(state.metadata, metadata), self.log.root)
+            more = evolving_updates(metadata, schema_for(state.metadata, metadata), self.log.root)
+            head = metadata.current_snapshot
+            found = watermark_of(metadata, head)
+            if planned is None or head != planned[0].snapshot or (found is not None and found.version == version):
+                return more
+            moved = head_property(head, version, state.metadata.id)
+            return (*more, {"action": "set-properties", "updates": moved})
 
         done = commit(plan_change(self.table, build, properties=change(None).summary()))
         if done.snapshot_id is None:
-            # No snapshot was needed, but the schema or a property may have changed.
+            # No snapshot was needed, but the version has changed, and maybe the schema or a property.
             commit_metadata(self.table, updates, unchanged_refs=[MAIN])
         if planned is not None:
             self._remember(*planned, done.snapshot_id)

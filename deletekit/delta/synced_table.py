@@ -6,6 +6,7 @@ The snapshots of the table hold its Delta version, so that a rollback takes that
 Spec: Iceberg, "Snapshots" (summary), "Schema Evolution"; Delta protocol, "Change Metadata" (`id`); Delta, VACUUM.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -29,6 +30,11 @@ DELTA_TIMESTAMP = "deletekit.delta-timestamp-ms"
 DELTA_LOCATION = "deletekit.delta-location"
 DELETE_DIRECTORY = "deletekit.delta-delete-directory"
 """Table property: where the delete files of `sync_delta` are; all but the first of these are in summaries."""
+DELTA_HEAD = "deletekit.delta-head"
+"""Table property: the Delta version that a snapshot, or an empty table, has come to by versions without changed files.
+
+JSON with `snapshot-id`, `version` and `table-id`. It counts only while that snapshot is in the table's history.
+"""
 NAME_MAPPING = "schema.name-mapping.default"
 _DELETE_CHANGES = {"added-delete-files", "removed-delete-files"}
 _CHANGES = {"added-data-files", "deleted-data-files"} | _DELETE_CHANGES
@@ -60,13 +66,18 @@ def watermark_of(metadata: TableMetadata, snapshot: Snapshot | None) -> Watermar
     """
     foreign: Snapshot | None = None
     rewritten = False
+    head, location = _head(metadata), metadata.properties.get(DELTA_LOCATION)
+    if snapshot is None and head.get("snapshot-id", 0) is None:
+        return Watermark(version=head["version"], table_id=head["table-id"], location=location)
     for ancestor in metadata.ancestors(snapshot.snapshot_id if snapshot else None):
-        version = ancestor.summary.get(DELTA_VERSION, "")
+        version, table_id = ancestor.summary.get(DELTA_VERSION, ""), ancestor.summary.get(DELTA_TABLE_ID)
+        if head.get("snapshot-id") == ancestor.snapshot_id:
+            version, table_id = str(head["version"]), head["table-id"]
         if version.isdecimal():
             return Watermark(
                 version=int(version),
-                table_id=ancestor.summary.get(DELTA_TABLE_ID),
-                location=ancestor.summary.get(DELTA_LOCATION) or metadata.properties.get(DELTA_LOCATION),
+                table_id=table_id,
+                location=ancestor.summary.get(DELTA_LOCATION) or location,
                 foreign=foreign,
                 rewritten=rewritten,
             )
@@ -76,6 +87,22 @@ def watermark_of(metadata: TableMetadata, snapshot: Snapshot | None) -> Watermar
         elif moved:
             foreign = ancestor
     return None
+
+
+def head_property(snapshot: Snapshot | None, version: int, table_id: str) -> dict[str, str]:
+    """Return the property that says which Delta version a snapshot is at, when that changed without a commit."""
+    snapshot_id = None if snapshot is None else snapshot.snapshot_id
+    return {DELTA_HEAD: json.dumps({"snapshot-id": snapshot_id, "version": version, "table-id": table_id})}
+
+
+def _head(metadata: TableMetadata) -> Mapping[str, Any]:
+    """Return what `head_property` wrote; {} for anything else."""
+    try:
+        found = json.loads(metadata.properties.get(DELTA_HEAD, "{}"))
+    except (ValueError, RecursionError):
+        return {}
+    known = isinstance(found, dict) and type(found.get("version")) is int and isinstance(found.get("table-id"), str)
+    return found if known else {}
 
 
 def known_spelling(root: str, metadata: TableMetadata) -> str:

@@ -1,0 +1,154 @@
+"""Which Delta version a table is at: also after versions without data, after rollbacks, and from the first on."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+import deletekit as dk
+from deletekit.delta.log import DeltaLog
+from tests.delta.handmade import HandMade, Json, remove, with_vector
+from tests.delta.reading import check_synced
+
+NO_DATA: Json = {"commitInfo": {"operation": "SET TBLPROPERTIES"}}
+VERSIONS = pytest.mark.parametrize("format_version", [2, 3])
+
+
+@pytest.fixture
+def delta(tmp_path: Path) -> HandMade:
+    return HandMade(tmp_path / "delta")
+
+
+def ids(table: dk.Table) -> list[int]:
+    return sorted(dk.scan(table).to_arrow()["id"].to_pylist())
+
+
+def test_a_version_without_data_is_recorded(
+    delta: HandMade, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next sync continues behind it, and does not read it again."""
+    delta.commit(delta.data(range(3)))
+    dk.sync_delta(delta.path, catalog, "t.d")
+    for _ in range(2):
+        delta.commit(NO_DATA)
+    synced = dk.sync_delta(delta.path, catalog, "t.d")
+    assert (synced.version, synced.previous_version, synced.commits) == (2, 0, ())
+    assert dk.sync_delta(delta.path, catalog, "t.d").previous_version == 2
+    delta.commit(delta.data(range(3, 5)))
+    read: list[int] = []
+    commit = DeltaLog._commit
+    monkeypatch.setattr(DeltaLog, "_commit", lambda log, version: read.append(version) or commit(log, version))
+    synced = dk.sync_delta(delta.path, catalog, "t.d")
+    assert set(read) == {3}
+    assert (synced.version, synced.previous_version, len(synced.commits)) == (3, 2, 1)
+    check_synced(synced.table)
+
+
+def test_a_rollback_takes_a_version_without_data_back(delta: HandMade, catalog: dk.Catalog) -> None:
+    delta.commit(delta.data(range(3)))
+    first = dk.sync_delta(delta.path, catalog, "t.d").commit.snapshot_id
+    delta.commit(delta.data(range(3, 5)))
+    dk.sync_delta(delta.path, catalog, "t.d")
+    delta.commit(NO_DATA)
+    table = dk.sync_delta(delta.path, catalog, "t.d").table
+    assert first is not None
+    dk.rollback(table, snapshot_id=first)
+    synced = dk.sync_delta(delta.path, catalog, "t.d")
+    assert (synced.previous_version, synced.version, ids(synced.table)) == (0, 2, [0, 1, 2, 3, 4])
+
+
+def test_maintenance_and_versions_without_data(delta: HandMade, catalog: dk.Catalog) -> None:
+    adds = [delta.data(range(i, i + 5), f"{i}.parquet") for i in (0, 10)]
+    delta.commit(*(with_vector(add, delta.vector([1])) for add in adds))
+    table = dk.sync_delta(delta.path, catalog, "t.d", format_version=2).table
+    dk.rewrite_position_deletes(table)
+    delta.commit(NO_DATA)
+    synced = dk.sync_delta(delta.path, catalog, "t.d")
+    assert (synced.previous_version, synced.version) == (0, 1)
+    assert ids(synced.table) == [0, 2, 3, 4, 10, 12, 13, 14]
+    dk.append(synced.table, [{"id": 99}])
+    with pytest.raises(dk.InvalidInputError) as e:
+        dk.sync_delta(delta.path, catalog, "t.d")
+    assert e.value.kind == "delta-foreign-commit"
+
+
+def test_an_empty_table_has_a_version(delta: HandMade, catalog: dk.Catalog) -> None:
+    delta.commit()
+    assert dk.sync_delta(delta.path, catalog, "t.d").version == 0
+    delta.commit(NO_DATA)
+    synced = dk.sync_delta(delta.path, catalog, "t.d")
+    assert (synced.previous_version, synced.version) == (0, 1)
+    delta.commit(delta.data(range(2)))
+    synced = dk.sync_delta(delta.path, catalog, "t.d")
+    assert (synced.previous_version, synced.version, ids(synced.table)) == (1, 2, [0, 1])
+
+
+def test_another_delta_table_behind_an_empty_one(delta: HandMade, catalog: dk.Catalog) -> None:
+    delta.commit()
+    dk.sync_delta(delta.path, catalog, "t.d")
+    delta.log(0).write_text(delta.log(0).read_text().replace("handmade", "another"))
+    with pytest.raises(dk.InvalidInputError) as e:
+        dk.sync_delta(delta.path, catalog, "t.d")
+    assert (e.value.kind, e.value.found) == ("delta-table-replaced", "another")
+
+
+@VERSIONS
+def test_the_first_sync_makes_a_snapshot_for_each_version(
+    delta: HandMade, catalog: dk.Catalog, format_version: int
+) -> None:
+    add = delta.data(range(4))
+    delta.commit(add)
+    delta.commit(NO_DATA)
+    deleted = with_vector(add, delta.vector([0]))
+    delta.commit(remove(add), deleted)
+    delta.commit(remove(deleted), delta.data(range(7, 9)))
+    synced = dk.sync_delta(delta.path, catalog, "t.d", commits="each", format_version=format_version)
+    assert (synced.version, synced.previous_version) == (3, None)
+    seen = [dk.scan(synced.table, snapshot_id=c.snapshot_id).to_arrow() for c in synced.commits]
+    assert [sorted(rows["id"].to_pylist()) for rows in seen] == [[0, 1, 2, 3], [1, 2, 3], [7, 8]]
+    check_synced(synced.table)
+
+
+def test_the_first_sync_begins_where_files_are_left(delta: HandMade, catalog: dk.Catalog) -> None:
+    gone = delta.data(range(4), "gone.parquet")
+    delta.commit(gone)
+    delta.commit(remove(gone), delta.data(range(4, 6)))
+    delta.commit(delta.data(range(6, 7)))
+    (delta.path / "gone.parquet").unlink()
+    synced = dk.sync_delta(delta.path, catalog, "t.d", commits="each")
+    assert len(synced.commits) == 2
+    assert ids(synced.table) == [4, 5, 6]
+    (delta.path / next(delta.path.glob("part-*.parquet"))).unlink()
+    with pytest.raises(dk.NotFoundError):
+        dk.sync_delta(delta.path, catalog, "t.other", commits="each")
+
+
+@VERSIONS
+def test_syncs_at_once(delta: HandMade, catalog: dk.Catalog, format_version: int) -> None:
+    """Syncs of the same table at the same time, as one commit or many: each ends at the newest version."""
+    adds = [delta.data(range(i * 10, i * 10 + 10), f"{i}.parquet") for i in range(6)]
+    for add in adds:
+        delta.commit(add)
+    dk.sync_delta(delta.path, catalog, "t.d", version=0, format_version=format_version)
+    for add in adds[:3]:
+        delta.commit(remove(add), with_vector(add, delta.vector([0, 3])))
+    failed: list[BaseException] = []
+
+    def sync(commits: str) -> None:
+        try:
+            dk.sync_delta(delta.path, catalog, "t.d", commits=commits)  # type: ignore[arg-type]
+        except BaseException as e:  # noqa: BLE001
+            failed.append(e)
+
+    threads = [threading.Thread(target=sync, args=(c,)) for c in ("each", "coalesce", "each", "coalesce")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    table = dk.load_table(catalog, "t.d")
+    assert dk.sync_delta(delta.path, catalog, "t.d").previous_version == 8
+    assert len(ids(table)) == 60 - 6
+    check_synced(table)
