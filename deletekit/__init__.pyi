@@ -12,6 +12,7 @@ from deletekit.delta.export import DeltaExport as DeltaExport
 from deletekit.delta.export import export_delta as export_delta
 from deletekit.delta.repack import RepackedVectors as RepackedVectors
 from deletekit.delta.repack import repack as repack
+from deletekit.delta.sync import DeltaPlan as DeltaPlan
 from deletekit.delta.sync import DeltaSync as DeltaSync
 from deletekit.delta.sync import sync_delta as sync_delta
 from deletekit.errors import CommitConflictError as CommitConflictError

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,8 +11,16 @@ from rich.console import RenderableType
 
 import deletekit as dk
 from deletekit.cli.changes import change_answer, change_command, failures, file_lists
+from deletekit.cli.delta_targets import (
+    SyncTarget,
+    follow_targets,
+    planned_files,
+    read_targets,
+    sync_all,
+    sync_document,
+)
 from deletekit.cli.options import (
-    TableAnswerCommand,
+    SourceAnswerCommand,
     branch_option,
     choice_option,
     dry_run_option,
@@ -35,64 +44,100 @@ _READERS = {
 _VECTORS = "Copy Delta's vectors into Puffin files, or refer to them where they are (format version 3)."
 _COMMITS = "Make one snapshot for all new versions, or one for each."
 _DELETE_DIRECTORY = "Folder of delete files.  [default: deletion-vectors below the table's]"
+_CONFIG = "Sync the tables of a TOML file: [[tables]], each with source, table, warehouse or catalog, ..."
+_INTERVAL = "With --follow: wait so long between syncs.  [default: 10]"
+_SECONDS = 10.0
 _ORPHAN_HOURS = "Remove files of failed syncs that are older; a running sync must be younger."
 
 
-class _SyncCommand(TableAnswerCommand):
-    """A command with SOURCE before TABLE."""
-
-    def __init__(self, name: str | None, **settings: Any) -> None:
-        super().__init__(name, **settings)
-        self.params.insert(0, click.Argument(["source"], metavar="SOURCE"))
-
-
-@click.command(cls=_SyncCommand, short_help="Follow a Delta table, deletes included.")
+@click.command(cls=SourceAnswerCommand, short_help="Follow a Delta table, deletes included.")
 @number_option("--version", "Delta version.  [default: the latest]", click.IntRange(min=0))
 @number_option("--format-version", "Format version of a new table.  [default: 3]", click.IntRange(2, 3))
-@choice_option("--deletion-vectors", ("copy", "reference"), _VECTORS, default="copy")
-@choice_option("--commits", ("coalesce", "each"), _COMMITS, default="coalesce")
+@choice_option("--deletion-vectors", ("copy", "reference"), _VECTORS)
+@choice_option("--commits", ("coalesce", "each"), _COMMITS)
 @click.option("--location", metavar="DIR", help="Folder of a new table.  [default: below the warehouse]")
 @click.option("--delete-directory", metavar="DIR", help=_DELETE_DIRECTORY)
 @click.option("--time-zone", metavar="ZONE", help="Zone of partition timestamps that name none.  [default: UTC]")
 @click.option(
     "--check-data-files/--trust-log",
-    default=True,
+    default=None,
     help="Compare the size of each new data file with the log; its rows and ids are always checked.",
 )
+@click.option("--verify", is_flag=True, help="Read the whole log and every manifest, and prove the counts.")
 @click.option("--force", is_flag=True, help="Sync even if someone else changed the table; their changes are undone.")
-def sync_delta(argument: TableArgument, output: Output, source: str, **options: Any) -> Answer:
+@dry_run_option
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help=_CONFIG)
+@click.option("--follow", is_flag=True, help="Sync again and again, until Ctrl-C or SIGTERM.")
+@click.option("--interval", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help=_INTERVAL)
+def sync_delta(
+    argument: TableArgument,
+    output: Output,
+    *,
+    source: str | None = None,
+    config: Path | None = None,
+    follow: bool,
+    interval: float | None = None,
+    **options: Any,
+) -> Answer:
     """Bring TABLE to the newest version of the Delta table in the folder SOURCE; create TABLE the first time.
 
-    No data file is copied or rewritten: TABLE refers to Delta's.
+    No data file is copied or rewritten: TABLE refers to Delta's. With --config, many tables are synced, one after the
+    other; one that fails does not stop the others.
 
     \b
     Examples:
       deletekit sync-delta path/to/delta --warehouse wh demo.users
       deletekit sync-delta s3://b/delta --catalog prod demo.users --commits each
+      deletekit sync-delta path/to/delta --warehouse wh demo.users --dry-run
+      deletekit sync-delta --config tables.toml --follow --interval 30
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    catalog = argument.open_catalog()
+    asked = {name: value for name, value in options.items() if value is not False or name == "check_data_files"}
+    targets = _targets(argument, source, config, asked)
+    if interval is not None and not follow:
+        raise click.UsageError("--interval needs --follow.")
+    if follow:
+        if "dry_run" in asked or "version" in asked:
+            raise click.UsageError("--follow syncs newer and newer versions; --dry-run and --version are for one sync.")
+        follow_targets(targets, output, _SECONDS if interval is None else interval)
+        return Answer(document=None, text=())
+    if config is not None:
+        return sync_all(targets, output)
     when_interrupted("Files may be left that nothing needs: `deletekit clean-up-delta` finds them.")
     with output.waiting("Syncing"):
-        done = dk.sync_delta(source, catalog, argument.table, **options)
+        done = targets[0].sync()
+    return _sync_answer(targets[0].argument, done, asked)
+
+
+def _targets(
+    argument: TableArgument, source: str | None, config: Path | None, asked: Mapping[str, Any]
+) -> Sequence[SyncTarget]:
+    if config is None:
+        if source is None or argument.table is None:
+            raise click.UsageError("give SOURCE and TABLE, or --config FILE.")
+        return [SyncTarget(source=source, argument=argument, options=asked)]
+    if source is not None or argument.catalog or argument.warehouse or argument.properties:
+        raise click.UsageError("--config names the tables and their catalogs; give nothing else of them.")
+    return read_targets(config, asked)
+
+
+def _sync_answer(argument: TableArgument, done: dk.DeltaSync, asked: Mapping[str, Any]) -> Answer:
     summary = {name: value for name, value in done.commit.summary.items() if name.startswith(("added-", "removed-"))}
+    plan = done.planned
 
     def text() -> Iterator[RenderableType]:
+        if plan is not None:
+            yield bold(f"{argument.table} would come to Delta version {done.version}")
+            yield from file_lists(planned_files(plan), "", dry_run=True)
+            return
         verb = "was already at" if not done.commits and done.previous_version == done.version else "is at"
         snapshots = count(len(done.commits), "snapshot")
         yield bold(f"{argument.table} {verb} Delta version {done.version}, by {snapshots}")
         yield pairs(summary)
-        if options["deletion_vectors"] == "reference" and done.table.metadata.version.has_deletion_vectors:
+        if asked.get("deletion_vectors") == "reference" and done.table.metadata.version.has_deletion_vectors:
             yield bold("Vectors that lie in Delta's own files")
             yield pairs(_READERS)
 
-    document = {
-        "table": argument.table,
-        "previous_version": done.previous_version,
-        "version": done.version,
-        "snapshot_ids": [commit.snapshot_id for commit in done.commits],
-        "summary": summary,
-    }
-    return Answer(document=document, text=text())
+    return Answer(document={**sync_document(argument.table, done), "summary": summary}, text=text())
 
 
 @change_command("Cleaning up", "Remove what syncs left behind.", "")

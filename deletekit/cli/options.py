@@ -146,6 +146,11 @@ _CATALOG_PARAMETERS = (
     click.Option(_PROPERTY, help=_PROPERTIES.format(", or of the storage of a metadata file"), **_KEY_VALUES),
 )
 _TABLE_PARAMETERS = (click.Argument(["table"], metavar="TABLE"), *_CATALOG_PARAMETERS)
+_SOURCE_PARAMETERS = (
+    click.Argument(["source"], metavar="SOURCE", required=False),
+    click.Argument(["table"], metavar="TABLE", required=False),
+    *_CATALOG_PARAMETERS,
+)
 _NAMESPACE_PARAMETERS = (click.Argument(["table"], metavar="[NAMESPACE]", default=""), *_CATALOG_PARAMETERS)
 
 
@@ -207,6 +212,12 @@ class CatalogAnswerCommand(TableAnswerCommand):
     """A command on a catalog that returns an `Answer`; its `argument` has a namespace, or "", in place of a table."""
 
     own_params = _NAMESPACE_PARAMETERS
+
+
+class SourceAnswerCommand(TableAnswerCommand):
+    """A command with SOURCE before TABLE; both may be left out."""
+
+    own_params = _SOURCE_PARAMETERS
 
 
 def when_interrupted(warning: str) -> None:

@@ -7,46 +7,57 @@ Spec: Delta protocol; Iceberg, "Snapshots", "Row-level Deletes".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
-from deletekit.commit.change import Base, RowDelta
-from deletekit.commit.planned_change import check_request, plan_change
-from deletekit.commit.swap import Commit, commit, commit_metadata, create_with
+from deletekit.commit.change import RowDelta
+from deletekit.commit.planned_change import check_request, read_base
+from deletekit.commit.swap import Commit, create_with
 from deletekit.delta.log import DeltaLog
 from deletekit.delta.schema_from_delta import DeltaSchema, delta_schema
 from deletekit.delta.sync_change import SyncChange, SyncRequest
-from deletekit.delta.sync_state import SyncState, next_state, read_state, whole_state, write_state
+from deletekit.delta.sync_state import whole_state, write_state
+from deletekit.delta.sync_steps import SyncSteps, resumed_state, versions_to_commit
 from deletekit.delta.synced_table import (
     DELETE_DIRECTORY,
     DELTA_LOCATION,
-    Watermark,
     check_folders,
-    check_same_delta,
     checked_watermark,
-    evolving_updates,
     head_property,
     known_spelling,
     owned_properties,
-    schema_for,
-    watermark_of,
 )
 from deletekit.delta.values import time_zone_of
 from deletekit.errors import InvalidInputError, NotFoundError
-from deletekit.table.catalog import Catalog
+from deletekit.formats.content_file import DeleteFile
+from deletekit.table.catalog import Catalog, TableState
 from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.identifier import Identifier, to_identifier
 from deletekit.table.locations import normalised
-from deletekit.table.metadata import MAIN, TableMetadata, new_metadata
+from deletekit.table.metadata import MAIN, new_metadata
 from deletekit.table.snapshot import SnapshotReader
-from deletekit.table.summary_counters import TOTALS
 from deletekit.table.table import Table
 
 _MANIFEST_ENTRIES = 700
 _MOST_MANIFEST_BYTES = 1 << 23
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaPlan:
+    """What a sync would do, by the paths of data files.
+
+    Attributes
+    ----------
+    added, removed: data files that the table gains and loses.
+    replaced: data files that stay, with other deleted rows.
+    """
+
+    added: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +70,14 @@ class DeltaSync:
     version: the Delta version that it is now at.
     previous_version: the Delta version that it was at; None for a new table.
     commits: the snapshots made, in order; empty if no row and no file had to change.
+    planned: in a dry run, what would be done as one commit; then `table` is as it was, or as a new one would begin.
     """
 
     table: Table = field(repr=False)
     version: int
     previous_version: int | None = None
     commits: tuple[Commit, ...] = ()
+    planned: DeltaPlan | None = None
 
     @property
     def commit(self) -> Commit:
@@ -87,6 +100,7 @@ class SyncOptions(TypedDict, total=False):
         so anyway.
     force: sync even if someone else committed to the table, or if the Delta table was moved or replaced by another.
         Every file is then compared, and everything that Delta does not have is removed.
+    dry_run: plan everything, check everything, and write nothing.
     commit_properties: extra entries of the snapshot summaries.
     """
 
@@ -97,6 +111,7 @@ class SyncOptions(TypedDict, total=False):
     check_data_files: bool
     verify: bool
     force: bool
+    dry_run: bool
     commit_properties: Mapping[str, str]
 
 
@@ -151,17 +166,7 @@ def sync_delta(
     except NotFoundError as e:
         if e.kind != "table-not-found":
             raise
-    log = DeltaLog(PyIcebergIO(catalog.pyiceberg.properties, root), root)
-    try:
-        made = _create_first(log, catalog, key, request)
-    except InvalidInputError as e:
-        if e.kind != "table-exists":
-            raise
-        return follow()  # another sync was first
-    if request.commits == "coalesce" or made.version == request.version:
-        return made
-    more = follow()
-    return replace(more, previous_version=None, commits=(*made.commits, *more.commits))
+    return _begin(DeltaLog(PyIcebergIO(catalog.pyiceberg.properties, root), root), catalog, key, request, follow)
 
 
 def _follow(table: Table, root: str, request: SyncRequest) -> DeltaSync:
@@ -174,37 +179,34 @@ def _follow(table: Table, root: str, request: SyncRequest) -> DeltaSync:
     wanted = log.latest if request.version is None else request.version
     known = table.metadata.properties.get(DELETE_DIRECTORY)
     directory = _delete_directory(request.delete_directory or known, table.metadata.location)
-    state = _resumed(table, log, directory, wanted, request)
+    state = resumed_state(table, log, directory, wanted, request)
     before = checked_watermark(table.metadata, log, wanted, force=request.force)
     check_folders(log.root, table.location, directory)
     done = []
-    step = _Step(table=table, log=log, directory=directory, request=request, started_on=table.metadata, known=state)
-    for number in _steps(log, before, wanted, request.commits):
+    steps = SyncSteps(
+        table=table, log=log, directory=directory, request=request, started_on=table.metadata, known=state
+    )
+    for number in versions_to_commit(log, before, wanted, "coalesce" if request.dry_run else request.commits):
         try:
-            done.append(step.commit(number))
+            done.append(steps.commit(number))
         except NotFoundError:
             if number == wanted:
                 raise  # else a version whose files were vacuumed: the next one takes its changes along
     return DeltaSync(
         table=table,
-        version=max(wanted, step.overtaken),
+        version=max(wanted, steps.overtaken),
         previous_version=before.version if before else None,
         commits=tuple(c for c in done if c.snapshot_id is not None),
+        planned=_plan_of(steps.delta) if request.dry_run else None,
     )
 
 
-def _resumed(table: Table, log: DeltaLog, directory: str, wanted: int, request: SyncRequest) -> SyncState | None:
-    """Return the state that the last sync left, if it can be used. The log then continues from it."""
-    head = table.metadata.current_snapshot
-    found = watermark_of(table.metadata, head)
-    if head is None or found is None or found.foreign is not None or found.rewritten:
-        return None
-    if request.force or request.verify or found.version > wanted or not log.has_commits(found.version + 1, wanted):
-        return None
-    if not all(head.summary.get(name, "").isdecimal() for name in TOTALS):
-        return None
-    known = read_state(table.io, directory, head.snapshot_id, found.version, log)
-    return known if known is not None and known.resume(log, log.commits(found.version + 1, wanted)) else None
+def _plan_of(delta: RowDelta) -> DeltaPlan:
+    added, removed = {f.file_path for f in delta.added_data_files}, delta.removed_data_paths
+    deletes = [*delta.added_delete_files, *(e.data_file for e in delta.removed_delete_files)]
+    paths = {path for d in deletes if isinstance(d, DeleteFile) and (path := d.referenced_data_file) is not None}
+    kept = paths - added - removed
+    return DeltaPlan(added=tuple(sorted(added)), replaced=tuple(sorted(kept)), removed=tuple(sorted(removed)))
 
 
 def _request(
@@ -234,10 +236,26 @@ def _refused(message: str, kind: str, field: str, found: object, expected: objec
     return InvalidInputError(message, kind=kind, field=field, found=found, expected=expected)
 
 
+def _begin(
+    log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncRequest, follow: Callable[[], DeltaSync]
+) -> DeltaSync:
+    """Create the table, and follow Delta from there with commits="each"."""
+    try:
+        made = _create_first(log, catalog, key, request)
+    except InvalidInputError as e:
+        if e.kind != "table-exists":
+            raise
+        return follow()  # another sync was first
+    if request.commits == "coalesce" or request.dry_run or made.version == request.version:
+        return made
+    more = follow()
+    return replace(more, previous_version=None, commits=(*made.commits, *more.commits))
+
+
 def _create_first(log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncRequest) -> DeltaSync:
     """Create the table at the wanted version; with commits="each", at the first version that can still be read."""
     wanted = log.latest if request.version is None else request.version
-    for number in range(wanted) if request.commits == "each" else ():
+    for number in range(wanted) if request.commits == "each" and not request.dry_run else ():
         with suppress(NotFoundError):  # its commits are gone, or its files were vacuumed
             if log.constructable(number):
                 return _create(log, catalog, key, request, number)
@@ -269,6 +287,10 @@ def _create(log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncReque
     )
     change = SyncChange(log=log, state=state, before=None, directory=directory, request=request)
     io = PyIcebergIO(catalog.pyiceberg.properties, location)
+    if request.dry_run:
+        table = Table(key, TableState(metadata, metadata.location, io), catalog)
+        planned = _plan_of(change.build(read_base(table, dry_run=True)))
+        return DeltaSync(table=table, version=wanted, planned=planned)
     table, done = create_with(catalog, key, metadata, io, change.build, change.summary())
     if done.snapshot_id is not None:
         snapshot = table.metadata.snapshots[done.snapshot_id]
@@ -283,105 +305,3 @@ def _manifest_bytes(schema: DeltaSchema) -> str:
     A sync writes those manifests again whose files change. So their size is what the change of one file costs.
     """
     return str(min(_MOST_MANIFEST_BYTES, _MANIFEST_ENTRIES * (30 + 20 * len(schema.columns))))
-
-
-def _steps(log: DeltaLog, before: Watermark | None, wanted: int, commits: str) -> Sequence[int]:
-    """List the versions to commit."""
-    if before is not None and before.version == wanted:
-        return []
-    if before is None or commits == "coalesce":
-        return [wanted]
-    return [v for v in range(before.version + 1, wanted) if log.constructable(v)] + [wanted]
-
-
-@dataclass(slots=True, kw_only=True)
-class _Step:
-    """Commit one version after the other, each on the head that the table has then.
-
-    `started_on` is the table's metadata before the first commit. `overtaken` is the later version that another sync has
-    brought the table to meanwhile, else -1.
-    """
-
-    table: Table
-    log: DeltaLog
-    directory: str
-    request: SyncRequest
-    started_on: TableMetadata
-    known: SyncState | None = None
-    overtaken: int = -1
-
-    def commit(self, version: int) -> Commit:
-        state = self.log.state(version)
-        planned: tuple[Base, SyncChange] | None = None
-
-        def change(before: Watermark | None) -> SyncChange:
-            return SyncChange(
-                log=self.log,
-                state=state,
-                before=before,
-                known=self.known,
-                directory=self.directory,
-                request=self.request,
-            )
-
-        def build(base: Base) -> RowDelta:
-            nonlocal planned, state
-            metadata = base.metadata
-            if self._is_overtaken(metadata, version):
-                planned = None
-                return RowDelta()
-            head = None if base.snapshot is None else base.snapshot.snapshot_id
-            if self.known is not None and self.known.snapshot_id != head:
-                self.known = None
-                self.log.forget()
-                state = self.log.state(version)
-            before = checked_watermark(metadata, self.log, version, force=self.request.force)
-            planned = base, change(before)
-            return planned[1].build(base)
-
-        def updates(metadata: TableMetadata) -> Sequence[Mapping[str, object]]:
-            if self._is_overtaken(metadata, version):
-                return ()
-            more = evolving_updates(metadata, schema_for(state.metadata, metadata), self.log.root)
-            head = metadata.current_snapshot
-            found = watermark_of(metadata, head)
-            if planned is None or head != planned[0].snapshot or (found is not None and found.version == version):
-                return more
-            moved = head_property(head, version, state.metadata.id)
-            return (*more, {"action": "set-properties", "updates": moved})
-
-        done = commit(plan_change(self.table, build, properties=change(None).summary()))
-        if done.snapshot_id is None:
-            # No snapshot was needed, but the version has changed, and maybe the schema or a property.
-            commit_metadata(self.table, updates, unchanged_refs=[MAIN])
-        if planned is not None:
-            self._remember(*planned, done.snapshot_id)
-        return done
-
-    def _remember(self, base: Base, change: SyncChange, snapshot_id: int | None) -> None:
-        """Keep the state for the next version, and write it for the next sync."""
-        metadata = self.table.metadata
-        head = base.snapshot if snapshot_id is None else metadata.snapshots.get(snapshot_id)
-        if head is None:
-            return
-        before, reader = self.known, SnapshotReader(self.table.io, metadata)
-        reader.know(head.snapshot_id, base.reader.manifests(head))
-        if before is None or base.snapshot is None:
-            left = whole_state(change.state, self.log, reader, head)
-        else:
-            was = base.reader, base.snapshot
-            left = next_state(before, change.state, self.log, change.changes, was, (reader, head))
-        write_state(self.table.io, self.directory, left, before)
-        self.known = left
-
-    def _is_overtaken(self, metadata: TableMetadata, version: int) -> bool:
-        """Return whether another sync has taken the table further since this one began."""
-        head = metadata.current_snapshot
-        if self.request.version is not None or head == self.started_on.current_snapshot:
-            return False
-        found = watermark_of(metadata, head)
-        if found is None or found.foreign is not None or found.version <= version:
-            return False
-        check_same_delta(found, self.log, version)
-        self.overtaken = found.version
-        return True

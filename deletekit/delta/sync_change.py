@@ -52,7 +52,7 @@ _TOTALS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """The arguments of `sync_delta`; the last eight are its `SyncOptions`."""
+    """The arguments of `sync_delta`; the last nine are its `SyncOptions`."""
 
     version: int | None
     format_version: int | None
@@ -62,6 +62,7 @@ class SyncRequest:
     check_data_files: bool = True
     verify: bool = False
     force: bool = False
+    dry_run: bool = False
     location: str | None = None
     delete_directory: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)

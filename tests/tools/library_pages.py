@@ -51,7 +51,8 @@ streams: Streams: stream stream.sink stream.Sink stream.BatchProgress stream.Mai
     stream.kafka stream.postgres stream.table_changes stream.foreach_messages stream.Source
     stream.decoder stream.Decoder stream.Message
     stream.fan_out stream.FanOut stream.convert stream.promote stream.Promotion
-delta: Delta Lake: sync_delta DeltaSync export_delta DeltaExport repack RepackedVectors clean_up_delta DeltaCleanUp
+delta: Delta Lake: sync_delta DeltaSync DeltaPlan export_delta DeltaExport
+    repack RepackedVectors clean_up_delta DeltaCleanUp
 engines: Engines and Spark: engine engine.local engine.executor engine.spark engine.engine_or_default spark
     spark.session spark.fetch_jars spark.JARS spark.java_problem spark.java_program
 errors: Errors: DeletekitError InvalidInputError NotFoundError UnsupportedError FormatError CommitConflictError
