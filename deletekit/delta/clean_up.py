@@ -13,7 +13,7 @@ from functools import partial
 
 from deletekit.delta.paths import path_below
 from deletekit.delta.sync_state import STATE_PREFIX
-from deletekit.delta.synced_table import DELETE_DIRECTORY, DELTA_LOCATION
+from deletekit.delta.synced_table import DELETE_DIRECTORY
 from deletekit.engines.local import LocalEngine
 from deletekit.errors import InvalidInputError
 from deletekit.maintenance.expire_snapshots import expire_owned
@@ -21,7 +21,7 @@ from deletekit.maintenance.reachable import Reachability, check_not_needed, read
 from deletekit.table.locations import KnownFiles, SpellingRules
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_file import logged_files, metadata_folder
-from deletekit.table.own_places import check_own_metadata
+from deletekit.table.own_places import DELTA_LOCATION, check_own_metadata
 from deletekit.table.table import Table
 
 PREFIXES = ("delta-", "repack-")

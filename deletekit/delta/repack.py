@@ -17,7 +17,6 @@ from deletekit.deletes.write_context import WriteContext
 from deletekit.delta.convert_vectors import VECTOR_ID, file_names, read_checked_blob, referred_id, write_vectors
 from deletekit.delta.synced_table import (
     DELETE_DIRECTORY,
-    DELTA_LOCATION,
     DELTA_TABLE_ID,
     DELTA_VERSION,
     watermark_of,
@@ -28,6 +27,7 @@ from deletekit.formats.manifest_list import ManifestContent
 from deletekit.formats.puffin import DELETION_VECTOR_V1
 from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.own_places import DELTA_LOCATION
 from deletekit.table.table import Table
 
 

@@ -23,7 +23,6 @@ from deletekit.delta.sync_state import whole_state, write_state
 from deletekit.delta.sync_steps import SyncSteps, resumed_state, versions_to_commit
 from deletekit.delta.synced_table import (
     DELETE_DIRECTORY,
-    DELTA_LOCATION,
     check_folders,
     checked_watermark,
     head_property,
@@ -38,6 +37,7 @@ from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.identifier import Identifier, to_identifier
 from deletekit.table.locations import normalised
 from deletekit.table.metadata import MAIN, new_metadata
+from deletekit.table.own_places import DELTA_LOCATION
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 

@@ -27,7 +27,6 @@ from deletekit.delta.paths import storage_path
 from deletekit.delta.row_ids import can_carry, least_sequence_number
 from deletekit.delta.sync_state import KnownFile, SyncState
 from deletekit.delta.synced_table import (
-    DELTA_LOCATION,
     DELTA_TABLE_ID,
     DELTA_TIMESTAMP,
     DELTA_VERSION,
@@ -42,6 +41,7 @@ from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.metadata_update import apply_updates
+from deletekit.table.own_places import DELTA_LOCATION
 from deletekit.table.snapshot import LiveFiles
 
 _TOTALS = {

@@ -22,14 +22,14 @@ from deletekit.delta.schema_from_delta import DeltaSchema, delta_schema
 from deletekit.errors import InvalidInputError
 from deletekit.table.locations import SpellingRules
 from deletekit.table.metadata import Snapshot, TableMetadata, spec_to_json
+from deletekit.table.own_places import DELTA_LOCATION
 from deletekit.table.types import schema_to_json
 
 DELTA_VERSION = "deletekit.delta-version"
 DELTA_TABLE_ID = "deletekit.delta-table-id"
 DELTA_TIMESTAMP = "deletekit.delta-timestamp-ms"
-DELTA_LOCATION = "deletekit.delta-location"
 DELETE_DIRECTORY = "deletekit.delta-delete-directory"
-"""Table property: where the delete files of `sync_delta` are; all but the first of these are in summaries."""
+"""Table property: where the delete files of `sync_delta` are."""
 DELTA_HEAD = "deletekit.delta-head"
 """Table property: the Delta version that a snapshot, or an empty table, has come to by versions without changed files.
 

@@ -36,6 +36,7 @@ from deletekit.maintenance.head_files import Head, RewrittenGroup
 from deletekit.maintenance.reachable import read_latest
 from deletekit.table.column_names import as_names
 from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.own_places import check_own_data
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.verbs.shared.partition_fields import sort_fields
@@ -104,9 +105,10 @@ def compact(
     Files of older partition specs are rewritten to the current one. A rewritten file's own deletes are removed with it.
     Other deletes may be left without effect: see `remove_dangling_deletes`.
 
-    Raises InvalidInputError for a bad filter, option, ref or file format, before anything is read; CommitConflictError
-    after too many lost races, FormatError and NotFoundError for files that cannot be read (with `partial_progress` only
-    if nothing was committed); CommitStateUnknownError if the catalog's answer was lost: the new files are then kept.
+    Raises InvalidInputError for a bad filter, option, ref or file format, and for a table that follows a Delta table,
+    before anything is read; CommitConflictError after too many lost races, FormatError and NotFoundError for files that
+    cannot be read (with `partial_progress` only if nothing was committed); CommitStateUnknownError if the catalog's
+    answer was lost: the new files are then kept.
 
     Examples
     --------
@@ -116,6 +118,7 @@ def compact(
     (2, 1)
     """
     check_request(table.refresh(), ref, commit_properties)
+    check_own_data(table.metadata)
     chosen = rewrite_options(table.metadata, "write.target-file-size-bytes", options)
     if max_commits < 1:
         raise InvalidInputError("bad option", kind="rewrite-option", field="max_commits", found=max_commits)
@@ -148,6 +151,7 @@ def compact_groups(
     rows have one. Groups that are large or sorted are left out. Raises as `compact`.
     """
     check_request(table.refresh(), ref, commit_properties)
+    check_own_data(table.metadata)
     check_parquet_only(table.metadata, "write.format.default")
     options = rewrite_options(table.metadata, "write.target-file-size-bytes", {})
     part = _Part(table, [tuple(g) for g in groups], options, engine, use_starting_sequence_number=True, order=None)

@@ -11,6 +11,18 @@ from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_file import METADATA_SUFFIXES, logged_files, metadata_folder
 from deletekit.table.properties import value_of
 
+DELTA_LOCATION = "deletekit.delta-location"
+"""Table property of a table that follows a Delta table, whose data files are Delta's; also in snapshot summaries."""
+
+
+def check_own_data(metadata: TableMetadata) -> None:
+    """Raise InvalidInputError if the table's data files are those of a Delta table, which cannot be rewritten here."""
+    delta = metadata.properties.get(DELTA_LOCATION)
+    if delta is not None:
+        message = "the data files are a Delta table's, and the next sync would refuse the table"
+        expected = "OPTIMIZE of the Delta table, and then sync_delta"
+        raise InvalidInputError(message, kind="delta-data-files", field=DELTA_LOCATION, found=delta, expected=expected)
+
 
 def own_folders(metadata: TableMetadata) -> list[str]:
     """Return the table's location, and the folders that its properties name."""

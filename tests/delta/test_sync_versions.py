@@ -74,6 +74,18 @@ def test_maintenance_and_versions_without_data(delta: HandMade, catalog: dk.Cata
     assert e.value.kind == "delta-foreign-commit"
 
 
+def test_data_files_of_delta_are_not_compacted(delta: HandMade, catalog: dk.Catalog) -> None:
+    delta.commit(*(delta.data(range(i, i + 1)) for i in range(9)))
+    table = dk.sync_delta(delta.path, catalog, "t.d").table
+    for dry_run in (True, False):
+        with pytest.raises(dk.InvalidInputError) as e:
+            dk.compact(table, min_input_files=2, dry_run=dry_run)
+        assert e.value.kind == "delta-data-files"
+    dk.rewrite_manifests(table)
+    delta.commit(delta.data(range(50, 51)))
+    assert len(ids(dk.sync_delta(delta.path, catalog, "t.d").table)) == 10
+
+
 def test_an_empty_table_has_a_version(delta: HandMade, catalog: dk.Catalog) -> None:
     delta.commit()
     assert dk.sync_delta(delta.path, catalog, "t.d").version == 0
