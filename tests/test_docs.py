@@ -34,6 +34,7 @@ import yaml
 from click.testing import CliRunner
 
 import deletekit as dk
+from deletekit.cli.delta_targets import read_targets
 from deletekit.version import __version__
 from tests.conftest import fetching_jars
 
@@ -148,9 +149,18 @@ def test_every_block_runs_or_says_why_not() -> None:
 def test_exercises_in_toml_are_written_as_real_ones() -> None:
     real = [tomllib.loads(f.read_text(encoding="utf-8")) for f in (ROOT / "deletekit/course/exercises").glob("*.toml")]
     known = {key for exercises in real for exercise in exercises.values() for key in exercise}
-    shown = [tomllib.loads(block.code) for page in PAGES for block in blocks_of(page) if block.kind == "toml"]
-    assert shown
+    blocks = [block.code for page in PAGES for block in blocks_of(page) if block.kind == "toml"]
+    shown = [tomllib.loads(code) for code in blocks if "[[tables]]" not in code]
+    assert 0 < len(shown) < len(blocks)
     assert {key for exercises in shown for exercise in exercises.values() for key in exercise} <= known
+
+
+def test_tables_in_toml_are_read(tmp_path: Path) -> None:
+    for page in PAGES:
+        for block in blocks_of(page):
+            if block.kind == "toml" and "[[tables]]" in block.code:
+                (tmp_path / "tables.toml").write_text(block.code, encoding="utf-8")
+                assert len(read_targets(tmp_path / "tables.toml", {})) == block.code.count("[[tables]]")
 
 
 def pages_with(*kinds: str) -> list[Path]:

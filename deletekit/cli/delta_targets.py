@@ -149,7 +149,7 @@ def planned_files(plan: dk.DeltaPlan) -> dict[tuple[str, str], Sequence[str]]:
 
 
 def _synced(target: SyncTarget) -> tuple[dict[str, Any], str]:
-    """Sync once, and return what is to be said of it."""
+    """Sync once, and return its document and its line."""
     name = target.argument.table
     try:
         done = target.sync()

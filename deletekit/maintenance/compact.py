@@ -92,23 +92,21 @@ def compact(
     where: only data files that may hold rows of this filter. They are rewritten whole.
     ref: the branch.
     partial_progress, max_commits: use up to so many commits, so that one that fails does not undo the others.
-    use_starting_sequence_number: new files have the data sequence number of the snapshot they were read from. If False,
+    use_starting_sequence_number: new files have the sequence number of the snapshot that they were read from; else
         files are read again after a concurrent equality delete.
     dry_run: choose files, read and write none.
     engine: where files are rewritten.
     commit_properties: extra entries of the snapshot summaries.
     options: `target_file_size_bytes`, `min_file_size_bytes`, `max_file_size_bytes`, `min_input_files`,
         `max_file_group_size_bytes`, `rewrite_all`, `delete_file_threshold`, `delete_ratio_threshold`: which files;
-        `strategy`, `sort_order`: in which order their rows; see `CompactOptions`. Names and defaults are those of
-        Iceberg's rewrite_data_files.
+        `strategy`, `sort_order`: in which order their rows. `CompactOptions` has Iceberg's names and defaults.
 
-    Files of older partition specs are rewritten to the current one. A rewritten file's own deletes are removed with it.
-    Other deletes may be left without effect: see `remove_dangling_deletes`.
+    Files of older specs are rewritten to the current one. A rewritten file's own deletes are removed with it. Other
+    deletes may be left without effect: see `remove_dangling_deletes`.
 
-    Raises InvalidInputError for a bad filter, option, ref or file format, and for a table that follows a Delta table,
-    before anything is read; CommitConflictError after too many lost races, FormatError and NotFoundError for files that
-    cannot be read (with `partial_progress` only if nothing was committed); CommitStateUnknownError if the catalog's
-    answer was lost: the new files are then kept.
+    Raises InvalidInputError for a bad filter, option, ref or file format, and for a table that follows a Delta table;
+    CommitConflictError, FormatError and NotFoundError (with `partial_progress` only if nothing was committed);
+    CommitStateUnknownError if the answer was lost: files then stay.
 
     Examples
     --------

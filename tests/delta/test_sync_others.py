@@ -297,14 +297,3 @@ def test_rewritten_position_deletes_are_followed(
     assert ids(done.table) == [n for n in before if n != 5 and n // 10 != 1]
     assert len(done.commit.added_delete_files) == 0, "the others are known again"
     check_synced(done.table)
-
-
-def test_compaction_is_someone_elses_commit(delta: HandMade, catalog: dk.Catalog) -> None:
-    """A sync would take it back."""
-    delta.commit(*(delta.data(range(n, n + 1)) for n in range(6)))
-    table = sync(delta, catalog).table
-    dk.compact(table, rewrite_all=True)
-    delta.commit(delta.data(range(6, 7)))
-    with pytest.raises(dk.InvalidInputError) as e:
-        sync(delta, catalog)
-    assert e.value.kind == "delta-foreign-commit"
