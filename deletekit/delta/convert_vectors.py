@@ -7,6 +7,7 @@ Spec: Delta protocol, "Deletion Vector Format"; Iceberg, "Deletion Vectors", "Po
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from typing import Literal, TypeVar
 
@@ -42,7 +43,7 @@ _PIECE = 1 << 16
 _TARGET = "write.delete.target-file-size-bytes"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class VectorJob:
     """A vector to convert: its data file, the root of the Delta table, and the Delta version that has them."""
 
@@ -51,7 +52,7 @@ class VectorJob:
     root: str
     version: int
 
-    @property
+    @cached_property
     def path(self) -> str | None:
         return self.descriptor.file_path(self.root)
 

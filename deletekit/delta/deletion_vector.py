@@ -16,6 +16,7 @@ import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -68,7 +69,7 @@ class DeletionVectorDescriptor:
         if self.storage_type == "p":
             return storage_path(self.path_or_inline_dv, root)
         prefix, encoded = self.path_or_inline_dv[:-_UUID_CHARACTERS], self.path_or_inline_dv[-_UUID_CHARACTERS:]
-        name = f"deletion_vector_{UUID(bytes=_decoded(encoded))}.bin"
+        name = f"deletion_vector_{UUID(bytes=_uuid_bytes(encoded))}.bin"
         return "/".join(filter(None, (root.rstrip("/"), prefix, name)))
 
     def inline_body(self) -> bytes:
@@ -100,7 +101,7 @@ class DeletionVectorDescriptor:
         if storage == "i":
             _decoded(path)
         if storage == "u" and (
-            len(_decoded(path[-_UUID_CHARACTERS:])) != _UUID_BYTES or ".." in path[:-_UUID_CHARACTERS]
+            len(_uuid_bytes(path[-_UUID_CHARACTERS:])) != _UUID_BYTES or ".." in path[:-_UUID_CHARACTERS]
         ):
             raise _bad("bad deletion vector descriptor", "pathOrInlineDv", path, "a prefix and 20 characters of Z85")
         if offset is not None and (storage == "i" or not _is_between(offset, 0, 2**31 - 1)):
@@ -265,6 +266,12 @@ def _decoded(text: str) -> bytes:
         return decode_z85(text)
     except FormatError as e:
         raise _bad(f"bad deletion vector descriptor ({e.message})", "pathOrInlineDv", e.found, e.expected) from e
+
+
+@lru_cache(maxsize=1 << 14)
+def _uuid_bytes(encoded: str) -> bytes:
+    """Decode the uuid of a vector's file. Many vectors share a file, and each name is needed more than once."""
+    return _decoded(encoded)
 
 
 def _bad(message: str, field: str, found: Any, expected: Any, *, kind: str = "delta-deletion-vector") -> DeletekitError:

@@ -8,7 +8,7 @@ Spec: https://iceberg.apache.org/puffin-spec/
 import json
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from deletekit.errors import FormatError
@@ -150,7 +150,8 @@ def _footer_json(metadata: FileMetadata) -> dict[str, Any]:
 
 def _present(described: BlobMetadata | FileMetadata) -> dict[str, Any]:
     """Return the JSON of a description without what is absent or has no properties."""
-    found = {name.replace("_", "-"): value for name, value in asdict(described).items()}
+    # `asdict` copies every value, which takes longer than all the rest.
+    found = {f.name.replace("_", "-"): getattr(described, f.name) for f in fields(described)}
     return {name: list(v) if isinstance(v, tuple) else v for name, v in found.items() if v is not None and v != {}}
 
 
