@@ -13,10 +13,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
+import numpy as np
+
 from deletekit.commit.change import RowDelta
 from deletekit.commit.planned_change import check_request, read_base
 from deletekit.commit.swap import Commit, create_with
 from deletekit.delta.log import DeltaLog
+from deletekit.delta.paths import path_below
 from deletekit.delta.schema_from_delta import DeltaSchema, delta_schema
 from deletekit.delta.sync_change import SyncChange, SyncRequest
 from deletekit.delta.sync_state import whole_state, write_state
@@ -27,11 +30,13 @@ from deletekit.delta.synced_table import (
     checked_watermark,
     head_property,
     known_spelling,
+    made_by_another_tool,
     owned_properties,
 )
 from deletekit.delta.values import time_zone_of
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.content_file import DeleteFile
+from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.catalog import Catalog, TableState
 from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.identifier import Identifier, to_identifier
@@ -182,6 +187,8 @@ def _follow(table: Table, root: str, request: SyncRequest) -> DeltaSync:
     state = resumed_state(table, log, directory, wanted, request)
     before = checked_watermark(table.metadata, log, wanted, force=request.force)
     check_folders(log.root, table.location, directory)
+    if before is None and not request.force and made_by_another_tool(table.metadata) is not None:
+        _check_data_files_of(table, log.root)
     done = []
     steps = SyncSteps(
         table=table, log=log, directory=directory, request=request, started_on=table.metadata, known=state
@@ -207,6 +214,17 @@ def _plan_of(delta: RowDelta) -> DeltaPlan:
     paths = {path for d in deletes if isinstance(d, DeleteFile) and (path := d.referenced_data_file) is not None}
     kept = paths - added - removed
     return DeltaPlan(added=tuple(sorted(added)), replaced=tuple(sorted(kept)), removed=tuple(sorted(removed)))
+
+
+def _check_data_files_of(table: Table, root: str) -> None:
+    """Refuse a table of another tool with a data file that is not in the Delta table's folder."""
+    head = table.metadata.current_snapshot
+    reader = SnapshotReader(table.io, table.metadata)
+    for columns in reader.live_columns(head, ManifestContent.DATA) if head is not None else ():
+        for path in columns.paths(np.flatnonzero(columns.is_live)).to_pylist():
+            if path_below(path, root) is None:
+                message = "the table has a data file outside of the Delta table's folder, so it was made of another one"
+                raise _refused(message, "delta-take-over", "file_path", path, f"a file in {root}, or force")
 
 
 def _request(

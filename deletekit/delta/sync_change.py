@@ -114,7 +114,7 @@ class SyncChange:
         """Plan the change on the head of the base, and write its delete files. Raise as `sync_delta` does."""
         metadata = base.metadata
         schema = schema_for(self.state.metadata, metadata)
-        updates = evolving_updates(metadata, schema, self.log.root)
+        updates = evolving_updates(metadata, schema, self.log.root, self.directory)
         if updates:
             metadata = apply_updates(metadata, updates)
             base.write.metadata = metadata
@@ -144,7 +144,9 @@ class SyncChange:
         self._check_counters(base, plan, wanted, {path: file.record_count for path, file in added.items()})
         carried = frozenset(added) if schema.carries_row_ids else frozenset()
         if schema.carries_row_ids and not (self._is_own(base) and can_carry(wanted, added.values(), plan.kept)):
-            more = evolving_updates(metadata, schema_for(self.state.metadata, metadata, row_ids=False), self.log.root)
+            more = evolving_updates(
+                metadata, schema_for(self.state.metadata, metadata, row_ids=False), self.log.root, self.directory
+            )
             base.write.metadata = apply_updates(metadata, more)
             updates, carried = (*updates, *more), frozenset()
         deletes = self._deletes(base, plan, added)

@@ -105,7 +105,7 @@ class SyncSteps:
         def updates(metadata: TableMetadata) -> Sequence[Mapping[str, object]]:
             if self._is_overtaken(metadata, version):
                 return ()
-            more = evolving_updates(metadata, schema_for(state.metadata, metadata), self.log.root)
+            more = evolving_updates(metadata, schema_for(state.metadata, metadata), self.log.root, self.directory)
             head = metadata.current_snapshot
             at = watermark_of(metadata, head)
             if planned is None or head != planned[0].snapshot or (at is not None and at.version == version):

@@ -128,6 +128,10 @@ def checked_watermark(metadata: TableMetadata, log: DeltaLog, wanted: int, *, fo
     if found is None:
         if metadata.current_snapshot is None and metadata.properties.get(DELTA_LOCATION) == log.root:
             return None  # an empty Delta table was synced
+        maker = made_by_another_tool(metadata)
+        if maker is not None:
+            _check_take_over(metadata, log.root, maker)
+            return None
         message = "the table was not made by sync_delta from this Delta table"
         location = metadata.properties.get(DELTA_LOCATION)
         raise _refused(message, "delta-foreign-table", DELTA_LOCATION, location, f"{log.root}, or force")
@@ -141,6 +145,31 @@ def checked_watermark(metadata: TableMetadata, log: DeltaLog, wanted: int, *, fo
         expected = f">= {found.version}; force would take the table back"
         raise _refused(message, "delta-version-behind", "version", wanted, expected)
     return found
+
+
+def made_by_another_tool(metadata: TableMetadata) -> str | None:
+    """Return `XTable` or `UniForm` if one of them made the table from a Delta table, and no sync has followed yet.
+
+    Source: XTable TableSyncMetadata; Delta, IcebergConverter (`delta-version`).
+    """
+    if DELTA_LOCATION in metadata.properties:
+        return None
+    try:
+        xtable = json.loads(metadata.properties.get("XTABLE_METADATA", "{}"))
+    except (ValueError, RecursionError):
+        xtable = {}
+    if isinstance(xtable, dict) and xtable.get("sourceTableFormat") == "DELTA":
+        return "XTable"
+    return "UniForm" if metadata.properties.get("delta-version", "").isdecimal() else None
+
+
+def _check_take_over(metadata: TableMetadata, root: str, maker: str) -> None:
+    """Refuse a table in Delta's folder, where those tools make it: no property can keep VACUUM from its files."""
+    below = path_below(metadata.location, root)
+    if below is not None and not is_hidden_below(below):
+        message = f"the table of {maker} lies in the Delta table's folder, where Delta's VACUUM deletes its files"
+        expected = "another name: sync_delta makes that table outside of the folder, and copies no data file"
+        raise _refused(message, "delta-take-over", "location", metadata.location, expected)
 
 
 def check_same_delta(found: Watermark, log: DeltaLog, wanted: int) -> None:
@@ -181,10 +210,12 @@ def schema_for(source: Metadata, metadata: TableMetadata, *, row_ids: bool = Tru
     return delta_schema(source, metadata.schema, set(metadata.all_fields), mapping, row_ids=row_ids)
 
 
-def evolving_updates(metadata: TableMetadata, schema: DeltaSchema, root: str) -> tuple[Mapping[str, Any], ...]:
+def evolving_updates(
+    metadata: TableMetadata, schema: DeltaSchema, root: str, directory: str
+) -> tuple[Mapping[str, Any], ...]:
     """Return the updates that bring a table's schema, spec and name mapping to those of a Delta version.
 
-    `root` is where the Delta table is now.
+    `root` is where the Delta table is now, `directory` where delete files go.
     """
     updates: list[Mapping[str, Any]] = []
     wanted = schema_to_json(schema.schema)
@@ -197,7 +228,7 @@ def evolving_updates(metadata: TableMetadata, schema: DeltaSchema, root: str) ->
     spec = _spec(metadata, schema)
     if spec is not None:
         updates += [{"action": "add-spec", "spec": spec_to_json(spec)}, {"action": "set-default-spec", "spec-id": -1}]
-    properties = {**owned_properties(schema), DELTA_LOCATION: root}
+    properties = {**owned_properties(schema), DELTA_LOCATION: root, DELETE_DIRECTORY: directory}
     changed = {k: v for k, v in properties.items() if metadata.properties.get(k) != v}
     if changed:
         updates.append({"action": "set-properties", "updates": changed})
