@@ -85,8 +85,8 @@ def read_targets(path: Path, asked: Mapping[str, Any]) -> Sequence[SyncTarget]:
             raise _refused(path, "not a table of TOML", where, table, "[[tables]]")
         _check_keys(path, table, {"source": str, "table": str, **_PLACE, **_OPTIONS}, where)
         out.append(_target(path, where, table, defaults, asked))
-    names = [(t.argument.warehouse, t.argument.catalog, t.argument.table) for t in out]
-    twice = [name[2] for name in names if names.count(name) > 1]
+    names = [(t.argument.table, t.argument.warehouse, t.argument.catalog, t.argument.catalog_name) for t in out]
+    twice = [name[0] for name in names if names.count(name) > 1]
     if twice or not out:
         message = "a table is named twice" if twice else "no table is named"
         raise _refused(path, message, "tables", twice[0] if twice else None, "[[tables]], each table once")

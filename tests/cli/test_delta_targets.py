@@ -85,6 +85,14 @@ def test_what_a_file_of_tables_may_not_say(run: Run, tmp_path: Path, text: str, 
     assert (done.exit_code, re.search(rf"field\s+{re.escape(field)}\n", done.stderr) is not None) == (1, True)
 
 
+def test_one_name_in_two_catalogs(run: Run, tmp_path: Path, two: tuple[HandMade, HandMade, Path]) -> None:
+    """Catalogs of one warehouse, told apart by their names."""
+    table = f"[[tables]]\nsource = '{two[0].path}'\ntable = 'demo.t'\nwarehouse = '{tmp_path}/wh'\ncatalog_name = "
+    path = config(tmp_path, f"{table}'a'\nlocation = '{tmp_path}/a'\n{table}'b'\nlocation = '{tmp_path}/b'\n")
+    done = run("sync-delta", "--config", path, "--json")
+    assert (done.exit_code, [t["version"] for t in json.loads(done.stdout)["tables"]]) == (0, [0, 0])
+
+
 def test_usage(run: Run, tmp_path: Path) -> None:
     path = config(tmp_path, "")
     for arguments in (
