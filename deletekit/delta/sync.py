@@ -193,7 +193,8 @@ def _follow(table: Table, root: str, request: SyncRequest) -> DeltaSync:
     steps = SyncSteps(
         table=table, log=log, directory=directory, request=request, started_on=table.metadata, known=state
     )
-    for number in versions_to_commit(log, before, wanted, "coalesce" if request.dry_run else request.commits):
+    commits = "coalesce" if request.dry_run else request.commits
+    for number in versions_to_commit(log, before, wanted, commits, verify=request.verify):
         try:
             done.append(steps.commit(number))
         except NotFoundError:

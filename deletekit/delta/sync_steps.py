@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit, commit_metadata
-from deletekit.delta.log import DeltaLog
+from deletekit.delta.log import DeltaLog, DeltaState
 from deletekit.delta.sync_change import SyncChange, SyncRequest
 from deletekit.delta.sync_state import SyncState, next_state, read_state, whole_state, write_state
 from deletekit.delta.synced_table import (
@@ -33,10 +33,12 @@ from deletekit.table.summary_counters import TOTALS
 from deletekit.table.table import Table
 
 
-def versions_to_commit(log: DeltaLog, before: Watermark | None, wanted: int, commits: str) -> Sequence[int]:
-    """List the versions to commit."""
+def versions_to_commit(
+    log: DeltaLog, before: Watermark | None, wanted: int, commits: str, *, verify: bool
+) -> Sequence[int]:
+    """List the versions to commit. With `verify`, also the one that the table is at: its counts are proven then."""
     if before is not None and before.version == wanted:
-        return []
+        return [wanted] if verify else []
     if before is None or commits == "coalesce":
         return [wanted]
     return [v for v in range(before.version + 1, wanted) if log.constructable(v)] + [wanted]
@@ -74,18 +76,15 @@ class SyncSteps:
     delta: RowDelta = field(default_factory=RowDelta)
 
     def commit(self, version: int) -> Commit:
-        state = self.log.state(version)
-        planned: tuple[Base, SyncChange] | None = None
+        """Commit a version, planned again for as long as others commit between the plan and its record."""
+        while (done := self._attempt(version)) is None:
+            pass
+        return done
 
-        def change(before: Watermark | None) -> SyncChange:
-            return SyncChange(
-                log=self.log,
-                state=state,
-                before=before,
-                known=self.known,
-                directory=self.directory,
-                request=self.request,
-            )
+    def _attempt(self, version: int) -> Commit | None:
+        """Commit a version. Return None if no snapshot was needed, and the table then was not at the planned head."""
+        state, is_stale = self.log.state(version), False
+        planned: tuple[Base, SyncChange] | None = None
 
         def build(base: Base) -> RowDelta:
             nonlocal planned, state
@@ -99,22 +98,17 @@ class SyncSteps:
                 self.log.forget()
                 state = self.log.state(version)
             before = checked_watermark(metadata, self.log, version, force=self.request.force)
-            planned = base, change(before)
+            planned = base, self._change(state, before)
             return planned[1].build(base)
 
         def updates(metadata: TableMetadata) -> Sequence[Mapping[str, object]]:
-            if self._is_overtaken(metadata, version):
-                return ()
-            more = evolving_updates(metadata, schema_for(state.metadata, metadata), self.log.root, self.directory)
-            head = metadata.current_snapshot
-            at = watermark_of(metadata, head)
-            if planned is None or head != planned[0].snapshot or (at is not None and at.version == version):
-                return more
-            moved = head_property(head, version, state.metadata.id)
-            return (*more, {"action": "set-properties", "updates": moved})
+            nonlocal is_stale
+            found = self._record(metadata, state, planned)
+            is_stale = found is None
+            return found or ()
 
         dry_run = self.request.dry_run
-        found = plan_change(self.table, build, properties=change(None).summary(), dry_run=dry_run)
+        found = plan_change(self.table, build, properties=self._change(state, None).summary(), dry_run=dry_run)
         if dry_run:
             assert isinstance(found.delta, RowDelta)
             self.delta = found.delta
@@ -123,6 +117,8 @@ class SyncSteps:
         if done.snapshot_id is None:
             # No snapshot was needed, but the version has changed, and maybe the schema or a property.
             commit_metadata(self.table, updates, unchanged_refs=[MAIN])
+        if is_stale:
+            return None
         if planned is not None:
             try:
                 self._remember(*planned, done.snapshot_id)
@@ -131,6 +127,34 @@ class SyncSteps:
                 self.known = None
                 self.log.forget()
         return done
+
+    def _change(self, state: DeltaState, before: Watermark | None) -> SyncChange:
+        return SyncChange(
+            log=self.log,
+            state=state,
+            before=before,
+            known=self.known,
+            directory=self.directory,
+            request=self.request,
+        )
+
+    def _record(
+        self, metadata: TableMetadata, state: DeltaState, planned: tuple[Base, SyncChange] | None
+    ) -> Sequence[Mapping[str, object]] | None:
+        """Return the updates that record a version without a snapshot; None if others changed the table."""
+        if self._is_overtaken(metadata, state.version):
+            return ()
+        head = metadata.current_snapshot
+        if planned is None or head != planned[0].snapshot:
+            return None
+        more = evolving_updates(metadata, schema_for(state.metadata, metadata), self.log.root, self.directory)
+        at = watermark_of(metadata, head)
+        if at is not None and at.version > state.version and not self.request.force:
+            return None
+        if at is not None and at.version == state.version:
+            return more
+        moved = head_property(head, state.version, state.metadata.id)
+        return (*more, {"action": "set-properties", "updates": moved})
 
     def _remember(self, base: Base, change: SyncChange, snapshot_id: int | None) -> None:
         """Keep the state for the next version, and write it for the next sync."""
@@ -150,11 +174,10 @@ class SyncSteps:
 
     def _is_overtaken(self, metadata: TableMetadata, version: int) -> bool:
         """Return whether another sync has taken the table further since this one began."""
-        head = metadata.current_snapshot
-        if self.request.version is not None or head == self.started_on.current_snapshot:
+        began, found = (watermark_of(m, m.current_snapshot) for m in (self.started_on, metadata))
+        if self.request.version is not None or found is None or found.foreign is not None:
             return False
-        found = watermark_of(metadata, head)
-        if found is None or found.foreign is not None or found.version <= version:
+        if found.version <= version or (began is not None and found.version <= began.version):
             return False
         check_same_delta(found, self.log, version)
         self.overtaken = found.version

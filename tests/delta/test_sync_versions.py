@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 import deletekit as dk
 from deletekit.delta.log import DeltaLog
+from tests.commit.racing import Interfering
 from tests.delta.handmade import HandMade, Json, remove, with_vector
 from tests.delta.reading import check_synced
 
@@ -164,3 +166,71 @@ def test_syncs_at_once(delta: HandMade, catalog: dk.Catalog, format_version: int
     assert dk.sync_delta(delta.path, catalog, "t.d").previous_version == 8
     assert len(ids(table)) == 60 - 6
     check_synced(table)
+
+
+@VERSIONS
+def test_another_version_is_committed_before_one_without_change_is_recorded(
+    delta: HandMade, catalog: dk.Catalog, format_version: int
+) -> None:
+    """From version 0 to version 2 no file changes, but from version 1 to version 2 one does."""
+    delta.commit(delta.data(range(3)))
+    dk.sync_delta(delta.path, catalog, "t.d", format_version=format_version)
+    extra = delta.data(range(10, 13))
+    delta.commit(extra)
+    delta.commit(remove(extra))
+    racing = Interfering(catalog)
+    racing.others.append(lambda: dk.sync_delta(delta.path, catalog, "t.d", version=1))
+    synced = dk.sync_delta(delta.path, racing, "t.d")
+    assert (synced.version, len(synced.commits), ids(synced.table)) == (2, 1, [0, 1, 2])
+    assert dk.sync_delta(delta.path, catalog, "t.d").previous_version == 2
+    check_synced(synced.table)
+
+
+def test_someone_else_commits_before_a_version_without_data_is_recorded(delta: HandMade, catalog: dk.Catalog) -> None:
+    delta.commit(delta.data(range(3)))
+    table = dk.sync_delta(delta.path, catalog, "t.d").table
+    delta.commit(NO_DATA)
+    racing = Interfering(catalog)
+    racing.others.append(lambda: dk.delete(table, "id = 1", mode="deletion-vector"))
+    with pytest.raises(dk.InvalidInputError) as e:
+        dk.sync_delta(delta.path, racing, "t.d")
+    assert e.value.kind == "delta-foreign-commit"
+
+
+@pytest.mark.parametrize("version", [None, 1])
+def test_a_later_version_without_data_is_recorded_first(
+    delta: HandMade, catalog: dk.Catalog, version: int | None
+) -> None:
+    """The slower sync takes neither the version nor the schema back."""
+    delta.commit(delta.data(range(3)))
+    dk.sync_delta(delta.path, catalog, "t.d")
+    delta.commit(NO_DATA)
+
+    def ahead() -> None:
+        fields = json.loads(delta.schema)["fields"]
+        delta.schema = json.dumps({"type": "struct", "fields": [*fields, {**fields[0], "name": "v"}]})
+        delta.commit(delta.metadata())
+        dk.sync_delta(delta.path, catalog, "t.d")
+
+    racing = Interfering(catalog)
+    racing.others.append(ahead)
+    if version is None:
+        assert dk.sync_delta(delta.path, racing, "t.d").version == 2
+    else:
+        with pytest.raises(dk.InvalidInputError, match="force would take the table back"):
+            dk.sync_delta(delta.path, racing, "t.d", version=version)
+    table = dk.load_table(catalog, "t.d")
+    assert [f.name for f in table.schema.fields] == ["id", "v"]
+    assert dk.sync_delta(delta.path, catalog, "t.d").previous_version == 2
+
+
+def test_a_table_that_is_up_to_date_is_proven_too(delta: HandMade, catalog: dk.Catalog) -> None:
+    """`verify` reads every manifest also if there is no new version; a sync without it does not."""
+    delta.commit(delta.data(range(3)))
+    table = dk.sync_delta(delta.path, catalog, "t.d").table
+    assert dk.sync_delta(delta.path, catalog, "t.d", verify=True).commits == ()
+    for manifest in Path(table.location.removeprefix("file://")).glob("metadata/*-m*.avro"):
+        manifest.write_bytes(b"damaged")
+    dk.sync_delta(delta.path, catalog, "t.d")
+    with pytest.raises(dk.FormatError):
+        dk.sync_delta(delta.path, catalog, "t.d", verify=True)
