@@ -41,8 +41,10 @@ _READERS = {
 }
 """Which programs read vectors that lie in Delta's own files."""
 
-_VECTORS = "Copy Delta's vectors into Puffin files, or refer to them where they are (format version 3)."
-_COMMITS = "Make one snapshot for all new versions, or one for each."
+_VECTORS = "Copy Delta's vectors into Puffin files, or refer to them in place (format version 3).  [default: copy]"
+    "Copy Delta's vectors into Puffin files, or refer to them where they are (format version 3).  [default: copy]"
+)
+_COMMITS = "Make one snapshot for all new versions, or one for each.  [default: coalesce]"
 _DELETE_DIRECTORY = "Folder of delete files.  [default: deletion-vectors below the table's]"
 _CONFIG = "Sync the tables of a TOML file: [[tables]], each with source, table, warehouse or catalog, ..."
 _INTERVAL = "With --follow: wait so long between syncs.  [default: 10]"
@@ -63,7 +65,7 @@ _ORPHAN_HOURS = "Remove files of failed syncs that are older; a running sync mus
     default=None,
     help="Compare the size of each new data file with the log; its rows and ids are always checked.",
 )
-@click.option("--verify", is_flag=True, help="Read the whole log and every manifest, and prove the counts.")
+@click.option("--verify", is_flag=True, help="Read the whole log and every manifest, and count everything again.")
 @click.option("--force", is_flag=True, help="Sync even if someone else changed the table; their changes are undone.")
 @dry_run_option
 @click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help=_CONFIG)

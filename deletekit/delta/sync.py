@@ -101,8 +101,8 @@ class SyncOptions(TypedDict, total=False):
     check_data_files: also compare the size of each added data file with the log; default True. Row counts, field ids
         and partition columns are always compared, because Iceberg's readers could otherwise show other rows than
         Delta's.
-    verify: read the whole log and every manifest, and prove what is known from the last sync. Every hundredth sync does
-        so anyway.
+    verify: read the whole log and every manifest, and count all files, rows and deletes again, also without a new
+        version. Every hundredth sync does so anyway.
     force: sync even if someone else committed to the table, or if the Delta table was moved or replaced by another.
         Every file is then compared, and everything that Delta does not have is removed.
     dry_run: plan everything, check everything, and write nothing.

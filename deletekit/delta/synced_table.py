@@ -36,6 +36,8 @@ DELTA_HEAD = "deletekit.delta-head"
 JSON with `snapshot-id`, `version` and `table-id`. It counts only while that snapshot is in the table's history.
 """
 NAME_MAPPING = "schema.name-mapping.default"
+_OTHER_MARKS = ("XTABLE_METADATA", "delta-version", "delta-timestamp")
+"""Where XTable and UniForm continue from. A sync removes it: they would take the table back."""
 _DELETE_CHANGES = {"added-delete-files", "removed-delete-files"}
 _CHANGES = {"added-data-files", "deleted-data-files"} | _DELETE_CHANGES
 
@@ -155,19 +157,19 @@ def made_by_another_tool(metadata: TableMetadata) -> str | None:
     if DELTA_LOCATION in metadata.properties:
         return None
     try:
-        xtable = json.loads(metadata.properties.get("XTABLE_METADATA", "{}"))
+        xtable = json.loads(metadata.properties.get(_OTHER_MARKS[0], "{}"))
     except (ValueError, RecursionError):
         xtable = {}
     if isinstance(xtable, dict) and xtable.get("sourceTableFormat") == "DELTA":
         return "XTable"
-    return "UniForm" if metadata.properties.get("delta-version", "").isdecimal() else None
+    return "UniForm" if metadata.properties.get(_OTHER_MARKS[1], "").isdecimal() else None
 
 
 def _check_take_over(metadata: TableMetadata, root: str, maker: str) -> None:
-    """Refuse a table in Delta's folder, where those tools make it: no property can keep VACUUM from its files."""
+    """Refuse a table in Delta's folder, where those tools make it: VACUUM would delete the files of a sync."""
     below = path_below(metadata.location, root)
     if below is not None and not is_hidden_below(below):
-        message = f"the table of {maker} lies in the Delta table's folder, where Delta's VACUUM deletes its files"
+        message = f"the table of {maker} lies in the Delta table's folder, where Delta's VACUUM would delete our files"
         expected = "another name: sync_delta makes that table outside of the folder, and copies no data file"
         raise _refused(message, "delta-take-over", "location", metadata.location, expected)
 
@@ -232,8 +234,9 @@ def evolving_updates(
     changed = {k: v for k, v in properties.items() if metadata.properties.get(k) != v}
     if changed:
         updates.append({"action": "set-properties", "updates": changed})
-    if ROW_IDS in metadata.properties and not schema.carries_row_ids:
-        updates.append({"action": "remove-properties", "removals": [ROW_IDS]})
+    gone = {*_OTHER_MARKS, *(() if schema.carries_row_ids else (ROW_IDS,))} & metadata.properties.keys()
+    if gone:
+        updates.append({"action": "remove-properties", "removals": sorted(gone)})
     return tuple(updates)
 
 
