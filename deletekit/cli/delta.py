@@ -42,8 +42,6 @@ _READERS = {
 """Which programs read vectors that lie in Delta's own files."""
 
 _VECTORS = "Copy Delta's vectors into Puffin files, or refer to them in place (format version 3).  [default: copy]"
-    "Copy Delta's vectors into Puffin files, or refer to them where they are (format version 3).  [default: copy]"
-)
 _COMMITS = "Make one snapshot for all new versions, or one for each.  [default: coalesce]"
 _DELETE_DIRECTORY = "Folder of delete files.  [default: deletion-vectors below the table's]"
 _CONFIG = "Sync the tables of a TOML file: [[tables]], each with source, table, warehouse or catalog, ..."
