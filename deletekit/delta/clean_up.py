@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
+from deletekit.commit.swap import commit_metadata
 from deletekit.delta.paths import path_below
 from deletekit.delta.sync_state import STATE_PREFIX
-from deletekit.delta.synced_table import DELETE_DIRECTORY
+from deletekit.delta.synced_table import DELETE_DIRECTORY, kept_watermark
 from deletekit.engines.local import LocalEngine
 from deletekit.errors import InvalidInputError
 from deletekit.maintenance.expire_snapshots import expire_owned
 from deletekit.maintenance.reachable import Reachability, check_not_needed, read_latest, remove_files
 from deletekit.table.locations import KnownFiles, SpellingRules
-from deletekit.table.metadata import TableMetadata
+from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.metadata_file import logged_files, metadata_folder
 from deletekit.table.own_places import DELTA_LOCATION, check_own_metadata
 from deletekit.table.table import Table
@@ -75,6 +76,8 @@ def clean_up_delta(
         message = "the table was not made by sync_delta"
         raise InvalidInputError(message, kind="delta-foreign-table", field=DELETE_DIRECTORY)
     check_own_metadata(metadata, table.metadata_location)
+    if not dry_run:
+        commit_metadata(table, kept_watermark, unchanged_refs=[MAIN])
     engine, owned = LocalEngine(), partial(_is_own, metadata=metadata, directory=directory)
     expired = expire_owned(table, older_than, owned, engine, dry_run=dry_run)
     expired_files = (

@@ -26,7 +26,7 @@ from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.formats.puffin import DELETION_VECTOR_V1
 from deletekit.table.file_io import FileIO, read_puffin_footer
-from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.metadata import MAIN
 from deletekit.table.own_places import DELTA_LOCATION
 from deletekit.table.table import Table
 
@@ -68,10 +68,10 @@ def repack(table: Table, *, ref: str = MAIN, commit_properties: Mapping[str, str
             added_delete_files=tuple(_copied(base.write, base.table.io, outside)),
             removed_delete_files=tuple(outside),
             operation="replace" if outside else None,
+            summary=_watermark(base),
         )
 
-    watermark = _watermark(table.metadata, ref)
-    done = commit(plan_change(table, build, ref=ref, properties={**(commit_properties or {}), **watermark}))
+    done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
     return RepackedVectors(
         vectors=len(done.removed_delete_files),
         files=tuple(sorted({f.file_path for f in done.removed_delete_files})),
@@ -79,14 +79,13 @@ def repack(table: Table, *, ref: str = MAIN, commit_properties: Mapping[str, str
     )
 
 
-def _watermark(metadata: TableMetadata, ref: str) -> dict[str, str]:
-    """Return the summary entries that keep the table's Delta version, so that the next sync continues from it."""
-    found = watermark_of(metadata, metadata.snapshot_of_ref(ref))
+def _watermark(base: Base) -> dict[str, str]:
+    """Return the summary entries that keep the base's Delta version, so that the next sync continues from it."""
+    found = watermark_of(base.metadata, base.snapshot)
     if found is None or found.foreign is not None or found.rewritten:
         return {}
     out = {DELTA_VERSION: str(found.version), DELTA_TABLE_ID: found.table_id or ""}
-    location = metadata.properties.get(DELTA_LOCATION)
-    return out if location is None else {**out, DELTA_LOCATION: location}
+    return out if found.location is None else {**out, DELTA_LOCATION: found.location}
 
 
 def _outside_puffin(base: Base, io: FileIO) -> Iterator[ManifestEntry]:

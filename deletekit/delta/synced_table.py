@@ -33,7 +33,8 @@ DELETE_DIRECTORY = "deletekit.delta-delete-directory"
 DELTA_HEAD = "deletekit.delta-head"
 """Table property: the Delta version that a snapshot, or an empty table, has come to by versions without changed files.
 
-JSON with `snapshot-id`, `version` and `table-id`. It counts only while that snapshot is in the table's history.
+JSON with `snapshot-id`, `version`, `table-id` and `rewritten`. It counts only while that snapshot is in the table's
+history.
 """
 NAME_MAPPING = "schema.name-mapping.default"
 _OTHER_MARKS = ("XTABLE_METADATA", "delta-version", "delta-timestamp")
@@ -75,6 +76,7 @@ def watermark_of(metadata: TableMetadata, snapshot: Snapshot | None) -> Watermar
         version, table_id = ancestor.summary.get(DELTA_VERSION, ""), ancestor.summary.get(DELTA_TABLE_ID)
         if head.get("snapshot-id") == ancestor.snapshot_id:
             version, table_id = str(head["version"]), head["table-id"]
+            rewritten = rewritten or head.get("rewritten") is True
         if version.isdecimal():
             return Watermark(
                 version=int(version),
@@ -91,10 +93,25 @@ def watermark_of(metadata: TableMetadata, snapshot: Snapshot | None) -> Watermar
     return None
 
 
-def head_property(snapshot: Snapshot | None, version: int, table_id: str) -> dict[str, str]:
-    """Return the property that says which Delta version a snapshot is at, when that changed without a commit."""
+def head_property(snapshot: Snapshot | None, version: int, table_id: str, *, rewritten: bool = False) -> dict[str, str]:
+    """Return the property that says which Delta version a snapshot is at, where its summary does not."""
     snapshot_id = None if snapshot is None else snapshot.snapshot_id
-    return {DELTA_HEAD: json.dumps({"snapshot-id": snapshot_id, "version": version, "table-id": table_id})}
+    found = {"snapshot-id": snapshot_id, "version": version, "table-id": table_id, "rewritten": rewritten}
+    return {DELTA_HEAD: json.dumps(found)}
+
+
+def kept_watermark(metadata: TableMetadata) -> tuple[Mapping[str, Any], ...]:
+    """Return the updates that keep the Delta version of the head when the snapshot that names it expires."""
+    head, location = metadata.current_snapshot, metadata.properties.get(DELTA_LOCATION)
+    found = watermark_of(metadata, head)
+    if head is None or found is None or found.table_id is None or found.foreign is not None:
+        return ()
+    if DELTA_VERSION in head.summary or _head(metadata).get("snapshot-id") == head.snapshot_id:
+        return ()
+    if found.location != location:  # the property would name the wrong folder
+        return ()
+    kept = head_property(head, found.version, found.table_id, rewritten=found.rewritten)
+    return ({"action": "set-properties", "updates": kept},)
 
 
 def _head(metadata: TableMetadata) -> Mapping[str, Any]:
@@ -134,9 +151,12 @@ def checked_watermark(metadata: TableMetadata, log: DeltaLog, wanted: int, *, fo
         if maker is not None:
             _check_take_over(metadata, log.root, maker)
             return None
-        message = "the table was not made by sync_delta from this Delta table"
         location = metadata.properties.get(DELTA_LOCATION)
-        raise _refused(message, "delta-foreign-table", DELTA_LOCATION, location, f"{log.root}, or force")
+        message = "the table was not made by sync_delta from this Delta table"
+        if location is not None and _is_same_folder(location, log.root):
+            message = "no snapshot of the table tells any more which version of this Delta table it is at"
+        expected = "another name, or force, which removes all that Delta does not have"
+        raise _refused(message, "delta-foreign-table", DELTA_LOCATION, location, expected)
     check_same_delta(found, log, wanted)
     if found.foreign is not None:
         message = "someone else has committed to the table since the last sync"
