@@ -155,6 +155,28 @@ def parse_actions(rows: Iterable[Mapping[str, Any]], *, is_commit: bool = False)
     return out
 
 
+def add_file(raw: Mapping[str, Any]) -> AddFile:
+    """Parse an `add` action. Raise FormatError, or UnsupportedError for an unknown storage type."""
+    values = raw.get("partitionValues")
+    if values is None or isinstance(values, list):  # Arrow gives a map as a list
+        values = dict(values or ())
+    if not isinstance(values, Mapping) or not all(v is None or isinstance(v, str) for v in values.values()):
+        raise _bad("add.partitionValues", values, "text by column")
+    stats = raw.get("stats_parsed") if raw.get("stats") is None else raw["stats"]
+    if stats is not None and not isinstance(stats, str | Mapping):
+        raise _bad("add.stats", stats, "text")
+    return AddFile(
+        path=_text(raw, "add", "path"),
+        partition_values=dict(values),
+        size=_count(raw, "add", "size"),
+        data_change=raw.get("dataChange") is not False,
+        stats=stats,
+        deletion_vector=_vector(raw),
+        base_row_id=_optional_count(raw, "baseRowId"),
+        default_row_commit_version=_optional_count(raw, "defaultRowCommitVersion"),
+    )
+
+
 def _parse(out: Actions, name: str, raw: Any) -> None:
     if not isinstance(raw, Mapping):
         raise _bad(name, raw, "an object")
@@ -163,7 +185,7 @@ def _parse(out: Actions, name: str, raw: Any) -> None:
         raise _bad(name, "two", "at most one in a commit or checkpoint")
     match name:
         case "add":
-            out.adds.append(_add(raw))
+            out.adds.append(add_file(raw))
         case "remove":
             changed, vector = raw.get("dataChange") is not False, _vector(raw)
             out.removes.append(RemoveFile(path=_text(raw, name, "path"), data_change=changed, deletion_vector=vector))
@@ -184,27 +206,6 @@ def _lines(data: bytes) -> Iterator[Any]:
                 yield json.loads(line)
             except (ValueError, RecursionError) as e:
                 raise _bad(f"line {number}", str(e), "JSON") from e
-
-
-def _add(raw: Mapping[str, Any]) -> AddFile:
-    values = raw.get("partitionValues")
-    if values is None or isinstance(values, list):  # Arrow gives a map as a list
-        values = dict(values or ())
-    if not isinstance(values, Mapping) or not all(v is None or isinstance(v, str) for v in values.values()):
-        raise _bad("add.partitionValues", values, "text by column")
-    stats = raw.get("stats_parsed") if raw.get("stats") is None else raw["stats"]
-    if stats is not None and not isinstance(stats, str | Mapping):
-        raise _bad("add.stats", stats, "text")
-    return AddFile(
-        path=_text(raw, "add", "path"),
-        partition_values=dict(values),
-        size=_count(raw, "add", "size"),
-        data_change=raw.get("dataChange") is not False,
-        stats=stats,
-        deletion_vector=_vector(raw),
-        base_row_id=_optional_count(raw, "baseRowId"),
-        default_row_commit_version=_optional_count(raw, "defaultRowCommitVersion"),
-    )
 
 
 def _vector(raw: Mapping[str, Any]) -> DeletionVectorDescriptor | None:

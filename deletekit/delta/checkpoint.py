@@ -6,7 +6,7 @@ Spec: Delta protocol, "Checkpoints", "Checkpoint naming schemes", "Sidecar File"
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from deletekit.delta.actions import Actions, parse_actions
-from deletekit.errors import FormatError, is_storage_failure
+from deletekit.delta.actions import Actions, AddFile, parse_actions
+from deletekit.delta.add_columns import AddColumns
+from deletekit.errors import DeletekitError, FormatError, is_storage_failure
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKSUM = re.compile(r"(\d{20})\.crc")
@@ -66,8 +67,11 @@ def log_files(names: Iterable[str]) -> LogFiles:
     return LogFiles(commits=commits, checkpoints=tuple(sorted(whole, key=lambda c: c.version)), checksums=checksums)
 
 
-def read_checkpoint_parquet(source: Any) -> Actions:
-    """Read the add, metaData, protocol and sidecar actions of a checkpoint or sidecar file. Raise FormatError."""
+def read_checkpoint_parquet(source: Any) -> tuple[Actions, list[Sequence[AddFile]]]:
+    """Read the metaData, protocol and sidecar actions of a checkpoint or sidecar file, and apart its add actions.
+
+    Raise FormatError, or UnsupportedError for an unknown storage type of a deletion vector.
+    """
     try:
         size = source.seek(0, 2)
         footer = pq.read_metadata(source)
@@ -78,21 +82,25 @@ def read_checkpoint_parquet(source: Any) -> Actions:
         )
         names = [n for n in _WANTED if n in file.schema_arrow.names]
         rows: list[Mapping[str, Any]] = []
+        adds: list[Sequence[AddFile]] = []
         left = _FREE_BYTES + _MAX_RATIO * size
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, columns=names)
             left -= sum(_text_bytes(chunk) for column in table.columns for chunk in column.chunks)
             _check_limit("text", -left, 0)
             for name in names:
-                column = table.column(name)
-                rows += [{name: value} for value in column.filter(pc.is_valid(column)).to_pylist()]
-    except FormatError:
+                values = table.column(name).drop_null()
+                if name == "add" and pa.types.is_struct(values.type):
+                    adds += [AddColumns.of(chunk) for chunk in values.chunks]
+                else:
+                    rows += [{name: value} for value in values.to_pylist()]
+    except DeletekitError:
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError, TypeError) as e:
         if is_storage_failure(e):
             raise
         raise FormatError("damaged Delta checkpoint", kind="delta-checkpoint", found=f"{type(e).__name__}: {e}") from e
-    return parse_actions(rows)
+    return parse_actions(rows), adds
 
 
 def _text_columns(footer: Any) -> list[str]:

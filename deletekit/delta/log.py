@@ -8,17 +8,19 @@ Spec: Delta protocol, "Delta Log Entries", "Action Reconciliation".
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from deletekit.delta.actions import Actions, AddFile, Metadata, Protocol, RemoveFile, parse_commit
+from deletekit.delta.add_columns import AddColumns, Counts, LiveFiles
 from deletekit.delta.checkpoint import CheckpointFiles, log_files, read_checkpoint_parquet
 from deletekit.delta.paths import spelling_free, storage_path
 from deletekit.delta.protocol import check_readable
 from deletekit.errors import DeletekitError, FormatError, NotFoundError
 from deletekit.table.file_io import FileIO
 
-_KEPT_COMMITS = 32
+_KEPT_ACTIONS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,49 +38,20 @@ class DeltaCommit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """How many data files are live, how many of them have a vector, and how many rows the vectors delete."""
-
-    files: int = 0
-    vectors: int = 0
-    deleted: int = 0
-
-    @classmethod
-    def of(cls, adds: Iterable[AddFile]) -> Counts:
-        """Count files."""
-        vectors = [None if add.deletion_vector is None else add.deleted for add in adds]
-        known = [deleted for deleted in vectors if deleted is not None]
-        return cls(files=len(vectors), vectors=len(known), deleted=sum(known))
-
-    def plus(self, other: Counts, sign: int = 1) -> Counts:
-        """Return the sum, or the difference (`sign` -1)."""
-        return Counts(
-            files=self.files + sign * other.files,
-            vectors=self.vectors + sign * other.vectors,
-            deleted=self.deleted + sign * other.deleted,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaState:
     """The table at a version.
 
     Attributes
     ----------
     files: live data files by path as the log has it.
-    others: what is live beside these; more than nothing if the replay was resumed.
+    counts: all live files; more than `files` if the replay was resumed.
     """
 
     version: int
     metadata: Metadata
     protocol: Protocol
     files: Mapping[str, AddFile] = field(repr=False)
-    others: Counts = Counts()
-
-    @property
-    def counts(self) -> Counts:
-        """Count all live files."""
-        return self.others.plus(Counts.of(self.files.values()))
+    counts: Counts
 
 
 @dataclass(slots=True)
@@ -87,9 +60,9 @@ class _Replay:
 
     metadata: Metadata | None = None
     protocol: Protocol | None = None
-    files: dict[str, AddFile] = field(default_factory=dict)
+    files: LiveFiles = field(default_factory=LiveFiles)
     spelled: dict[str, str] = field(default_factory=dict)
-    others: Counts = Counts()
+    others: Counts = field(default_factory=Counts)
 
     def apply(self, actions: Actions) -> None:
         """Apply a commit's removes, then its adds; a commit has no order.
@@ -117,6 +90,18 @@ class _Replay:
                 )
             self.files[add.path] = add
         self.metadata, self.protocol = actions.metadata or self.metadata, actions.protocol or self.protocol
+
+    def extend(self, adds: Sequence[AddFile]) -> None:
+        """Apply add actions of a checkpoint."""
+        other = self.files.extend(adds) if isinstance(adds, AddColumns) else None
+        if other is None:
+            self.apply(Actions(adds=list(adds)))
+            return
+        again = [key for key in self.spelled if key in self.files]  # of files that came before these
+        for path in (*other, *again):
+            key = self._check_spelling(path)
+            if key != path:
+                self.spelled[key] = path
 
     def _check_spelling(self, path: str) -> str:
         """Refuse two spellings of one path. Spark takes them for one file, delta-kernel for two."""
@@ -151,6 +136,7 @@ class DeltaLog:
         self._last: tuple[int, _Replay] | None = None
         self._start: tuple[int, _Replay] | None = None
         self._read: dict[int, DeltaCommit] = {}
+        self._kept = 0
 
     def state(self, version: int) -> DeltaState:
         """Return the table at `version`, after checking that it can be read.
@@ -174,9 +160,8 @@ class DeltaLog:
         except DeletekitError as e:
             raise e.in_file(self._folder) from e
         self._last = version, replay
-        return DeltaState(
-            version=version, metadata=metadata, protocol=protocol, files=replay.files, others=replay.others
-        )
+        counts = replay.others.plus(replay.files.counts)
+        return DeltaState(version=version, metadata=metadata, protocol=protocol, files=replay.files, counts=counts)
 
     def resume(
         self, version: int, metadata: Metadata, protocol: Protocol, files: Iterable[AddFile], others: Counts
@@ -187,7 +172,7 @@ class DeltaLog:
         """
         known = {add.path: add for add in files}
         spelled = {key: path for path in known if (key := spelling_free(path)) != path}
-        self._last, self._start = None, (version, _Replay(metadata, protocol, known, spelled, others))
+        self._last, self._start = None, (version, _Replay(metadata, protocol, LiveFiles(known), spelled, others))
 
     def forget(self) -> None:
         """Let the next replay begin at a checkpoint or the first commit."""
@@ -202,12 +187,9 @@ class DeltaLog:
         for known in (self._last, self._start):
             if known is not None and known[0] <= version and self.has_commits(known[0] + 1, version):
                 replay = known[1]
-                return replace(replay, files=dict(replay.files), spelled=dict(replay.spelled)), known[0] + 1
-        replay, checkpoint = _Replay(), self._base(version)
-        if checkpoint is None:
-            return replay, 0
-        replay.apply(self._checkpoint(checkpoint))
-        return replay, checkpoint.version + 1
+                return replace(replay, files=replay.files.copy(), spelled=dict(replay.spelled)), known[0] + 1
+        checkpoint = self._base(version)
+        return (_Replay(), 0) if checkpoint is None else (self._checkpoint(checkpoint), checkpoint.version + 1)
 
     def has_commits(self, first: int, last: int) -> bool:
         """Return whether every commit from `first` to `last` still exists."""
@@ -272,20 +254,23 @@ class DeltaLog:
         expected = "a checkpoint, or version 0, and every commit from there on"
         raise NotFoundError(message, kind="delta-log-gap", file=self._folder, found=version, expected=expected)
 
-    def _checkpoint(self, checkpoint: CheckpointFiles) -> Actions:
-        merged = Actions()
+    def _checkpoint(self, checkpoint: CheckpointFiles) -> _Replay:
+        replay, merged = _Replay(), Actions()
         pending = [f"{self._folder}/{name}" for name in checkpoint.names]
         while pending:
             path = pending.pop()
-            actions = self._parsed(path)
-            merged.adds += actions.adds
-            for name in ("metadata", "protocol"):
-                found, message = getattr(actions, name), "Delta checkpoint has two of one action"
-                if None not in (found, getattr(merged, name)):
-                    raise FormatError(message, kind="delta-checkpoint", file=path, field=name)
-                setattr(merged, name, found or getattr(merged, name))
+            with _in_file(path):
+                actions, adds = self._parsed(path)
+                for name in ("metadata", "protocol"):
+                    found, message = getattr(actions, name), "Delta checkpoint has two of one action"
+                    if None not in (found, getattr(merged, name)):
+                        raise FormatError(message, kind="delta-checkpoint", file=path, field=name)
+                    setattr(merged, name, found or getattr(merged, name))
+                for columns in adds:
+                    replay.extend(columns)
             pending += [storage_path(sidecar, f"{self._folder}/_sidecars") for sidecar in actions.sidecars]
-        return merged
+        replay.apply(merged)
+        return replay
 
     def _commit(self, version: int) -> DeltaCommit:
         if version in self._read:
@@ -295,20 +280,30 @@ class DeltaLog:
             raise NotFoundError(
                 "a commit of the Delta log is missing", kind="delta-log-gap", file=self._folder, found=version
             )
-        actions = self._parsed(f"{self._folder}/{name}")
+        actions, _ = self._parsed(f"{self._folder}/{name}")
         stamp = actions.commit_info.get("inCommitTimestamp")
         timestamp_ms = stamp if isinstance(stamp, int) else self._listed[name].modified_ms
-        if len(self._read) >= _KEPT_COMMITS:
+        self._kept += 1 + len(actions.adds) + len(actions.removes)
+        if self._kept > _KEPT_ACTIONS:
             self._read.clear()
+            self._kept = 0
         self._read[version] = DeltaCommit(version=version, actions=actions, timestamp_ms=timestamp_ms)
         return self._read[version]
 
-    def _parsed(self, path: str) -> Actions:
-        """Parse a commit, or a file of a checkpoint."""
-        try:
-            if path.endswith(".json"):
-                return parse_commit(self._io.read(path))
-            with self._io.open(path) as source:
-                return read_checkpoint_parquet(source)
-        except DeletekitError as e:
-            raise e.in_file(path) from e
+    def _parsed(self, path: str) -> tuple[Actions, list[Sequence[AddFile]]]:
+        """Parse a commit or a file of a checkpoint. The adds of a checkpoint are apart."""
+        with _in_file(path):
+            if not path.endswith(".json"):
+                with self._io.open(path) as source:
+                    return read_checkpoint_parquet(source)
+            actions = parse_commit(self._io.read(path))
+            return actions, [actions.adds]
+
+
+@contextmanager
+def _in_file(path: str) -> Iterator[None]:
+    """Let errors name the file."""
+    try:
+        yield
+    except DeletekitError as e:
+        raise e.in_file(path) from e

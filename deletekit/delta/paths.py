@@ -11,7 +11,9 @@ from urllib.parse import quote, unquote
 from deletekit.errors import FormatError
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
-_ONE_SPELLING = re.compile(r"(?:[A-Za-z0-9_=-][A-Za-z0-9_=.-]*/)*[A-Za-z0-9_=-][A-Za-z0-9_=.-]*")
+ONE_SPELLING = r"\A(?:[A-Za-z0-9_=-][A-Za-z0-9_=.-]*/)*[A-Za-z0-9_=-][A-Za-z0-9_=.-]*\z"
+"""Matches the paths that have no other spelling, in the syntax of Arrow."""
+_ONE_SPELLING = re.compile(ONE_SPELLING.replace(r"\z", r"\Z"))
 _LOCAL = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
 
 

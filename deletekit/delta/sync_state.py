@@ -26,8 +26,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deletekit.delta.actions import AddFile, Metadata, Protocol, RemoveFile
+from deletekit.delta.add_columns import Counts
 from deletekit.delta.deletion_vector import DeletionVectorDescriptor
-from deletekit.delta.log import Counts, DeltaCommit, DeltaLog, DeltaState
+from deletekit.delta.log import DeltaCommit, DeltaLog, DeltaState
 from deletekit.delta.paths import plain_path, storage_path
 from deletekit.errors import DeletekitError
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile

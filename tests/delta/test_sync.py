@@ -234,6 +234,17 @@ def test_a_log_without_its_beginning(delta: HandMade, catalog: dk.Catalog) -> No
         dk.sync_delta(delta.path, catalog, "t.other", version=1)
 
 
+@pytest.mark.parametrize("first", ["", "./"])
+def test_two_spellings_in_two_parts(delta: HandMade, catalog: dk.Catalog, first: str) -> None:
+    add = delta.data(range(5))
+    delta.commit(add)
+    one, other = ({**add["add"], "path": prefix + add["add"]["path"]} for prefix in (first, "./" if not first else ""))
+    state = [delta.protocol(), delta.metadata()]
+    write_checkpoint(delta, 0, [*state, {"add": one}], [{"add": other}])
+    with pytest.raises(dk.FormatError, match="two spellings"):
+        dk.sync_delta(delta.path, catalog, "t.other")
+
+
 def write_checkpoint(delta: HandMade, version: int, *parts: list[Json]) -> None:
     for number, rows in enumerate(parts, 1):
         names = ("protocol", "metaData", "add")
