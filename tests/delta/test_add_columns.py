@@ -135,6 +135,8 @@ def test_live_files_are_a_dict(seed: int) -> None:
             live[path] = model[path] = add
         assert live.counts == Counts.of(model.values())
     for found, expected in ((live, model), (before, was)):
-        assert list(found) == list(expected) and list(found.values()) == list(expected.values())
-        assert list(found.items()) == list(expected.items()) and len(found) == len(expected)
+        assert list(found) == list(expected)
+        assert list(found.values()) == list(expected.values())
+        assert list(found.items()) == list(expected.items())
+        assert len(found) == len(expected)
         assert all(found[path] == add and path in found for path, add in expected.items())
