@@ -60,14 +60,15 @@ class AddColumns(Sequence[AddFile]):
     def of(cls, adds: pa.StructArray) -> Sequence[AddFile]:
         """Check actions that are not NULL. Raise FormatError or UnsupportedError, as `parse_actions` does."""
         names = [field.name for field in adds.type]
-        fields = {name: adds.field(names.index(name)) for name in _FIELDS if names.count(name) == 1}
+        if len(set(names)) < len(names):
+            raise FormatError("damaged Delta checkpoint", kind="delta-checkpoint", field="add", found="a field twice")
+        fields = {name: adds.field(name) for name in _FIELDS if name in names}
         if "stats" in fields and not fields["stats"].null_count:
             fields.pop("stats_parsed", None)
         kept = pa.StructArray.from_arrays(list(fields.values()), list(fields))
         kept.validate(full=True)
         columns = cls(kept)
-        are_good = all(names.count(name) <= 1 for name in _FIELDS) and _are_good(fields)
-        return columns if are_good else list(columns)
+        return columns if _are_good(fields) else list(columns)
 
     @property
     def counts(self) -> Counts:
@@ -141,9 +142,17 @@ class LiveFiles(MutableMapping[str, AddFile]):
         other: list[str] = paths.filter(pc.invert(pc.match_substring_regex(paths, ONE_SPELLING))).to_pylist()
         return other
 
+    def make(self, paths: Iterable[str]) -> None:
+        """Make the files of these paths at once, if they are live: one by one, each would cost many times more."""
+        found = {path: number for path in paths if isinstance(number := self._files.get(path), int)}
+        ascending = dict(sorted(found.items(), key=lambda item: item[1]))
+        self._files.update(zip(ascending, self._made(list(ascending.values())), strict=True))
+
     def __getitem__(self, path: str) -> AddFile:
         found = self._files[path]
-        return next(self._made([found])) if isinstance(found, int) else found
+        if isinstance(found, int):
+            found = self._files[path] = next(self._made([found]))
+        return found
 
     def __setitem__(self, path: str, add: AddFile) -> None:
         if path in self._files:
@@ -241,14 +250,15 @@ def _are_good_vectors(vectors: pa.Array) -> bool:
         return False
     storage, path, size, cardinality = (vectors.field(name) for name in wanted)
     offset = vectors.field("offset") if "offset" in names else pa.nulls(len(vectors), pa.int32())
+    if not (_has_text(storage) and _has_text(path)):
+        return False
+    storage, path = pc.cast(storage, pa.string()), pc.cast(path, pa.string())
     return (
-        _has_text(storage)
-        and _has_text(path)
-        and _has_counts(size, optional=False, low=MIN_BYTES, high=MAX_BYTES)
-        and _has_counts(cardinality, optional=False)
+        _has_counts(size, optional=False, low=MIN_BYTES, high=MAX_BYTES)
+        and _has_counts(cardinality, optional=False, high=2**31 - 1)  # so that their sum does not overflow
         and _has_counts(offset, optional=True, high=2**31 - 1)
-        and _are_good_locations(pc.cast(storage, pa.string()), pc.cast(path, pa.string()))
-        and not pc.any(pc.and_(pc.equal(pc.cast(storage, pa.string()), "i"), offset.is_valid())).as_py()
+        and _are_good_locations(storage, path)
+        and not pc.any(pc.and_(pc.equal(storage, "i"), offset.is_valid())).as_py()
     )
 
 

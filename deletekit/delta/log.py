@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from deletekit.delta.actions import Actions, AddFile, Metadata, Protocol, RemoveFile, parse_commit
@@ -17,7 +16,7 @@ from deletekit.delta.add_columns import AddColumns, Counts, LiveFiles
 from deletekit.delta.checkpoint import CheckpointFiles, log_files, read_checkpoint_parquet
 from deletekit.delta.paths import spelling_free, storage_path
 from deletekit.delta.protocol import check_readable
-from deletekit.errors import DeletekitError, FormatError, NotFoundError
+from deletekit.errors import FormatError, NotFoundError, naming
 from deletekit.table.file_io import FileIO
 
 _KEPT_ACTIONS = 10_000
@@ -69,6 +68,8 @@ class _Replay:
 
         A remove of a file that is not live is old.
         """
+        self.files.make(remove.path for remove in actions.removes)
+        self.files.make(add.path for add in actions.adds)
         for remove in actions.removes:
             self._check_spelling(remove.path)
             live = self.files.get(remove.path)
@@ -146,19 +147,15 @@ class DeltaLog:
         """
         replay, first = self._begin(version)
         for commit in self.commits(first, version):
-            try:
+            with naming(f"{self._folder}/{self._files.commits[commit.version]}"):
                 replay.apply(commit.actions)
-            except DeletekitError as e:
-                raise e.in_file(f"{self._folder}/{self._files.commits[commit.version]}") from e
         metadata, protocol = replay.metadata, replay.protocol
         if metadata is None or protocol is None:
             raise FormatError(
                 "Delta log without metaData or protocol", kind="delta-log", file=self._folder, found=version
             )
-        try:
+        with naming(self._folder):
             check_readable(protocol, metadata)
-        except DeletekitError as e:
-            raise e.in_file(self._folder) from e
         self._last = version, replay
         counts = replay.others.plus(replay.files.counts)
         return DeltaState(version=version, metadata=metadata, protocol=protocol, files=replay.files, counts=counts)
@@ -259,12 +256,12 @@ class DeltaLog:
         pending = [f"{self._folder}/{name}" for name in checkpoint.names]
         while pending:
             path = pending.pop()
-            with _in_file(path):
-                actions, adds = self._parsed(path)
+            actions, adds = self._parsed(path)
+            with naming(path):
                 for name in ("metadata", "protocol"):
                     found, message = getattr(actions, name), "Delta checkpoint has two of one action"
                     if None not in (found, getattr(merged, name)):
-                        raise FormatError(message, kind="delta-checkpoint", file=path, field=name)
+                        raise FormatError(message, kind="delta-checkpoint", field=name)
                     setattr(merged, name, found or getattr(merged, name))
                 for columns in adds:
                     replay.extend(columns)
@@ -292,18 +289,9 @@ class DeltaLog:
 
     def _parsed(self, path: str) -> tuple[Actions, list[Sequence[AddFile]]]:
         """Parse a commit or a file of a checkpoint. The adds of a checkpoint are apart."""
-        with _in_file(path):
+        with naming(path):
             if not path.endswith(".json"):
                 with self._io.open(path) as source:
                     return read_checkpoint_parquet(source)
             actions = parse_commit(self._io.read(path))
             return actions, [actions.adds]
-
-
-@contextmanager
-def _in_file(path: str) -> Iterator[None]:
-    """Let errors name the file."""
-    try:
-        yield
-    except DeletekitError as e:
-        raise e.in_file(path) from e

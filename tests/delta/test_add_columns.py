@@ -12,7 +12,7 @@ from deletekit.delta.actions import AddFile, parse_actions
 from deletekit.delta.add_columns import AddColumns, Counts, LiveFiles
 from deletekit.delta.checkpoint import read_checkpoint_parquet
 from deletekit.delta.deletion_vector import encode_z85
-from deletekit.errors import DeletekitError
+from deletekit.errors import DeletekitError, FormatError
 
 VECTOR = pa.struct(
     [
@@ -51,7 +51,7 @@ ODD_VECTOR: dict[str, list[Any]] = {
     "pathOrInlineDv": [None, "", "short", "ab" + encode_z85(bytes(16)), "../" + "0" * 20, "%nSc1" + "0" * 15],
     "offset": [None, -1, 0, 2**31],
     "sizeInBytes": [None, 3, 4, 2**31],
-    "cardinality": [None, -1, 0],
+    "cardinality": [None, -1, 0, 2**62],
 }
 
 
@@ -72,6 +72,11 @@ def checkpoint(rows: list[dict[str, Any]]) -> bytes:
     sink = io.BytesIO()
     pq.write_table(pa.table({"add": pa.array([None, *rows], ADD)}), sink, row_group_size=4)
     return sink.getvalue()
+
+
+def with_field_twice(structs: pa.StructArray, name: str) -> pa.StructArray:
+    names = [*(field.name for field in structs.type), name]
+    return pa.StructArray.from_arrays([structs.field(n) for n in names], names, mask=structs.is_null())
 
 
 def outcome(parse: Any) -> Any:
@@ -100,6 +105,23 @@ def test_as_row_by_row(seed: int) -> None:
     assert found == expected
 
 
+@pytest.mark.parametrize("name", ["path", "stats", "deletionVector", "tags", "cardinality", "offset"])
+def test_a_field_that_is_there_twice(name: str) -> None:
+    """Readers do not agree which one counts."""
+    adds = pa.array([row(random.Random(n), n) for n in range(6)], ADD)
+    if name in [field.name for field in VECTOR]:
+        fields = {field.name: adds.field(field.name) for field in ADD}
+        fields["deletionVector"] = with_field_twice(fields["deletionVector"], name)
+        table = pa.StructArray.from_arrays(list(fields.values()), list(fields))
+    else:
+        table = with_field_twice(adds, name)
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"add": table}), sink)
+    with pytest.raises(FormatError) as e:
+        read_checkpoint_parquet(io.BytesIO(sink.getvalue()))
+    assert e.value.kind == "delta-checkpoint"
+
+
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
 def test_good_rows_stay_columns(kind: pa.DataType) -> None:
     rows = [row(random.Random(n), n) for n in range(9)]
@@ -119,6 +141,7 @@ def test_good_rows_stay_columns(kind: pa.DataType) -> None:
 def test_live_files_are_a_dict(seed: int) -> None:
     rng = random.Random(seed)
     live, model = LiveFiles(), dict[str, AddFile]()
+    live.make(["not there"])
     for part in range(3):
         columns = AddColumns.of(pa.array([row(rng, 10 * part + n) for n in range(rng.randrange(1, 10))], ADD))
         assert isinstance(columns, AddColumns)
@@ -126,6 +149,7 @@ def test_live_files_are_a_dict(seed: int) -> None:
         assert live.extend(columns) is None
         model |= {add.path: add for add in columns}
     before, was = live.copy(), dict(model)
+    live.make(rng.sample(list(model), len(model) // 2))
     for number in range(40):
         path = rng.choice([*model, f"new-{number}"])
         if path in model and rng.random() < 0.5:
