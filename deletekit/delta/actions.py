@@ -66,7 +66,11 @@ class AddFile:
 
         Raise FormatError.
         """
-        number = self.parsed_stats.get("numRecords")
+        return self.records_of(self.parsed_stats)
+
+    def records_of(self, stats: Mapping[str, Any]) -> int | None:
+        """Return `num_records` from the parsed statistics. Raise FormatError."""
+        number = stats.get("numRecords")
         if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 0):
             raise _bad("add.stats.numRecords", number, ">= 0").in_file(self.path)
         return number

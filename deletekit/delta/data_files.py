@@ -8,8 +8,9 @@ Spec: Delta protocol, "Add File", "Column Mapping"; Iceberg, "Column Projection"
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import tzinfo
+from os import SEEK_END
 from typing import Any
 
 import pyarrow as pa
@@ -40,6 +41,7 @@ class DataFiles:
     spec_id: int
     time_zone: tzinfo
     check_size: bool
+    _good: list[pa.Schema] = field(default_factory=list, init=False, repr=False)
 
     def entry(self, add: AddFile, path: str) -> DataFile:
         """Return the data file of an add action, at a storage path.
@@ -50,8 +52,9 @@ class DataFiles:
         """
         try:
             partition = partition_tuple(add.partition_values, self.schema.partition_columns, self.time_zone)
-            records, has_row_ids = self._checked(path, add, partition)
-            metrics = metrics_of({**add.parsed_stats, "numRecords": records}, self.schema.columns)
+            stats = add.parsed_stats
+            records, has_row_ids = self._checked(path, add, add.records_of(stats), partition)
+            metrics = metrics_of({**stats, "numRecords": records}, self.schema.columns)
         except DeletekitError as e:
             raise e.in_file(path) from e
         return DataFile(
@@ -68,23 +71,25 @@ class DataFiles:
             first_row_id=add.base_row_id if has_row_ids else None,
         )
 
-    def _checked(self, path: str, add: AddFile, partition: Sequence[Any]) -> tuple[int, bool]:
+    def _checked(self, path: str, add: AddFile, num_records: int | None, partition: Sequence[Any]) -> tuple[int, bool]:
         """Return the file's row count, and whether it has Delta's row ids.
 
-        Everything that readers rely on is compared with the log.
+        Everything that readers rely on is compared with the log, which counts `num_records`.
         """
         with self.io.open(path) as source:
+            if self.check_size:
+                _check_same("size", "delta-size", "size", source.seek(0, SEEK_END), add.size)
             with _damage_named():
                 # INT96 may be in years that nanoseconds cannot express.
                 file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
                 schema, records = file.schema_arrow, int(file.metadata.num_rows)
-            if add.num_records is not None:
-                _check_same("number of rows", "delta-num-records", "numRecords", records, add.num_records)
-            check_field_ids(schema, self.schema)
+            if num_records is not None:
+                _check_same("number of rows", "delta-num-records", "numRecords", records, num_records)
+            if not any(schema.equals(good, check_metadata=True) for good in self._good):
+                check_field_ids(schema, self.schema)
+                self._good[:] = [schema]  # the next file mostly has the same
             for column, value in zip(self.schema.partition_columns, partition, strict=True):
                 self._check_partition(file, column, value)
-        if self.check_size:
-            _check_same("size", "delta-size", "size", self.io.size(path), add.size)
         return records, self.schema.carries_row_ids and finds_row_ids(schema, self.schema.row_id_column)
 
     def _check_partition(self, file: pq.ParquetFile, column: DeltaColumn, value: Any) -> None:

@@ -230,9 +230,10 @@ class SyncChange:
             "deleted rows": (delete_records + deleted - _records(plan.removed_deletes), self.state.counts.deleted),
         }
         if self.known is None:
-            unknown = [path for path, add in wanted.items() if add.num_records is None]
+            logged = {path: add.num_records for path, add in wanted.items()}
+            unknown = [path for path, number in logged.items() if number is None]
             known = {path: e.data_file.record_count for path, e in _live(base, unknown).items()} | dict(added_records)
-            records = sum(known[path] if add.num_records is None else add.num_records for path, add in wanted.items())
+            records = sum(known[path] if number is None else number for path, number in logged.items())
             rows = data_records + sum(added_records.values()) - _records(plan.removed)
             delete_files += len(plan.vectors) - len(plan.removed_deletes)
             counts |= {"rows": (rows, records), "delete files": (delete_files, len(_deleted(wanted)))}
