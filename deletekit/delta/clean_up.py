@@ -13,7 +13,7 @@ from functools import partial
 
 from deletekit.commit.swap import commit_metadata
 from deletekit.delta.paths import path_below
-from deletekit.delta.sync_state import STATE_PREFIX
+from deletekit.delta.sync_state import STATE_PREFIX, base_of
 from deletekit.delta.synced_table import DELETE_DIRECTORY, kept_watermark
 from deletekit.engines.local import LocalEngine
 from deletekit.errors import InvalidInputError
@@ -111,14 +111,15 @@ def _orphans(table: Table, directory: str, hours: float) -> list[str]:
     limit = time.time() * 1000 - hours * 3_600_000
     metadata = table.metadata
     head = metadata.current_snapshot
-    used = None if head is None else f"{directory}/{STATE_PREFIX}{head.snapshot_id}-"
-    old = {
-        info.path
+    own = {
+        info.path: info.modified_ms
         for folder in dict.fromkeys((directory, metadata_folder(metadata)))
         for info in table.io.list(folder)
-        if info.modified_ms < limit and _is_own(info.path, metadata, directory)
-        if used is None or not info.path.startswith(used)
+        if _is_own(info.path, metadata, directory)
     }
+    states = {path for path in own if head and path.startswith(f"{directory}/{STATE_PREFIX}{head.snapshot_id}-")}
+    used = states | {base_of(table.io, path) for path in states}
+    old = {path for path, modified_ms in own.items() if modified_ms < limit and path not in used}
     if not old:
         return []
     reachability = Reachability(table.io, LocalEngine())

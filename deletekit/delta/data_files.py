@@ -6,9 +6,10 @@ Iceberg's readers would show other rows than Delta's.
 Spec: Delta protocol, "Add File", "Column Mapping"; Iceberg, "Column Projection", "Data File Fields".
 """
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import tzinfo
 from os import SEEK_END
 from typing import Any
@@ -41,7 +42,7 @@ class DataFiles:
     spec_id: int
     time_zone: tzinfo
     check_size: bool
-    _good: list[pa.Schema] = field(default_factory=list, init=False, repr=False)
+    _good: list[pa.Schema] = dataclasses.field(default_factory=list, init=False, repr=False)
 
     def entry(self, add: AddFile, path: str) -> DataFile:
         """Return the data file of an add action, at a storage path.

@@ -2,9 +2,10 @@
 
 The state is a small file beside the delete files, named after the snapshot and the Delta version that it belongs to. It
 holds hashes of paths and of vectors, never the paths. It is only a shortcut: without it, with a damaged one, or on any
-other snapshot, a sync reads the whole log and every manifest.
+other snapshot, a sync reads the whole log and every manifest. Of a large table, most rows are in a base file beside it,
+which many states share.
 
-    magic, length u32, JSON, rows sorted by `path`, CRC-32 of everything before
+    magic, length u32, JSON, changed rows sorted by `path`, keys that are gone, CRC-32 of everything before
 
 All numbers are little-endian.
 Spec: Delta protocol, "Action Reconciliation"; Iceberg, "Manifest Lists".
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import json
 import logging
+import uuid
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -21,7 +23,6 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,6 +31,7 @@ from deletekit.delta.add_columns import Counts
 from deletekit.delta.deletion_vector import DeletionVectorDescriptor
 from deletekit.delta.log import DeltaCommit, DeltaLog, DeltaState
 from deletekit.delta.paths import plain_path, storage_path
+from deletekit.delta.sync_rows import ROW, Base, Rows, SyncRows, encoded_base
 from deletekit.errors import DeletekitError
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.log import tell
@@ -40,11 +42,9 @@ from deletekit.table.snapshot import SnapshotReader
 WHOLE_EVERY = 100
 """After so many syncs by a state, the next one reads everything and proves the state."""
 STATE_PREFIX = "delta-sync-"
-_MAGIC = b"deletekit sync state 1\n"
+_MAGIC = b"deletekit sync state 2\n"
 _NONE = 0xFFFFFFFF
-_ROW = np.dtype([("path", "<u8"), ("vector", "<u8"), ("spelling", "<u4"), ("data", "<u4"), ("deletes", "<u4")])
 _UNKNOWN = DeletionVectorDescriptor(storage_type="?", path_or_inline_dv="another", size_in_bytes=4, cardinality=0)
-_Rows = npt.NDArray[Any]
 _SLOTS = {ManifestContent.DATA: "data", ManifestContent.DELETES: "deletes"}
 
 
@@ -78,20 +78,24 @@ class SyncState:
     snapshot_id: int
     syncs: int
     manifests: tuple[tuple[str, ...], ...]
-    rows: _Rows
+    rows: SyncRows
 
     def resume(self, log: DeltaLog, commits: Iterable[DeltaCommit]) -> bool:
         """Let a log replay these later commits without reading what was before them.
 
-        Return whether that is done: not if they name a live file by another spelling or with another vector, and not
-        every hundredth time.
+        Return whether that is done: not if they name a live file by another spelling or with another vector, not if
+        the state's base cannot be read, and not every hundredth time.
         """
         changes: dict[int, list[AddFile | RemoveFile]] = {}
         for commit in commits:
             for change in commit.changes:
                 changes.setdefault(_key(change.path, self.root), []).append(change)
-        at = self.at(changes)
-        found = [_live_file(self.rows[i], changes[int(self.rows[i]["path"])]) for i in at]
+        try:
+            rows = self.rows.found(changes)
+        except DeletekitError as e:
+            tell("sync-state", level=logging.WARNING, file=e.file, error=str(e))
+            return False
+        found = [_live_file(row, changes[int(row["path"])]) for row in rows]
         files = [add for add in found if add is not None]
         if len(files) < len(found) or self.syncs >= WHOLE_EVERY:
             return False
@@ -100,18 +104,9 @@ class SyncState:
 
     def manifests_of(self, changes: Iterable[AddFile | RemoveFile]) -> frozenset[str]:
         """Return the manifests that may hold the data files of some actions, or their deletes."""
-        rows = self.rows[self.at({_key(change.path, self.root) for change in changes})]
+        rows = self.rows.found({_key(change.path, self.root) for change in changes})
         places = {int(place) for name in _SLOTS.values() for place in rows[name]} - {_NONE}
         return frozenset(path for place in places for path in self.manifests[place])
-
-    def at(self, keys: Iterable[int]) -> npt.NDArray[np.int64]:
-        """Return where the rows of these keys are; keys without a row are left out."""
-        wanted = np.fromiter(keys, np.uint64)
-        paths = np.ascontiguousarray(self.rows["path"])
-        at = np.searchsorted(paths, wanted)
-        known = at < len(paths)
-        known[known] = paths[at[known]] == wanted[known]
-        return at[known]
 
 
 # --- make -------------------------------------------------------------------------------------------------------------
@@ -120,7 +115,7 @@ class SyncState:
 def whole_state(state: DeltaState, log: DeltaLog, reader: SnapshotReader, snapshot: Snapshot) -> SyncState:
     """Return the state of a table that is at a Delta version, by reading all of its manifests."""
     adds, root = list(state.files.values()), log.root
-    rows = np.zeros(len(adds), _ROW)
+    rows = np.zeros(len(adds), ROW)
     _fill(rows, adds, root)
     stored = pa.array((storage_path(add.path, root) for add in adds), pa.large_string())
     manifests: list[tuple[str, ...]] = []
@@ -139,7 +134,7 @@ def whole_state(state: DeltaState, log: DeltaLog, reader: SnapshotReader, snapsh
         snapshot_id=snapshot.snapshot_id,
         syncs=0,
         manifests=tuple(manifests),
-        rows=np.sort(rows, order="path"),
+        rows=SyncRows(np.sort(rows, order="path")),
     )
 
 
@@ -162,11 +157,10 @@ def next_state(
     touched = {_key(change.path, known.root) for change in changes}
     live = [add for add in state.files.values() if _key(add.path, known.root) in touched]
     manifests, added = _moved(known.manifests, before, after)
-    rows = np.zeros(len(live), _ROW)
+    rows = np.zeros(len(live), ROW)
     _fill(rows, live, known.root)
     # What did not change keeps its places.
-    at = known.at(touched)
-    old = {int(row["path"]): row for row in known.rows[at]}
+    old = {int(row["path"]): row for row in known.rows.found(touched)}
     stored = {storage_path(add.path, known.root): i for i, add in enumerate(live)}
     for i, key in enumerate(rows["path"].tolist()):
         if key in old:
@@ -177,8 +171,6 @@ def next_state(
             if path in stored:
                 rows[_SLOTS[listed.content]][stored[path]] = len(manifests)
         manifests.append((listed.manifest_path,))
-    others = np.delete(known.rows, at)
-    rows = np.sort(rows, order="path")
     return replace(
         known,
         version=state.version,
@@ -189,7 +181,7 @@ def next_state(
         snapshot_id=after[1].snapshot_id,
         syncs=known.syncs + 1,
         manifests=tuple(manifests),
-        rows=np.insert(others, np.searchsorted(np.ascontiguousarray(others["path"]), rows["path"]), rows),
+        rows=known.rows.replaced(touched, rows),
     )
 
 
@@ -229,7 +221,7 @@ def _live_file(row: Any, changes: Sequence[AddFile | RemoveFile]) -> KnownFile |
     return KnownFile(path=path, partition_values={}, size=0, deletion_vector=vector)
 
 
-def _fill(rows: _Rows, adds: Sequence[AddFile], root: str) -> None:
+def _fill(rows: Rows, adds: Sequence[AddFile], root: str) -> None:
     rows["path"] = [_key(add.path, root) for add in adds]
     rows["spelling"] = [_short(add.path) for add in adds]
     rows["vector"] = [_vector_hash(add.deletion_vector) for add in adds]
@@ -270,7 +262,7 @@ def read_state(io: FileIO, directory: str, snapshot_id: int, version: int, log: 
     try:
         if not io.exists(path):
             return None
-        found = _decoded(io.read(path))
+        found = _decoded(io, io.read(path))
     except (DeletekitError, ValueError, TypeError, KeyError, OSError) as e:
         tell("sync-state", level=logging.WARNING, file=path, error=f"{type(e).__name__}: {e}")
         return None
@@ -279,19 +271,49 @@ def read_state(io: FileIO, directory: str, snapshot_id: int, version: int, log: 
     return found if same and known else None
 
 
-def write_state(io: FileIO, directory: str, state: SyncState, before: SyncState | None) -> None:
-    """Write a state, and delete the one that was used before. The commit has been made: a failure is only logged."""
+def write_state(io: FileIO, directory: str, state: SyncState, before: SyncState | None) -> SyncState:
+    """Write a state, and delete the one that was used before. Return the state as it is stored.
+
+    The commit has been made: a failure is only logged.
+    """
     path = state_path(directory, state.snapshot_id, state.version)
     try_delete(io, path)  # a killed process may have left a part of it
     try:
+        if state.rows.is_long:
+            state = replace(state, rows=_rebased(io, directory, state.rows))
         io.write(path, _encoded(state))
     except (DeletekitError, OSError) as e:
         tell("sync-state", level=logging.WARNING, file=path, error=f"{type(e).__name__}: {e}")
-    if before is not None and (old := state_path(directory, before.snapshot_id, before.version)) != path:
-        try_delete(io, old)
+    for unused in set() if before is None else _files(directory, before) - _files(directory, state):
+        try_delete(io, unused)
+    return state
+
+
+def base_of(io: FileIO, path: str) -> str | None:
+    """Return the base that a state needs; None if it has none or is damaged."""
+    try:
+        base = _decoded(io, io.read(path)).rows.base
+    except (DeletekitError, ValueError, TypeError, KeyError, OSError):
+        return None
+    return None if base is None else base.path
+
+
+def _files(directory: str, state: SyncState) -> set[str]:
+    """Return the files of a state: its own, and its base."""
+    base = state.rows.base
+    own = state_path(directory, state.snapshot_id, state.version)
+    return {own} if base is None else {own, base.path}
+
+
+def _rebased(io: FileIO, directory: str, rows: SyncRows) -> SyncRows:
+    path = f"{directory.rstrip('/')}/{STATE_PREFIX}{uuid.uuid4()}.rows"
+    base, data = encoded_base(path, rows.all())
+    io.write(path, data)
+    return SyncRows(np.zeros(0, ROW), base=base, read=io.read)
 
 
 def _encoded(state: SyncState) -> bytes:
+    rows = state.rows
     values = {
         "version": state.version,
         "root": state.root,
@@ -302,13 +324,15 @@ def _encoded(state: SyncState) -> bytes:
         "snapshot_id": state.snapshot_id,
         "syncs": state.syncs,
         "manifests": state.manifests,
+        "rows": [len(rows.changed), None if rows.base is None else asdict(rows.base)],
     }
     head = json.dumps(values).encode()
-    data = b"".join([_MAGIC, len(head).to_bytes(4, "little"), head, state.rows.tobytes()])
+    parts = [_MAGIC, len(head).to_bytes(4, "little"), head, rows.changed.tobytes(), rows.gone.astype("<u8").tobytes()]
+    data = b"".join(parts)
     return data + zlib.crc32(data).to_bytes(4, "little")
 
 
-def _decoded(data: bytes) -> SyncState:
+def _decoded(io: FileIO, data: bytes) -> SyncState:
     """Decode a state. Raise ValueError, TypeError or KeyError for one that is damaged."""
     view = memoryview(data)
     if data[: len(_MAGIC)] != _MAGIC or zlib.crc32(view[:-4]) != int.from_bytes(view[-4:], "little"):
@@ -318,6 +342,8 @@ def _decoded(data: bytes) -> SyncState:
     values: Mapping[str, Any] = json.loads(bytes(view[at:end]))
     protocol: dict[str, Any] = {k: frozenset(v) if isinstance(v, list) else v for k, v in values["protocol"].items()}
     metadata: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values["metadata"].items()}
+    changed, base = values["rows"]
+    middle = end + changed * ROW.itemsize
     return SyncState(
         **{
             **values,
@@ -326,6 +352,11 @@ def _decoded(data: bytes) -> SyncState:
             "counts": Counts(**values["counts"]),
             "log_file": None if values["log_file"] is None else tuple(values["log_file"]),
             "manifests": tuple(tuple(place) for place in values["manifests"]),
+            "rows": SyncRows(
+                np.frombuffer(view[end:middle], ROW),
+                np.frombuffer(view[middle:-4], "<u8"),
+                None if base is None else Base(**base),
+                io.read,
+            ),
         },
-        rows=np.frombuffer(view[end:-4], _ROW),
     )

@@ -169,8 +169,7 @@ class SyncSteps:
         else:
             was = base.reader, base.snapshot
             left = next_state(before, change.state, self.log, change.changes, was, (reader, head))
-        write_state(self.table.io, self.directory, left, before)
-        self.known = left
+        self.known = write_state(self.table.io, self.directory, left, before)
 
     def _is_overtaken(self, metadata: TableMetadata, version: int) -> bool:
         """Return whether another sync has taken the table further since this one began."""
