@@ -101,7 +101,7 @@ def export_delta(
     for source, target in bins.items():
         if not table.io.exists(target):
             # A file of Delta's vectors begins with version 1. Readers skip bytes between vectors.
-            files.create(target, b"\x01" + table.io.read(source)[1:])
+            files.create(target, b"\x01" + memoryview(table.io.read(source))[1:])
     info = {
         "timestamp": int(time.time() * 1000),
         "operation": "deletekit export_delta",
