@@ -200,6 +200,12 @@ def s3() -> Iterator[S3]:
     server.stop()
 
 
+@pytest.fixture(scope="session")
+def obstore() -> None:
+    """Skip what writes to an object store with a condition where obstore is missing."""
+    pytest.importorskip("obstore", reason="obstore is not installed: pip install 'deletekit[object-store]'")
+
+
 @pytest.fixture
 def rest_on_s3(java: str, rest_s3_jars: str, s3: S3, tmp_path: Path) -> Iterator[dict[str, str]]:
     """Give the properties of a REST catalog whose server keeps its tables on S3."""

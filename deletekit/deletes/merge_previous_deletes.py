@@ -40,7 +40,7 @@ from deletekit.formats.delete_file import encode_position_deletes, position_dele
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 from deletekit.formats.metrics import single_value_bytes
 from deletekit.formats.parquet import split_offsets
-from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
+from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, puffin_parts
 from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_COLUMN_ID, POS_ID
 from deletekit.table.properties import value_of
 
@@ -283,10 +283,14 @@ def write_encoded_vectors(context: WriteContext, path: str, vectors: Sequence[En
         )
         for v in vectors
     ]
-    data, metadata = write_puffin(blobs, {"created-by": f"deletekit {version.__version__}"})
-    context.write(path, data)
+    parts, metadata = puffin_parts(blobs, {"created-by": f"deletekit {version.__version__}"})
+    context.remember(path)
+    with context.io.create(path) as sink:
+        for part in parts:
+            sink.write(part)
+    size = sum(map(len, parts))
     return [
-        v.entry(path, file_size=len(data), offset=blob.offset, size=blob.length)
+        v.entry(path, file_size=size, offset=blob.offset, size=blob.length)
         for v, blob in zip(vectors, metadata.blobs, strict=True)
     ]
 

@@ -114,13 +114,14 @@ def convert_vectors(
 
     def to_write() -> Iterator[EncodedVector]:
         for batch in _batches(ordered, value_of(write.metadata.properties, _TARGET), lambda job: job.frame_size):
-            for job, (vector, is_same) in zip(batch, _verified(write.io, batch), strict=True):
+            for job, vector, is_same in _verified(write.io, batch):
                 path = job.path
                 if mode == "reference" and path is not None and is_same:
                     size, offset = write.io.size(path), job.offset(write.io, path)
                     references.append(vector.entry(path, file_size=size, offset=offset, size=job.frame_size))
                 else:
                     yield vector
+                del vector  # it may be large, and the next one is read before this name is used again
 
     written = list(write_vectors(write, names, to_write(), one_each=granularity_of(write.metadata) == "file"))
     return [*references, *written]
@@ -131,8 +132,8 @@ def file_names(write: WriteContext, directory: str, prefix: str) -> Iterator[str
     return (f"{directory.rstrip('/')}/{prefix}-{write.operation_id}-{number:05d}" for number in count(1))
 
 
-def _verified(storage: FileIO, jobs: Sequence[VectorJob]) -> Iterator[tuple[EncodedVector, bool]]:
-    """Read some vectors, adjacent ones together. Yield each with whether its blob is the frame in Delta's file."""
+def _verified(storage: FileIO, jobs: Sequence[VectorJob]) -> Iterator[tuple[VectorJob, EncodedVector, bool]]:
+    """Read some vectors, adjacent ones together. Yield with each whether its blob is the frame in Delta's file."""
     ranges = BlobRanges(storage)
     of_files = ((j, path) for j in jobs if (path := j.path) is not None)
     ranges.expect((path, j.offset(storage, path), j.frame_size) for j, path in of_files)
@@ -146,6 +147,7 @@ def write_vectors(
     target = 0 if one_each else value_of(write.metadata.properties, _TARGET)
     for batch in _batches(vectors, target, lambda vector: len(vector.blob)):
         yield from write_encoded_vectors(write, f"{next(names)}-deletes.puffin", batch)
+        batch.clear()
 
 
 def _batches(items: Iterable[T], size: int, size_of: Callable[[T], int]) -> Iterator[list[T]]:
@@ -155,6 +157,7 @@ def _batches(items: Iterable[T], size: int, size_of: Callable[[T], int]) -> Iter
     for item in items:
         batch.append(item)
         total += size_of(item)
+        del item
         if total >= size:
             yield batch
             batch, total = [], 0
@@ -162,7 +165,7 @@ def _batches(items: Iterable[T], size: int, size_of: Callable[[T], int]) -> Iter
         yield batch
 
 
-def _blob(storage: FileIO, ranges: BlobRanges, job: VectorJob) -> tuple[EncodedVector, bool]:
+def _blob(storage: FileIO, ranges: BlobRanges, job: VectorJob) -> tuple[VectorJob, EncodedVector, bool]:
     path = job.path
     with _named(path, job.data_file.file_path, job.version):
         if path is None:
@@ -178,7 +181,7 @@ def _blob(storage: FileIO, ranges: BlobRanges, job: VectorJob) -> tuple[EncodedV
         cardinality=job.descriptor.cardinality,
         properties={VECTOR_ID: job.descriptor.unique_id},
     )
-    return vector, blob is frame
+    return job, vector, blob is frame
 
 
 def read_checked_blob(io: FileIO, vector: DeleteFile) -> bytes:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -25,7 +25,7 @@ from pyroaring import BitMap
 
 from deletekit.delta.paths import storage_path
 from deletekit.errors import DeletekitError, FormatError, UnsupportedError
-from deletekit.formats.deletion_vector import MAGIC, PositionBitmap, decode_vector, encode_blob
+from deletekit.formats.deletion_vector import MAGIC, PositionBitmap, decode_vector, encode_blob, vector_parts
 from deletekit.formats.roaring import serialized_size
 from deletekit.table.file_io import FileIO
 
@@ -153,10 +153,14 @@ def frame_of_body(body: bytes) -> bytes:
 def blob_of_frame(frame: bytes, descriptor: DeletionVectorDescriptor, num_records: int | None) -> bytes:
     """Return the Iceberg blob of a frame, after checking the frame as `positions_of_frame` does.
 
-    The bytes are the same. Only a vector in the native serialisation is encoded again.
+    The bytes are the same, and a large vector is never held decoded. Only a vector in the native serialisation is
+    encoded again.
     """
-    positions = positions_of_frame(frame, descriptor, num_records)
-    return frame if frame[4:8] == MAGIC else encode_blob(positions)
+    if frame[4:8] != MAGIC:
+        return encode_blob(positions_of_frame(frame, descriptor, num_records))
+    parts = vector_parts(_checked_body(frame, descriptor)[4:])
+    _check_counts((PositionBitmap.from_bitmaps({key: bitmap}) for key, bitmap in parts), descriptor, num_records)
+    return frame
 
 
 def positions_of_frame(frame: bytes, descriptor: DeletionVectorDescriptor, num_records: int | None) -> PositionBitmap:
@@ -170,11 +174,21 @@ def positions_of_frame(frame: bytes, descriptor: DeletionVectorDescriptor, num_r
     Raises FormatError for a wrong length, CRC, magic, bitmap, cardinality or position.
     """
     positions = decode_body(_checked_body(frame, descriptor))
-    if len(positions) != descriptor.cardinality:
-        raise _bad("deletion vector has another cardinality", "cardinality", len(positions), descriptor.cardinality)
-    if num_records is not None and positions.count_in(0, num_records) != len(positions):
-        raise _bad("deletion vector reaches behind the data file", "numRecords", "a position", f"< {num_records}")
+    _check_counts([positions], descriptor, num_records)
     return positions
+
+
+def _check_counts(
+    parts: Iterable[PositionBitmap], descriptor: DeletionVectorDescriptor, num_records: int | None
+) -> None:
+    count = inside = 0
+    for part in parts:
+        count += len(part)
+        inside += len(part) if num_records is None else part.count_in(0, num_records)
+    if count != descriptor.cardinality:
+        raise _bad("deletion vector has another cardinality", "cardinality", count, descriptor.cardinality)
+    if inside != count:
+        raise _bad("deletion vector reaches behind the data file", "numRecords", "a position", f"< {num_records}")
 
 
 def decode_body(body: bytes | memoryview) -> PositionBitmap:

@@ -25,7 +25,9 @@ from deletekit.delta.values import partition_texts
 from deletekit.errors import InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.formats.content_file import DataFile, DeleteFile, refuse_encrypted
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.table.file_io import FileIO, write_if_absent
+from deletekit.table.create_if_absent import CreateIfAbsent
+from deletekit.table.file_io import FileIO
+from deletekit.table.locations import normalised
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
@@ -60,8 +62,9 @@ def export_delta(
 
     Parameters
     ----------
-    path: the Delta table's folder, on a local disk, because pyarrow cannot create a file only if it is absent
-        elsewhere. It must be new, or made by an earlier export of the same table.
+    path: the Delta table's folder: on a local disk, or where storage creates a file only if there is none, with the
+        properties of the table's catalog: `s3://`, `gs://`, `abfss://` (`pip install 'deletekit[object-store]'`). It
+        must be new, or made by an earlier export of the same table.
     ref: the branch or tag.
     column_mapping: `none`, for tables whose columns were never renamed; or `id`, which finds columns by their field
         ids. Spark reads `id` right. deltalake 1.6 silently reads such columns as NULL.
@@ -76,7 +79,8 @@ def export_delta(
     partitioning. Raises InvalidInputError for a folder that holds another Delta table; CommitConflictError if another
     writer made the version first; FormatError for a damaged vector. The Delta table is then unchanged.
     """
-    root = str(Path(path).absolute())
+    root = normalised(str(path), "path")
+    files = CreateIfAbsent(root, getattr(table.io, "properties", {}))
     metadata = table.refresh().metadata
     snapshot = metadata.snapshot_of_ref(ref)
     protocol, definition = protocol_action(metadata, column_mapping), metadata_action(metadata, column_mapping)
@@ -93,18 +97,20 @@ def export_delta(
     snapshot_id = snapshot.snapshot_id if snapshot else None
     if state is not None and not (adds or removes or changed):
         return DeltaExport(path=root, version=version - 1, snapshot_id=snapshot_id)
+    files.check()
     for source, target in bins.items():
-        if not Path(target).exists():
+        if not table.io.exists(target):
             # A file of Delta's vectors begins with version 1. Readers skip bytes between vectors.
-            write_if_absent(target, b"\x01" + table.io.read(source)[1:])
+            files.create(target, b"\x01" + memoryview(table.io.read(source))[1:])
     info = {
         "timestamp": int(time.time() * 1000),
         "operation": "deletekit export_delta",
         "operationParameters": {"icebergTable": str(metadata.table_uuid), "snapshotId": str(snapshot_id)},
         "engineInfo": f"deletekit/{__version__}",
+        "txnId": str(uuid.uuid4()),  # no two commits have equal bytes
     }
     lines = map(json.dumps, [{"commitInfo": info}, *changed, *removes, *adds.values()])
-    write_if_absent(f"{root}/_delta_log/{version:020d}.json", "\n".join(lines).encode() + b"\n")
+    files.create(f"{root}/_delta_log/{version:020d}.json", "\n".join(lines).encode() + b"\n")
     return DeltaExport(
         path=root, version=version, snapshot_id=snapshot_id, added_files=len(adds), removed_files=len(removes)
     )

@@ -59,7 +59,12 @@ def spelling_free(path: str) -> str:
 
 
 def delta_path(path: str, root: str) -> str:
-    """Return the log's `path` of a storage path: percent-encoded, and relative if it is below the table."""
+    """Return the log's `path` of a storage path: percent-encoded, and relative if it is below the table.
+
+    S3 has three schemes. A path gets the one of the table's root, because a reader that opens one need not know others.
+    """
+    if {path.partition("://")[0], root.partition("://")[0]} <= {"s3", "s3a", "s3n"}:
+        path = f"{root.partition('://')[0]}://{path.partition('://')[2]}"
     below = path_below(path, root)
     if below is not None:
         return quote(below, safe="/=-_.~!*'()@&+$,;:" if ":" not in below.split("/")[0] else "/=-_.~!*'()@&+$,;")

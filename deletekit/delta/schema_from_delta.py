@@ -25,6 +25,7 @@ from pyiceberg.transforms import IdentityTransform
 from deletekit.delta.actions import Metadata
 from deletekit.delta.column_types import can_be_promoted, check_case, iceberg_type, is_promotion
 from deletekit.delta.row_ids import ROW_ID_COLUMN, tracks_row_ids
+from deletekit.delta.user_properties import user_properties
 from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
 from deletekit.formats.reserved_fields import ROW_ID_ID
 
@@ -59,6 +60,7 @@ class DeltaSchema:
     carries_row_ids: whether the Iceberg table has Delta's row ids.
     row_id_column: the column of data files in which Delta stores row ids; None if it has none.
     comment: of the table; None if it has none.
+    properties: of the table, the user's own.
     """
 
     schema: Schema
@@ -70,6 +72,7 @@ class DeltaSchema:
     carries_row_ids: bool = False
     row_id_column: str | None = None
     comment: str | None = None
+    properties: Mapping[str, str]
 
     @property
     def top_level_names(self) -> set[str]:
@@ -126,6 +129,7 @@ def delta_schema(
         carries_row_ids=row_ids,
         row_id_column=metadata.configuration.get(ROW_ID_COLUMN),
         comment=metadata.description,
+        properties=user_properties(metadata.configuration),
     )
 
 

@@ -13,6 +13,7 @@ from pyiceberg import types as it
 from pyiceberg.transforms import IdentityTransform
 
 from deletekit.delta.column_types import check_case, delta_type
+from deletekit.delta.user_properties import user_properties
 from deletekit.errors import UnsupportedError
 from deletekit.table.metadata import TableMetadata
 
@@ -21,7 +22,7 @@ ColumnMapping = Literal["none", "id"]
 
 
 def metadata_action(metadata: TableMetadata, mode: ColumnMapping) -> Json:
-    """Return the `metaData` action, with the table's comment.
+    """Return the `metaData` action, with the table's comment and its user's own properties.
 
     With mode `id`, columns are found by their field ids, so they may be renamed.
 
@@ -37,7 +38,7 @@ def metadata_action(metadata: TableMetadata, mode: ColumnMapping) -> Json:
         "format": {"provider": "parquet", "options": {}},
         "schemaString": json.dumps({"type": "struct", "fields": fields}, ensure_ascii=False),
         "partitionColumns": [metadata.schema.find_field(i).name for i in partition_columns(metadata)],
-        "configuration": {"delta.enableDeletionVectors": "true"},
+        "configuration": {**user_properties(metadata.properties), "delta.enableDeletionVectors": "true"},
     }
     if "comment" in metadata.properties:
         raw["description"] = metadata.properties["comment"]

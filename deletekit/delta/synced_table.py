@@ -19,6 +19,7 @@ from deletekit.delta.log import DeltaLog
 from deletekit.delta.paths import is_hidden_below, path_below
 from deletekit.delta.row_ids import ROW_IDS
 from deletekit.delta.schema_from_delta import DeltaSchema, delta_schema
+from deletekit.delta.user_properties import OTHER_MARKS, USER_PROPERTIES, followed, with_names
 from deletekit.errors import InvalidInputError
 from deletekit.table.locations import SpellingRules
 from deletekit.table.metadata import Snapshot, TableMetadata, spec_to_json
@@ -37,8 +38,6 @@ JSON with `snapshot-id`, `version`, `table-id` and `rewritten`. It counts only w
 history.
 """
 NAME_MAPPING = "schema.name-mapping.default"
-_OTHER_MARKS = ("XTABLE_METADATA", "delta-version", "delta-timestamp")
-"""Where XTable and UniForm continue from. A sync removes it: they would take the table back."""
 _DELETE_CHANGES = {"added-delete-files", "removed-delete-files"}
 _CHANGES = {"added-data-files", "deleted-data-files"} | _DELETE_CHANGES
 
@@ -177,12 +176,12 @@ def made_by_another_tool(metadata: TableMetadata) -> str | None:
     if DELTA_LOCATION in metadata.properties:
         return None
     try:
-        xtable = json.loads(metadata.properties.get(_OTHER_MARKS[0], "{}"))
+        xtable = json.loads(metadata.properties.get(OTHER_MARKS[0], "{}"))
     except (ValueError, RecursionError):
         xtable = {}
     if isinstance(xtable, dict) and xtable.get("sourceTableFormat") == "DELTA":
         return "XTable"
-    return "UniForm" if metadata.properties.get(_OTHER_MARKS[1], "").isdecimal() else None
+    return "UniForm" if metadata.properties.get(OTHER_MARKS[1], "").isdecimal() else None
 
 
 def _check_take_over(metadata: TableMetadata, root: str, maker: str) -> None:
@@ -254,7 +253,8 @@ def evolving_updates(
     changed = {k: v for k, v in properties.items() if metadata.properties.get(k) != v}
     if changed:
         updates.append({"action": "set-properties", "updates": changed})
-    gone = {*_OTHER_MARKS, *(() if schema.carries_row_ids else (ROW_IDS,))} & metadata.properties.keys()
+    owned = {*OTHER_MARKS, ROW_IDS, USER_PROPERTIES, *followed(metadata.properties)}
+    gone = (owned - properties.keys()) & metadata.properties.keys()
     if gone:
         updates.append({"action": "remove-properties", "removals": sorted(gone)})
     return tuple(updates)
@@ -264,7 +264,8 @@ def owned_properties(schema: DeltaSchema) -> dict[str, str]:
     """Return the properties that a synced table always has."""
     row_ids = {ROW_IDS: "true"} if schema.carries_row_ids else {}
     comment = {} if schema.comment is None else {"comment": schema.comment}
-    return {NAME_MAPPING: schema.name_mapping, "gc.enabled": "false", **row_ids, **comment}
+    own = {NAME_MAPPING: schema.name_mapping, "gc.enabled": "false"}
+    return {**with_names(schema.properties), **own, **row_ids, **comment}
 
 
 def _spec(metadata: TableMetadata, schema: DeltaSchema) -> PartitionSpec | None:

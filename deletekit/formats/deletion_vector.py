@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from deletekit.errors import FormatError, InvalidInputError
-from deletekit.formats.roaring import containers, position_mask, serialized_size
+from deletekit.formats.roaring import containers, position_mask, split
 
 MAGIC = bytes((0xD1, 0xD3, 0x39, 0x64))
 MAX_KEY = 0x7FFFFFFE
@@ -232,25 +232,34 @@ def decode_blob(blob: bytes | memoryview, *, cardinality: int | None = None) -> 
 
 def decode_vector(vector: bytes | memoryview) -> PositionBitmap:
     """Return the positions of a vector; keys may skip values but must ascend. Raises FormatError."""
+    by_key: dict[int, BitMap] = {}
+    for key, bitmap in vector_parts(vector):
+        if key in by_key:
+            by_key[key] |= bitmap
+        else:
+            by_key[key] = bitmap
+    return PositionBitmap.from_bitmaps(by_key)
+
+
+def vector_parts(vector: bytes | memoryview) -> Iterator[tuple[int, BitMap]]:
+    """Yield the bitmaps of a vector with their keys, a large one as several of about 1 MB. Raises FormatError."""
     view = memoryview(vector)
     count = _unpack_from("<q", view, 0, "bitmap count")
     if not 0 <= count <= MAX_KEY + 1:
         raise _bad("bad bitmap count", "bitmap count", count, "0 .. 2^31-1", kind="keys")
-    by_key: dict[int, BitMap] = {}
     at, last_key = 8, -1
     for _ in range(count):
         key = _unpack_from("<i", view, at, "key")
         if not last_key < key <= MAX_KEY:
             raise _bad("bad bitmap key", "key", key, f"{last_key + 1} .. {MAX_KEY}", kind="keys")
-        size = serialized_size(view, at + 4)
+        parts, at = split(view, at + 4)
         try:
-            by_key[key] = BitMap.deserialize(bytes(view[at + 4 : at + 4 + size]))
+            yield from ((key, BitMap.deserialize(part)) for part in parts)
         except ValueError as e:
             raise FormatError("bad Roaring bitmap", kind="roaring", field="bitmap", found=str(e)) from e
-        at, last_key = at + 4 + size, key
+        last_key = key
     if at != len(view):
         raise _bad("bytes behind the last bitmap", "vector", f"{len(view)} bytes", f"{at} bytes", kind="length")
-    return PositionBitmap.from_bitmaps(by_key)
 
 
 def _integers(positions: Positions) -> npt.NDArray[np.integer]:

@@ -64,6 +64,14 @@ def write_puffin(blobs: Sequence[Blob], properties: Mapping[str, str] | None = N
 
     The footer's JSON has Java's key order (FileMetadataParser), so equal input gives Java's bytes.
     """
+    parts, metadata = puffin_parts(blobs, properties)
+    return b"".join(parts), metadata
+
+
+def puffin_parts(
+    blobs: Sequence[Blob], properties: Mapping[str, str] | None = None
+) -> tuple[tuple[bytes, ...], FileMetadata]:
+    """Return what `write_puffin` does, but the file in parts: the blobs themselves, and what is around them."""
     placed: list[BlobMetadata] = []
     at = len(MAGIC)
     for blob in blobs:
@@ -73,7 +81,7 @@ def write_puffin(blobs: Sequence[Blob], properties: Mapping[str, str] | None = N
     metadata = FileMetadata(blobs=tuple(placed), properties=dict(properties or {}))
     payload = json.dumps(_footer_json(metadata), ensure_ascii=False, separators=(",", ":")).encode()
     footer = (MAGIC, payload, struct.pack("<ii", len(payload), 0), MAGIC)
-    return b"".join((MAGIC, *(blob.data for blob in blobs), *footer)), metadata
+    return (MAGIC, *(blob.data for blob in blobs), *footer), metadata
 
 
 def footer_size(tail: bytes, file_size: int) -> int:

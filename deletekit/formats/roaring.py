@@ -6,8 +6,9 @@ Spec: https://github.com/RoaringBitmap/RoaringFormatSpec; https://arrow.apache.o
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ RUN_COOKIE = 12347
 NO_OFFSET_THRESHOLD = 4
 ARRAY_MAX_CARDINALITY = 4096
 BITMAP_CONTAINER_BYTES = 8192
+_PIECE = 128
 _CONTAINER_ROWS = 8 * BITMAP_CONTAINER_BYTES
 
 ContainerKind = Literal["array", "bitmap", "run"]
@@ -49,6 +51,22 @@ def serialized_size(buf: bytes | memoryview, offset: int = 0) -> int:
 def containers(buf: bytes | memoryview, offset: int = 0) -> list[Container]:
     """Return the containers of the bitmap at `offset`, in key order. Raises FormatError as `serialized_size` does."""
     return _walk(memoryview(buf), offset)[0]
+
+
+def split(buf: bytes | memoryview, offset: int = 0) -> tuple[Iterator[bytes], int]:
+    """Return the bitmap at `offset` as serialized bitmaps of at most 128 containers, in order, and where it ends.
+
+    pyroaring decodes bytes that are nothing but a bitmap. So a large one is not copied whole. Raises FormatError as
+    `serialized_size` does, and for containers of a large bitmap that are not in order.
+    """
+    view = memoryview(buf)
+    found, end = _walk(view, offset)
+    if len(found) <= _PIECE:
+        return iter([bytes(view[offset:end])]), end
+    wrong = next((b.key for a, b in pairwise(found) if a.key >= b.key), None)
+    if wrong is not None:
+        raise _bad("Roaring containers are not in order", "key", wrong, "ascending keys")
+    return (_serialized(view, found[i : i + _PIECE]) for i in range(0, len(found), _PIECE)), end
 
 
 def position_mask(by_key: Mapping[int, BitMap], start: int, length: int) -> pa.BooleanArray:
@@ -84,6 +102,17 @@ def _container_bits(data: bytes, container: Container) -> npt.NDArray[np.uint8]:
     edges[runs[0::2]] += 1  # runs are disjoint: no index comes twice in either statement
     edges[runs[0::2] + runs[1::2] + 1] -= 1
     return np.packbits(np.cumsum(edges[:-1], dtype=np.int8).view(np.bool_), bitorder="little")
+
+
+def _serialized(buf: memoryview, group: Sequence[Container]) -> bytes:
+    """Return adjacent containers as a bitmap of their own. The cookie of runs is also right without any."""
+    count, lengths = len(group), np.array([0, *(c.length for c in group[:-1])])
+    flags = np.packbits([c.kind == "run" for c in group], bitorder="little").tobytes()
+    descriptors = np.array([(c.key, c.cardinality - 1) for c in group], "<u2").tobytes()
+    head = struct.pack("<I", RUN_COOKIE | count - 1 << 16) + flags + descriptors
+    offsets = (np.cumsum(lengths) + len(head) + 4 * count).astype("<u4").tobytes()
+    data = buf[group[0].offset : group[-1].offset + group[-1].length]
+    return b"".join((head, offsets if count >= NO_OFFSET_THRESHOLD else b"", data))
 
 
 def _walk(buf: memoryview, start: int) -> tuple[list[Container], int]:

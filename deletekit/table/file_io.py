@@ -5,7 +5,6 @@ A file is written once and whole, and never changed. Paths are used exactly as m
 
 import os
 import stat
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -96,7 +95,7 @@ class PyIcebergIO:
     ) -> None:
         self.properties = {k: str(v) for k, v in properties.items()}
         self.location = location
-        with _answering(location or "storage"):
+        with answering(location or "storage"):
             self._impl = impl if impl is not None else load_file_io(self.properties, location)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -104,27 +103,27 @@ class PyIcebergIO:
 
     @contextmanager
     def open(self, path: str) -> Iterator[Any]:
-        with _answering(path):
+        with answering(path):
             stream = self._impl.new_input(_opened(path)).open(seekable=True)
         with _reading(path), stream:
             yield stream
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        with self.open(path) as stream, _answering(path):
+        with self.open(path) as stream, answering(path):
             stream.seek(offset)
             data = stream.read() if length is None else stream.read(length)
         return whole(bytes(data), path, length)
 
     def size(self, path: str) -> int:
-        with _answering(path):
+        with answering(path):
             return len(self._impl.new_input(_opened(path)))
 
     def exists(self, path: str) -> bool:
-        with _answering(path):
+        with answering(path):
             return bool(self._impl.new_input(_opened(path)).exists())
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
-        with _answering(prefix):
+        with answering(prefix):
             found = self._files(prefix)
         return _listed(prefix, found)
 
@@ -159,12 +158,12 @@ class PyIcebergIO:
             )
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
-        with _answering(path, is_new=True), self._new(path) as stream:
+        with answering(path, is_new=True), self._new(path) as stream:
             stream.write(data)  # pyarrow's streams take buffers too
 
     @contextmanager
     def create(self, path: str) -> Iterator[Any]:
-        with _answering(path, is_new=True):
+        with answering(path, is_new=True):
             stream = self._new(path)
         with _reading(path), stream:
             yield stream
@@ -182,7 +181,7 @@ class PyIcebergIO:
         if uri.scheme and (uri.query or uri.fragment):
             # pyiceberg would cut the name there, and remove another file.
             raise UnsupportedError("name cannot be addressed in storage", kind="path", file=path, expected="no # or ?")
-        with suppress(NotFoundError), _answering(path):
+        with suppress(NotFoundError), answering(path):
             self._impl.delete(opened)
 
 
@@ -221,12 +220,12 @@ class WritesNothing:
 
 
 def _listed(prefix: str, found: Iterator[FileInfo]) -> Iterator[FileInfo]:
-    with _answering(prefix):
+    with answering(prefix):
         yield from found
 
 
 @contextmanager
-def _answering(path: str, *, is_new: bool = False) -> Iterator[None]:
+def answering(path: str, *, is_new: bool = False) -> Iterator[None]:
     """Translate what a storage's library raises into one of our errors, which names the path."""
     try:
         yield
@@ -271,24 +270,6 @@ def try_delete(io: FileIO, path: str) -> None:
     """Remove a file, ignoring failures. `remove_orphan_files` finds what stays."""
     with suppress(Exception):
         io.delete(path)
-
-
-def write_if_absent(path: str, data: bytes) -> None:
-    """Create a whole file on a local disk, only if there is none. Of several writers, one wins.
-
-    Raises CommitConflictError if it exists; UnsupportedError for other storage, which cannot do that here.
-    """
-    target = Path(_opened(path))
-    if is_remote(path):
-        raise UnsupportedError("storage cannot create a file only if there is none", kind="storage", file=path)
-    draft = target.with_name(f".{target.name}.{os.getpid()}.{time.time_ns()}.tmp")
-    with _answering(path, is_new=True):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            draft.write_bytes(data)
-            os.link(draft, target)
-        finally:
-            draft.unlink(missing_ok=True)
 
 
 def is_remote(path: str) -> bool:

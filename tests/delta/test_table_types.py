@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from deletekit.delta.user_properties import user_properties
+from deletekit.table.properties import PROPERTIES
 from tests.delta.handmade import HandMade
 from tests.delta.reading import by_deltalake, our_rows
 from tests.interop.rows import same_rows
@@ -71,15 +74,95 @@ def test_comments_go_both_ways(tmp_path: Path, catalog: dk.Catalog) -> None:
     assert DeltaTable(tmp_path / "back").metadata().description == "another"
 
 
+KEPT_NAMES = {
+    "gc.enabled": "true",
+    "schema.name-mapping.default": "[]",
+    "write.delete.mode": "nonsense",
+    "format-version": "1",
+    "comment": "no",
+    "deletekit.delta-location": "/elsewhere",
+    "deletekit.delta-properties": "[]",
+    "XTABLE_METADATA": '{"sourceTableFormat": "DELTA"}',
+    "delta-version": "7",
+    "Delta.x": "1",
+}
+
+
+def test_properties_of_the_user_follow_delta(tmp_path: Path, catalog: dk.Catalog) -> None:
+    """They are set, changed and removed; what the user of the Iceberg table set, and all other names, stay."""
+    delta = HandMade(tmp_path / "delta", configuration={"team": "é", "a.b": "1", **KEPT_NAMES})
+    delta.commit(delta.data(range(3)))
+    table = dk.sync_delta(delta.path, catalog, "t.d", properties={"write.delete.mode": "merge-on-read"}).table
+    before = dict(table.properties)
+    assert (before["team"], before["a.b"], before["gc.enabled"]) == ("é", "1", "false")
+    assert before["write.delete.mode"] == "merge-on-read"
+    assert before["deletekit.delta-location"] == str(delta.path)
+    assert not {"XTABLE_METADATA", "delta-version", "Delta.x", "comment", "format-version"} & before.keys()
+    dk.set_properties(table, {"mine": "1", "a.b": "mine"})
+    delta.configuration = {"team": "other", "new": "", **KEPT_NAMES}
+    delta.commit(delta.metadata())
+    table = dk.sync_delta(delta.path, catalog, "t.d").table
+    changed = {k: v for k, v in table.properties.items() if before.get(k) != v}
+    assert changed.pop("deletekit.delta-head")
+    assert changed.pop("deletekit.delta-properties") == '["new", "team"]'
+    assert changed == {"team": "other", "new": "", "mine": "1"}
+    assert "a.b" not in table.properties
+    delta.configuration = {}
+    delta.commit(delta.metadata(), delta.data(range(3, 5)))
+    table = dk.sync_delta(delta.path, catalog, "t.d").table
+    assert not {"team", "new", "deletekit.delta-properties"} & table.properties.keys()
+    assert table.properties["mine"] == "1"
+
+
+@pytest.mark.parametrize("text", ["{", "7", '["gc.enabled", 7, null, "schema.name-mapping.default"]'])
+def test_a_damaged_list_of_properties_removes_nothing(tmp_path: Path, catalog: dk.Catalog, text: str) -> None:
+    delta = HandMade(tmp_path / "delta")
+    delta.commit(delta.data(range(3)))
+    table = dk.sync_delta(delta.path, catalog, "t.d").table
+    dk.set_properties(table, {"deletekit.delta-properties": text})
+    delta.commit(delta.data(range(3, 5)))
+    table = dk.sync_delta(delta.path, catalog, "t.d").table
+    assert table.properties["gc.enabled"] == "false"
+    assert "schema.name-mapping.default" in table.properties
+
+
+def test_no_property_of_iceberg_is_the_users() -> None:
+    """Each name of docs/properties.md, and each that deletekit reads."""
+    page = (Path(__file__).parents[2] / "docs" / "properties.md").read_text(encoding="utf-8")
+    names = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
+    assert len(names) > 100
+    assert not user_properties(dict.fromkeys([*names, *PROPERTIES], "x"))
+
+
+@pytest.mark.peers
+def test_properties_of_the_user_are_exported(tmp_path: Path, catalog: dk.Catalog) -> None:
+    from deltalake import DeltaTable  # noqa: PLC0415  # a peer
+
+    mine = {"team": "é", "delta.appendOnly": "true", "write.delete.mode": "merge-on-read"}
+    schema = pa.schema([("id", pa.int64())])
+    table = dk.create_table(catalog, "t.x", schema, format_version=3, properties=mine)
+    dk.export_delta(table, tmp_path / "delta")
+    own = {"delta.enableDeletionVectors": "true"}
+    assert DeltaTable(tmp_path / "delta").metadata().configuration == {"team": "é", **own}
+    back = dk.sync_delta(tmp_path / "delta", catalog, "t.back").table
+    assert back.properties["team"] == "é"
+    dk.set_properties(table, {"team": None})
+    assert dk.export_delta(table, tmp_path / "delta").version == 1
+    assert DeltaTable(tmp_path / "delta").metadata().configuration == own
+
+
 def test_a_comment_of_spark(spark: SparkSession, tmp_path: Path, catalog: dk.Catalog) -> None:
     path = tmp_path / "delta"
-    spark.sql(f"CREATE TABLE delta.`{path}` (n BIGINT COMMENT 'c') USING delta COMMENT 'of the table'")
+    spark.sql(
+        f"CREATE TABLE delta.`{path}` (n BIGINT COMMENT 'c') USING delta COMMENT 'of the table' "
+        "TBLPROPERTIES ('team'='a')"
+    )
     table = dk.sync_delta(path, catalog, "t.d").table
     assert (table.properties["comment"], table.schema.fields[0].doc) == ("of the table", "c")
     dk.append(table, [{"n": 1}])
     dk.export_delta(table, tmp_path / "back")
     detail = spark.sql(f"DESCRIBE DETAIL delta.`{tmp_path / 'back'}`").collect()[0]
-    assert detail["description"] == "of the table"
+    assert (detail["description"], detail["properties"]["team"]) == ("of the table", "a")
 
 
 def test_variant_is_refused_by_name(tmp_path: Path, catalog: dk.Catalog) -> None:

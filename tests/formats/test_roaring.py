@@ -13,7 +13,7 @@ from pyroaring import BitMap
 
 from deletekit.errors import FormatError
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.formats.roaring import Container, containers, position_mask, serialized_size
+from deletekit.formats.roaring import Container, containers, position_mask, serialized_size, split
 from tests.golden_files import Entry, cases, content, positions
 
 
@@ -171,3 +171,17 @@ def test_each_kind_of_container_is_met() -> None:
         mask = position_mask({0: found}, 0, ROWS).to_numpy(zero_copy_only=False)
         assert (np.flatnonzero(mask) == np.sort(rows)).all()
     assert kinds == {"array", "bitmap", "run"}
+
+
+def test_a_large_bitmap_in_parts() -> None:
+    """Arrays, bitmaps and runs in 300 containers, at an offset, against CRoaring's own reading of the whole."""
+    kinds = (range(60_000), range(0, 60_000, 2), range(0, 60_000, 40), range(5, 6))
+    data = bitmap(*(range(k << 16 | r.start, k << 16 | r.stop, r.step) for k in range(300) for r in [kinds[k % 4]]))
+    for whole in (data, BitMap.deserialize(data[:]).serialize(), bitmap(*range(0, 300 << 16, 1 << 16))):
+        parts, end = split(b"xy" + whole + b"z", 2)
+        found = [BitMap.deserialize(part) for part in parts]
+        assert (len(found), end) == (3, 2 + len(whole))
+        assert BitMap.union(*found) == BitMap.deserialize(whole)
+    begin = whole.index(struct.pack("<4H", 127, 0, 128, 0))
+    with pytest.raises(FormatError, match="order"):
+        split(whole[:begin] + struct.pack("<4H", 128, 0, 127, 0) + whole[begin + 8 :])
