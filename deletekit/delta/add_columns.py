@@ -62,7 +62,7 @@ class AddColumns(Sequence[AddFile]):
         names = [field.name for field in adds.type]
         if len(set(names)) < len(names):
             raise FormatError("damaged Delta checkpoint", kind="delta-checkpoint", field="add", found="a field twice")
-        fields = {name: adds.field(name) for name in _FIELDS if name in names}
+        fields = {name: _without_hidden(adds.field(name)) for name in _FIELDS if name in names}
         if "stats" in fields and not fields["stats"].null_count:
             fields.pop("stats_parsed", None)
         kept = pa.StructArray.from_arrays(list(fields.values()), list(fields))
@@ -217,6 +217,14 @@ class _Items(ItemsView[str, AddFile]):
 
     def __iter__(self) -> Iterator[tuple[str, AddFile]]:
         return zip(self._live, self._live.made(), strict=True)
+
+
+def _without_hidden(array: pa.Array) -> pa.Array:
+    """Return an array without the values below NULL structs. There may be indices of a dictionary that has no value."""
+    if not pa.types.is_struct(array.type) or not array.type.num_fields:
+        return array
+    parts = [_without_hidden(part) for part in array.flatten()]
+    return pa.StructArray.from_arrays(parts, [field.name for field in array.type], mask=array.is_null())
 
 
 # --- checks by column -------------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ def _text_bytes(array: pa.Array) -> int:
     if pa.types.is_dictionary(array.type):
         return pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0
     if pa.types.is_struct(array.type):
-        return sum(_text_bytes(array.field(i)) for i in range(array.type.num_fields))
+        return sum(map(_text_bytes, array.flatten()))
     if pa.types.is_map(array.type):
         return _text_bytes(array.keys) + _text_bytes(array.items)
     return _text_bytes(array.values) if pa.types.is_list(array.type) else 0

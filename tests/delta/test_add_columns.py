@@ -1,7 +1,9 @@
 """Checks by column and files made late are the same as parsing each row, and as a dict."""
 
+import importlib
 import io
 import random
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -164,3 +166,19 @@ def test_live_files_are_a_dict(seed: int) -> None:
         assert list(found.items()) == list(expected.items())
         assert len(found) == len(expected)
         assert all(found[path] == add and path in found for path, add in expected.items())
+
+
+@pytest.mark.peers
+def test_a_checkpoint_whose_null_structs_have_required_fields(tmp_path: Path) -> None:
+    """As delta-rs writes them: below a vector that is NULL, Parquet has indices into a dictionary without a value."""
+    deltalake = importlib.import_module("deltalake")
+    deltalake.write_deltalake(tmp_path, pa.table({"id": [1, 2]}))
+    deltalake.DeltaTable(tmp_path).create_checkpoint()
+    checkpoint = next(tmp_path.rglob("*.checkpoint.parquet"))
+    vectors = pq.read_schema(checkpoint).field("add").type.field("deletionVector")
+    assert vectors.nullable
+    assert not vectors.type.field("storageType").nullable
+    actions, (adds,) = read_checkpoint_parquet(io.BytesIO(checkpoint.read_bytes()))
+    assert actions.protocol is not None
+    assert isinstance(adds, AddColumns)
+    assert [(add.num_records, add.vector_id) for add in adds] == [(2, None)]
