@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import multiprocessing
+import re
 import sys
 import tarfile
 from collections import Counter
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,7 +31,7 @@ import pyarrow as pa
 import deletekit as dk
 from deletekit.delta.log import DeltaLog
 from deletekit.table.file_io import PyIcebergIO
-from tests.delta.reading import arrow_by_deltalake, plain
+from tests.delta.reading import arrow_by_deltalake
 from tests.interop.rows import frozen
 from tests.tools.duckdb_process import DuckDB
 
@@ -80,7 +82,7 @@ def unpacked(folders: Iterable[Path], temporary: Path) -> Iterator[tuple[str, Pa
     for number, folder in enumerate(folders):
         places = [(folder, folder.parent)]
         for archive in sorted(path for path in folder.rglob("*.tar.*") if path.suffix in ARCHIVES):
-            place = temporary / str(number) / archive.relative_to(folder)
+            place = temporary / str(number) / archive.relative_to(folder.parent)
             stream = pa.CompressedInputStream(pa.OSFile(str(archive)), ARCHIVES[archive.suffix])
             with stream, tarfile.open(fileobj=stream, mode="r|") as tar:
                 tar.extractall(place, filter="data")
@@ -164,10 +166,13 @@ def _judge(
     except Exception as e:  # noqa: BLE001  # what it is, is the result
         return State(**shared, verdict=f"crashed: {type(e).__name__}: {e}")
     differ = [reader for reader in reads if others[reader] != ours]
-    verdict = f"DIFFERS from {', '.join(differ)}" if differ else "equal" if reads else "read by us only"
+    same = [reader for reader in reads if reader not in differ]
+    verdict = "equal" if same else "read by us only"
+    if differ:
+        verdict = f"DIFFERS from {' and '.join(differ)}{' (but not from ' + same[0] + ')' if same else ''}"
     location = table.metadata_location
     results = {reader: _try(lambda read=read: read(location)) for reader, read in READERS.items()}
-    readers = {r: "cannot" if isinstance(x, str) else "same" if x == ours else "DIFFERS" for r, x in results.items()}
+    readers = {r: x if isinstance(x, str) else "same" if x == ours else "DIFFERS" for r, x in results.items()}
     return State(**shared, verdict=verdict, metadata=location, readers=readers)
 
 
@@ -197,7 +202,7 @@ def _try(read: Callable[[], pa.Table | list[dict[str, Any]]]) -> Rows | str:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as e:  # noqa: BLE001
-        return f"{type(e).__name__}: {e}"
+        return re.sub(r"\S*/\S*|\d+|'[^']*'", "...", f"{type(e).__name__}: {e}".split("\n")[0])[:100]
 
 
 def _counted(rows: pa.Table | list[dict[str, Any]]) -> Rows:
@@ -207,7 +212,7 @@ def _counted(rows: pa.Table | list[dict[str, Any]]) -> Rows:
     if isinstance(rows, list):
         return Counter(frozen(_maps(row)) for row in rows)
     if rows.num_rows <= MOST_ROWS or any(pa.types.is_nested(kind) for kind in rows.schema.types):
-        return _counted(plain(rows))
+        return _counted(rows.to_pylist())
     times = pl.selectors.datetime()
     texts = pl.DataFrame(rows.select(sorted(rows.column_names))).with_columns(
         times.dt.replace_time_zone(None).dt.cast_time_unit("us"), pl.selectors.date().cast(pl.Date)
@@ -217,13 +222,15 @@ def _counted(rows: pa.Table | list[dict[str, Any]]) -> Rows:
 
 
 def _maps(value: Any) -> Any:
-    """Return a value in which lists of pairs are maps, as polars has them."""
+    """Return a value in which maps are sorted pairs, as structs of polars too, and times have no zone."""
     if isinstance(value, Mapping):
         return {k: _maps(v) for k, v in value.items()}
     if isinstance(value, list):
-        pairs = value and all(isinstance(v, Mapping) and v.keys() == {"key", "value"} for v in value)
-        return {v["key"]: _maps(v["value"]) for v in value} if pairs else [_maps(v) for v in value]
-    return value
+        pairs = [(v["key"], v["value"]) if isinstance(v, dict) and v.keys() == {"key", "value"} else v for v in value]
+        if all(isinstance(pair, tuple) for pair in pairs):
+            return sorted(([_maps(k), _maps(v)] for k, v in pairs), key=repr)
+        return [_maps(v) for v in value]
+    return value.replace(tzinfo=None) if isinstance(value, datetime) else value
 
 
 def _sql(path: str | Path) -> str:
