@@ -168,6 +168,31 @@ def test_live_files_are_a_dict(seed: int) -> None:
         assert all(found[path] == add and path in found for path, add in expected.items())
 
 
+def test_a_path_that_is_there_twice() -> None:
+    rows = [row(random.Random(n), n) for n in (1, 2, 1)]
+    columns = AddColumns.of(pa.array(rows, ADD))
+    assert isinstance(columns, AddColumns)
+    live = LiveFiles()
+    assert live.extend(columns) is None
+    assert (len(live), list(live)) == (0, [])
+
+
+@pytest.mark.parametrize("length", [20, 200_000])
+def test_text_of_a_dictionary_page_is_counted_for_each_row(length: int) -> None:
+    """Read plainly, the long text would take 20 GB; the short one is in no more rows than fit."""
+    paths = pa.DictionaryArray.from_arrays(pa.array([0] * 100_000, pa.int32()), pa.array(["x" * length]))
+    fields = {"path": paths, "size": pa.array(range(100_000)), "stats": paths}
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"add": pa.StructArray.from_arrays(list(fields.values()), list(fields))}), sink)
+    if length == 20:
+        _, (adds,) = read_checkpoint_parquet(io.BytesIO(sink.getvalue()))
+        assert len(adds) == 100_000
+        return
+    with pytest.raises(FormatError) as e:
+        read_checkpoint_parquet(io.BytesIO(sink.getvalue()))
+    assert (e.value.kind, e.value.field) == ("delta-checkpoint", "text")
+
+
 @pytest.mark.peers
 def test_a_checkpoint_whose_null_structs_have_required_fields(tmp_path: Path) -> None:
     """As delta-rs writes them: below a vector that is NULL, Parquet has indices into a dictionary without a value."""
