@@ -145,7 +145,7 @@ def _add(number: int, chance: random.Random, vector: int, *, escapes: bool, pars
     low, high = (1, 2) if parsed else (chance.randrange(10**6), 10**6 + chance.randrange(10**6))
     stats = {"numRecords": 2_000, "minValues": {"id": low}, "maxValues": {"id": high}, "nullCount": {"id": 0}}
     folder = f"at=2026-01-{number % 28 + 1:02d}%2012%3A{number % 60:02d}%3A00/" if escapes else ""
-    name = "part-{:05d}-{}-c000.snappy.parquet".format(number, uuid.UUID(int=chance.getrandbits(128)))
+    name = f"part-{number:05d}-{uuid.UUID(int=chance.getrandbits(128))}-c000.snappy.parquet"
     out = {"path": folder + name, "partitionValues": [], "size": 20_000 + number % 7, "modificationTime": 1}
     out |= {"dataChange": False, **({"stats_parsed": stats} if parsed else {"stats": json.dumps(stats)})}
     if vector and number % vector == 0:
