@@ -35,7 +35,7 @@ class DuckDB:
             rows, problem = self._pipe.recv() if answered else (b"", "no answer")
         except (EOFError, OSError):
             answered, rows, problem = False, b"", "DuckDB died"
-        if not answered:
+        if not answered or "FATAL" in problem:  # after a fatal error it answers nothing else
             self._process.kill()
             self._process.join()
         if problem:
