@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import overload
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -62,7 +63,7 @@ class AddColumns(Sequence[AddFile]):
         names = [field.name for field in adds.type]
         if len(set(names)) < len(names):
             raise FormatError("damaged Delta checkpoint", kind="delta-checkpoint", field="add", found="a field twice")
-        fields = {name: adds.field(name) for name in _FIELDS if name in names}
+        fields = {name: _without_hidden(adds.field(name)) for name in _FIELDS if name in names}
         if "stats" in fields and not fields["stats"].null_count:
             fields.pop("stats_parsed", None)
         kept = pa.StructArray.from_arrays(list(fields.values()), list(fields))
@@ -83,6 +84,10 @@ class AddColumns(Sequence[AddFile]):
     def paths(self) -> pa.Array:
         """Return the paths as the log has them."""
         return pc.cast(self._adds.field("path"), pa.large_string())
+
+    def numbered(self, begin: int) -> dict[str, int]:
+        """Return numbers of the files, from `begin` on, by path: fewer than files if a path is there twice."""
+        return dict(zip(self.paths.to_pylist(), range(begin, begin + len(self)), strict=True))
 
     def take(self, places: Sequence[int]) -> Iterator[AddFile]:
         """Yield the files at some places."""
@@ -110,10 +115,14 @@ class AddColumns(Sequence[AddFile]):
 
 
 class LiveFiles(MutableMapping[str, AddFile]):
-    """Live data files by path as the log has it. `counts` are kept as files come and go."""
+    """Live data files by path as the log has it. `counts` are kept as files come and go.
+
+    Files of a checkpoint are numbers until one is asked for. Their paths are not listed before the first look-up.
+    """
 
     def __init__(self, files: Mapping[str, AddFile] | None = None) -> None:
-        self._files: dict[str, AddFile | int] = {**files} if files else {}
+        self._listed: dict[str, AddFile | int] = {**files} if files else {}
+        self._unlisted: AddColumns | None = None  # if it is there, it has all files
         self._columns: list[AddColumns] = []
         self._begins: list[int] = []  # the number of each column's first file
         self.counts = Counts.of(files.values()) if files else Counts()
@@ -121,8 +130,8 @@ class LiveFiles(MutableMapping[str, AddFile]):
     def copy(self) -> LiveFiles:
         """Return files that change on their own."""
         other = LiveFiles()
-        other._files, other._columns, other._begins = dict(self._files), [*self._columns], [*self._begins]
-        other.counts = self.counts
+        other._listed, other._unlisted, other.counts = dict(self._listed), self._unlisted, self.counts
+        other._columns, other._begins = [*self._columns], [*self._begins]
         return other
 
     def extend(self, columns: AddColumns) -> list[str] | None:
@@ -132,19 +141,30 @@ class LiveFiles(MutableMapping[str, AddFile]):
         """
         begin = self._begins[-1] + len(self._columns[-1]) if self._columns else 0
         paths = columns.paths
-        numbers = dict(zip(paths.to_pylist(), range(begin, begin + len(columns)), strict=True))
-        if len(numbers) < len(columns) or not self._files.keys().isdisjoint(numbers):
-            return None
-        self._files |= numbers
+        if not len(self) and not self._columns and pl.Series(paths).n_unique() == len(columns):
+            self._unlisted = columns
+        else:
+            numbers = columns.numbered(begin)
+            if len(numbers) < len(columns) or not self._files.keys().isdisjoint(numbers):
+                return None
+            self._files.update(numbers)
         self._columns.append(columns)
         self._begins.append(begin)
         self.counts = self.counts.plus(columns.counts)
         other: list[str] = paths.filter(pc.invert(pc.match_substring_regex(paths, ONE_SPELLING))).to_pylist()
         return other
 
+    @property
+    def _files(self) -> dict[str, AddFile | int]:
+        if self._unlisted is not None:
+            self._listed, self._unlisted = {**self._unlisted.numbered(0)}, None
+        return self._listed
+
     def make(self, paths: Iterable[str]) -> None:
         """Make the files of these paths at once, if they are live: one by one, each would cost many times more."""
         found = {path: number for path in paths if isinstance(number := self._files.get(path), int)}
+        if not found:
+            return
         ascending = dict(sorted(found.items(), key=lambda item: item[1]))
         self._files.update(zip(ascending, self._made(list(ascending.values())), strict=True))
 
@@ -171,7 +191,7 @@ class LiveFiles(MutableMapping[str, AddFile]):
         return iter(self._files)
 
     def __len__(self) -> int:
-        return len(self._files)
+        return len(self._listed if self._unlisted is None else self._unlisted)
 
     def values(self) -> ValuesView[AddFile]:
         """Return the files."""
@@ -217,6 +237,14 @@ class _Items(ItemsView[str, AddFile]):
 
     def __iter__(self) -> Iterator[tuple[str, AddFile]]:
         return zip(self._live, self._live.made(), strict=True)
+
+
+def _without_hidden(array: pa.Array) -> pa.Array:
+    """Return an array without the values below NULL structs. There may be indices of a dictionary that has no value."""
+    if not pa.types.is_struct(array.type) or not array.type.num_fields:
+        return array
+    parts = [_without_hidden(part) for part in array.flatten()]
+    return pa.StructArray.from_arrays(parts, [field.name for field in array.type], mask=array.is_null())
 
 
 # --- checks by column -------------------------------------------------------------------------------------------------

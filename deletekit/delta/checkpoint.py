@@ -26,6 +26,7 @@ _V2 = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(?:json|parquet)")
 # Each action has a path of its own, and paths and statistics do not compress to a hundredth.
 _FREE_BYTES = 1 << 24
 _MAX_RATIO = 100
+_DISTINCT = ("add.path", "add.stats")
 _WANTED = ("add", "metaData", "protocol", "sidecar")
 
 
@@ -76,15 +77,18 @@ def read_checkpoint_parquet(source: Any) -> tuple[Actions, list[Sequence[AddFile
         size = source.seek(0, 2)
         footer = pq.read_metadata(source)
         _check_limit("rows", footer.num_rows, size)
-        # INT96 in `stats_parsed` may be in years that nanoseconds cannot express.
-        file = pq.ParquetFile(
-            source, metadata=footer, coerce_int96_timestamp_unit="us", read_dictionary=_text_columns(footer)
-        )
-        names = [n for n in _WANTED if n in file.schema_arrow.names]
+        names = [n for n in _WANTED if n in footer.schema.to_arrow_schema().names]
         rows: list[Mapping[str, Any]] = []
         adds: list[Sequence[AddFile]] = []
         left = _FREE_BYTES + _MAX_RATIO * size
-        for group in range(file.num_row_groups):
+        for group in range(footer.num_row_groups):
+            # INT96 in `stats_parsed` may be in years that nanoseconds cannot express.
+            file = pq.ParquetFile(
+                source,
+                metadata=footer,
+                coerce_int96_timestamp_unit="us",
+                read_dictionary=_dictionary_columns(source, footer, group, left),
+            )
             table = file.read_row_group(group, columns=names)
             left -= sum(_text_bytes(chunk) for column in table.columns for chunk in column.chunks)
             _check_limit("text", -left, 0)
@@ -103,12 +107,26 @@ def read_checkpoint_parquet(source: Any) -> tuple[Actions, list[Sequence[AddFile
     return parse_actions(rows), adds
 
 
-def _text_columns(footer: Any) -> list[str]:
-    """List the text columns, which are read as dictionaries until the size of their rows is known."""
-    if not footer.num_row_groups:
-        return []
-    columns = (footer.row_group(0).column(i) for i in range(footer.num_columns))
-    return [c.path_in_schema for c in columns if c.physical_type == "BYTE_ARRAY"]
+def _dictionary_columns(source: Any, footer: Any, group: int, limit: int) -> list[str]:
+    """List the text columns, which are read as dictionaries until the size of their rows is known.
+
+    `_DISTINCT` are not: a dictionary is slow to make if it is as long as the column. Only values of the Parquet file's
+    own dictionary may be in many rows. If they are too long for that, such a column is read like the others.
+    """
+    chunks = (footer.row_group(group).column(i) for i in range(footer.num_columns))
+    columns = [c.path_in_schema for c in chunks if c.physical_type == "BYTE_ARRAY"]
+    distinct = [name for name in _DISTINCT if name in columns]
+    if not distinct:
+        return columns
+    file = pq.ParquetFile(source, metadata=footer, read_dictionary=distinct)
+    # A batch has all values of the file's dictionary, however few rows it has.
+    begin = next(file.iter_batches(1, row_groups=[group], columns=distinct), None)
+    arrays = [] if begin is None else begin.column(0).flatten()
+    if not arrays or not all(pa.types.is_dictionary(array.type) for array in arrays):
+        return columns
+    longest = max(pc.max(pc.binary_length(array.dictionary)).as_py() or 0 for array in arrays)
+    is_short = longest * footer.row_group(group).num_rows <= limit
+    return [name for name in columns if name not in distinct] if is_short else columns
 
 
 def _text_bytes(array: pa.Array) -> int:
@@ -116,9 +134,11 @@ def _text_bytes(array: pa.Array) -> int:
     if pa.types.is_dictionary(array.type):
         return pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0
     if pa.types.is_struct(array.type):
-        return sum(_text_bytes(array.field(i)) for i in range(array.type.num_fields))
+        return sum(map(_text_bytes, array.flatten()))
     if pa.types.is_map(array.type):
         return _text_bytes(array.keys) + _text_bytes(array.items)
+    if pa.types.is_string(array.type):
+        return pc.sum(pc.binary_length(array)).as_py() or 0
     return _text_bytes(array.values) if pa.types.is_list(array.type) else 0
 
 

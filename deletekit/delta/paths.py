@@ -11,8 +11,11 @@ from urllib.parse import quote, unquote
 from deletekit.errors import FormatError
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
-ONE_SPELLING = r"\A(?:[A-Za-z0-9_=-][A-Za-z0-9_=.-]*/)*[A-Za-z0-9_=-][A-Za-z0-9_=.-]*\z"
-"""Matches the paths that have no other spelling, in the syntax of Arrow."""
+# Escapes only of what `quote` escapes: ASCII is written plainly or with an escape, never both ways.
+_CHARACTER = "[A-Za-z0-9_=~-]|%(?:[0189A-F][0-9A-F]|2[0-9A-C]|3[ABCEF]|40|5[B-E]|60|7[BCDF])"
+_PART = rf"(?:{_CHARACTER})(?:{_CHARACTER}|\.)*"
+ONE_SPELLING = rf"\A{_PART}(?:/{_PART})*\z"
+"""Matches paths that are `spelling_free` of themselves, in the syntax of Arrow."""
 _ONE_SPELLING = re.compile(ONE_SPELLING.replace(r"\z", r"\Z"))
 _LOCAL = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
 
@@ -47,15 +50,14 @@ def storage_path(path: str, root: str) -> str:
 
 
 def spelling_free(path: str) -> str:
-    """Return one form for all spellings of a log's `path`: no escapes, no `.` parts, one form for a local disk."""
+    """Return one form for all spellings of a log's `path`: one for escapes, no `.` parts, one for a local disk."""
     if _ONE_SPELLING.fullmatch(path):
         return path
     plain = plain_path(unquote(path, errors="surrogateescape"))
-    scheme = _URI.match(plain)
-    if scheme is not None:  # object stores tell `a//b` from `a/b`
-        return plain
-    parts = [part for part in plain.split("/") if part not in ("", ".")]
-    return ("/" if plain.startswith("/") else "") + "/".join(parts)
+    if _URI.match(plain) is None:  # object stores tell `a//b` from `a/b`
+        parts = [part for part in plain.split("/") if part not in ("", ".")]
+        plain = ("/" if plain.startswith("/") else "") + "/".join(parts)
+    return quote(plain, safe="/=", errors="surrogateescape")
 
 
 def delta_path(path: str, root: str) -> str:

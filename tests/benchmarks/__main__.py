@@ -29,6 +29,8 @@ PARTS = {
     "rows": "Streams of rows",
     "delta": "sync_delta",
     "delta_ladder": "sync_delta by the size of the table",
+    "delta_log": "The log of a Delta table",
+    "delta_xtable": "sync_delta beside Apache XTable",
     "start": "import deletekit",
     "spark": "On Spark",
 }

@@ -17,13 +17,14 @@ import time
 import uuid
 from collections.abc import Callable
 from importlib import import_module
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.report import table_of
 from tests.benchmarks.settings import Settings
 
-__all__ = ["run"]
+__all__ = ["run", "table_of_files"]
 
 SIZES = (1_000, 10_000, 100_000, 300_000)
 ROWS, PER_BIN, MOST_LINKS = 2_000, 100, 40_000
@@ -64,7 +65,7 @@ def costs(folder: Path, files: int, changes: int) -> dict[str, tuple[float, floa
     from tests.delta.handmade import body_of, remove, with_vector
 
     import_module("polars")  # loaded or not, manifests are decoded in another way
-    delta, adds = _table(folder / "table", files)
+    delta, adds = table_of_files(folder / "table", files)
     catalog = dk.local_catalog(folder / "warehouse")
     begin = time.perf_counter()
     dk.sync_delta(delta.path, catalog, "t.d")
@@ -105,7 +106,8 @@ def costs(folder: Path, files: int, changes: int) -> dict[str, tuple[float, floa
     return out
 
 
-def _table(path: Path, files: int) -> tuple[Any, list[Any]]:
+def table_of_files(path: Path, files: int, *, vectors: bool = True) -> tuple[Any, list[Any]]:
+    """A Delta table by hand, and the add actions of its files, each with a vector of one row or none."""
     from tests.delta.handmade import HandMade, body_of, with_vector
 
     delta, chance = HandMade(path), random.Random(files)
@@ -113,7 +115,8 @@ def _table(path: Path, files: int) -> tuple[Any, list[Any]]:
     adds = []
     for start in range(0, files, PER_BIN):
         numbers = range(start, min(start + PER_BIN, files))
-        for number, vector in zip(numbers, delta.vector_file(*(body_of([n % ROWS]) for n in numbers)), strict=True):
+        bodies = [body_of([n % ROWS]) for n in numbers] if vectors else []
+        for number, vector in zip_longest(numbers, delta.vector_file(*bodies)):
             source = path / f"source-{number // MOST_LINKS}.parquet"
             if not source.exists():
                 shutil.copy(path / "part.parquet", source)
@@ -122,6 +125,6 @@ def _table(path: Path, files: int) -> tuple[Any, list[Any]]:
             low, high = chance.randrange(10**6), 10**6 + chance.randrange(10**6)
             stats = {"numRecords": ROWS, "minValues": {"id": low}, "maxValues": {"id": high}, "nullCount": {"id": 0}}
             add = {"add": {**first["add"], "path": name, "stats": json.dumps(stats)}}
-            adds.append(with_vector(add, {**vector, "cardinality": 1}))
+            adds.append(with_vector(add, {**vector, "cardinality": 1}) if vector else add)
     delta.commit(*adds)
     return delta, adds

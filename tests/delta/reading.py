@@ -18,7 +18,16 @@ from deletekit.delta.sync_state import read_state
 from tests.invariants import check_table, reachable
 from tests.tables import avro, files_of, metadata_json
 
-__all__ = ["by_deltalake", "check_synced", "live_delete_entries", "live_vectors", "of_a_peer", "our_rows", "plain"]
+__all__ = [
+    "arrow_by_deltalake",
+    "by_deltalake",
+    "check_synced",
+    "live_delete_entries",
+    "live_vectors",
+    "of_a_peer",
+    "our_rows",
+    "plain",
+]
 
 
 def our_rows(table: dk.Table) -> list[dict[str, Any]]:
@@ -34,10 +43,14 @@ def plain(rows: pa.Table) -> list[dict[str, Any]]:
 
 def by_deltalake(path: Path) -> list[dict[str, Any]]:
     """Rows of a Delta table, as the `deltalake` package reads them."""
+    return plain(arrow_by_deltalake(path))
+
+
+def arrow_by_deltalake(path: Path, version: int | None = None) -> pa.Table:
     from deltalake import DeltaTable, QueryBuilder  # noqa: PLC0415  # a peer
 
-    found = QueryBuilder().register("t", DeltaTable(path)).execute("SELECT * FROM t")
-    return plain(pa.table(found.read_all() if hasattr(found, "read_all") else pa.Table.from_batches(found)))
+    found = QueryBuilder().register("t", DeltaTable(path, version)).execute("SELECT * FROM t")
+    return pa.table(found.read_all() if hasattr(found, "read_all") else pa.Table.from_batches(found))
 
 
 def of_a_peer(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

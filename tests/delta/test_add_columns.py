@@ -1,7 +1,9 @@
 """Checks by column and files made late are the same as parsing each row, and as a dict."""
 
+import importlib
 import io
 import random
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -164,3 +166,44 @@ def test_live_files_are_a_dict(seed: int) -> None:
         assert list(found.items()) == list(expected.items())
         assert len(found) == len(expected)
         assert all(found[path] == add and path in found for path, add in expected.items())
+
+
+def test_a_path_that_is_there_twice() -> None:
+    rows = [row(random.Random(n), n) for n in (1, 2, 1)]
+    columns = AddColumns.of(pa.array(rows, ADD))
+    assert isinstance(columns, AddColumns)
+    live = LiveFiles()
+    assert live.extend(columns) is None
+    assert (len(live), list(live)) == (0, [])
+
+
+@pytest.mark.parametrize("length", [20, 200_000])
+def test_text_of_a_dictionary_page_is_counted_for_each_row(length: int) -> None:
+    """Read plainly, the long text would take 20 GB; the short one is in no more rows than fit."""
+    paths = pa.DictionaryArray.from_arrays(pa.array([0] * 100_000, pa.int32()), pa.array(["x" * length]))
+    fields = {"path": paths, "size": pa.array(range(100_000)), "stats": paths}
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"add": pa.StructArray.from_arrays(list(fields.values()), list(fields))}), sink)
+    if length == 20:
+        _, (adds,) = read_checkpoint_parquet(io.BytesIO(sink.getvalue()))
+        assert len(adds) == 100_000
+        return
+    with pytest.raises(FormatError) as e:
+        read_checkpoint_parquet(io.BytesIO(sink.getvalue()))
+    assert (e.value.kind, e.value.field) == ("delta-checkpoint", "text")
+
+
+@pytest.mark.peers
+def test_a_checkpoint_whose_null_structs_have_required_fields(tmp_path: Path) -> None:
+    """As delta-rs writes them: below a vector that is NULL, Parquet has indices into a dictionary without a value."""
+    deltalake = importlib.import_module("deltalake")
+    deltalake.write_deltalake(tmp_path, pa.table({"id": [1, 2]}))
+    deltalake.DeltaTable(tmp_path).create_checkpoint()
+    checkpoint = next(tmp_path.rglob("*.checkpoint.parquet"))
+    vectors = pq.read_schema(checkpoint).field("add").type.field("deletionVector")
+    assert vectors.nullable
+    assert not vectors.type.field("storageType").nullable
+    actions, (adds,) = read_checkpoint_parquet(io.BytesIO(checkpoint.read_bytes()))
+    assert actions.protocol is not None
+    assert isinstance(adds, AddColumns)
+    assert [(add.num_records, add.vector_id) for add in adds] == [(2, None)]

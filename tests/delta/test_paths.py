@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
+import re
+from urllib.parse import quote, unquote
+
 import pytest
 
-from deletekit.delta.paths import delta_path, is_hidden_below, path_below, storage_path
+from deletekit.delta.paths import delta_path, is_hidden_below, path_below, spelling_free, storage_path
 from deletekit.errors import FormatError
 
 
@@ -34,6 +38,42 @@ def test_paths_that_are_refused(path: str) -> None:
 @pytest.mark.parametrize("path", ["/t/a b/c%d.parquet", "/t/é", "/other/x#y?z", "s3://b/x y", "/t/a:b/c"])
 def test_a_path_comes_back(path: str) -> None:
     assert storage_path(delta_path(path, "/t"), "/t") == path
+
+
+PIECES = (
+    *"%25Aa.:~é/",
+    "%20",
+    "%2F",
+    "%2E",
+    "%7E",
+    "%C3%A9",
+    "%c3%a9",
+    "file:/",
+    "s3://",
+    "=",
+    "//",
+    "%zz",
+    "./",
+    "%3A",
+)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_spellings_of_one_file_are_equal_and_of_two_are_not(seed: int) -> None:
+    """Two paths are one file if they are equal after decoding, without `.` parts and `//`."""
+    rng, by_file = random.Random(seed), dict[str, set[str]]()
+    for _ in range(2_000):
+        path = "".join(rng.choice(PIECES) for _ in range(rng.randrange(1, 5)))
+        for spelled in (path, quote(path), quote(unquote(path)), f"./{path}"):
+            plain = unquote(spelled, errors="surrogateescape")
+            parts = [part for part in plain.split("/") if part not in ("", ".")]
+            if parts and not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", plain):  # no name, or on another storage
+                file = "/" * plain.startswith("/") + "/".join(parts)
+                by_file.setdefault(file, set()).add(spelling_free(spelled))
+    assert [forms for forms in by_file.values() if len(forms) > 1] == []
+    assert len(set().union(*by_file.values())) == len(by_file)
+    assert len(by_file) > 1_000
+    assert len({spelling_free(path) for path in ("/a%20b", "file:/a b", "file:///a%20b", "file://localhost/a b")}) == 1
 
 
 def test_below() -> None:
