@@ -33,6 +33,7 @@ BY_SECTION = {
         "key-by-id": "takes the columns of an equality delete file by their place",
         "extra-columns-ignored": "compares all columns of an equality delete file",
         "nested-key": "looks for a nested key at the top of the row, and reads NULL",
+        "nested-key-not-projected": "reads a nested key that was not asked for as NULL, in rows and in deletes",
         "null-struct-leaf": "does not take the leaf of a NULL struct for NULL",
         "promoted-key": "never matches keys that were written with another type",
         "renamed-key": "finds key columns by name",
