@@ -135,7 +135,7 @@ class Oracle:
         by_position = self._positions(file, [d for d in applying if d["content"] == POSITIONS], deletes, len(rows))
         vector = any(d["file_format"].upper() == "PUFFIN" for d in applying)
         equality = [d for d in applying if d["content"] == EQUALITY]
-        if (self.broken == "equality-beside-vector" and vector) or not equality:
+        if self.broken == "equality-deletes-apply" or (self.broken == "equality-beside-vector" and vector):
             equality = []
         if self.broken == "several-delete-files-union":
             equality = equality[-1:]
@@ -157,7 +157,9 @@ class Oracle:
 
     def _positions(self, file: Json, applying: list[Json], deletes: list[Json], rows: int) -> set[int]:
         vectors = [d for d in applying if d["file_format"].upper() == "PUFFIN"]
-        others = [d for d in applying if d not in vectors]
+        others = [d for d in applying if d not in vectors and self.broken != "position-deletes-apply"]
+        if self.broken == "vectors-apply":
+            vectors = []
         if self.broken == "several-blobs-one-puffin":
             paths = {v["file_path"] for v in vectors}
             beside = [d for d in deletes if d["file_path"] in paths]
