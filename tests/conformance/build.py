@@ -25,9 +25,9 @@ SUITE = Path(__file__).parents[2] / "conformance"
 
 def recipes() -> list[Recipe]:
     """The recipes of the tables that deletekit makes."""
-    from tests.conformance import recipes_equality, recipes_positions  # noqa: PLC0415
+    from tests.conformance import recipes_equality, recipes_positions, recipes_scope  # noqa: PLC0415
 
-    return [recipe for module in (recipes_equality, recipes_positions) for recipe in module.RECIPES]
+    return [recipe for module in (recipes_equality, recipes_positions, recipes_scope) for recipe in module.RECIPES]
 
 
 def make(recipe: Recipe) -> tuple[dict[str, bytes], str]:

@@ -14,6 +14,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -72,15 +73,12 @@ class Oracle:
         wanted = self.raw["refs"][ref]["snapshot-id"]
         return next(s for s in self.raw["snapshots"] if s["snapshot-id"] == wanted)
 
-    def _avro(self, path: str) -> list[Json]:
-        return list(fastavro.reader(io.BytesIO(self.files[path])))
-
     def _live(self, snapshot: Json) -> tuple[list[Json], list[Json]]:
         """The data files and the delete files of a snapshot, each with its sequence number, spec and first row id."""
         found: tuple[list[Json], list[Json]] = ([], [])
-        for manifest in self._avro(snapshot["manifest-list"]):
+        for manifest in _records(self.files[snapshot["manifest-list"]]):
             next_row_id = manifest.get("first_row_id")
-            for entry in self._avro(manifest["manifest_path"]):
+            for entry in _records(self.files[manifest["manifest_path"]]):
                 file = entry["data_file"]
                 deletes = file.get("content", DATA) != DATA
                 if entry["status"] == DELETED and self.broken != (
@@ -280,6 +278,11 @@ class Oracle:
             self.fields[field["id"]] = ((*above, field["id"]), field)
             if isinstance(field["type"], dict) and field["type"]["type"] == "struct":
                 self._learn(field["type"]["fields"], (*above, field["id"]))
+
+
+@cache
+def _records(data: bytes) -> list[Json]:
+    return list(fastavro.reader(io.BytesIO(data)))
 
 
 def _below(row: Any, path: tuple[int, ...]) -> Any:
