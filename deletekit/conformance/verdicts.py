@@ -1,0 +1,74 @@
+"""Verdicts as JSON, which collects those of many runs, and the rows of the tables that pages show of them."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from deletekit.conformance.runner import KINDS, EngineRun
+from deletekit.version import __version__
+
+Result = Mapping[str, Any]
+
+
+def document_of(runs: Iterable[EngineRun], stored: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the verdicts of runs as one document: those of `stored` stay, except where an engine was asked again."""
+    today = datetime.now(UTC).date().isoformat()
+    new = {"verified": True, "source": None, "date": today}
+    found = {_key(result): result for result in (stored or {}).get("results", ())}
+    results = [{**asdict(verdict), **new} for run in runs for verdict in run.verdicts]
+    found |= {_key(result): result for result in results}
+    machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, deletekit {__version__}"
+    return {"date": today, "machine": machine, "results": [found[key] for key in sorted(found)]}
+
+
+def read_verdicts(file: Path) -> dict[str, Any] | None:
+    """Return the document of a file, or None if there is no file."""
+    document: dict[str, Any] | None = json.loads(file.read_bytes()) if file.exists() else None
+    return document
+
+
+def write_verdicts(file: Path, document: Mapping[str, Any]) -> None:
+    """Write a document with each verdict on one line, so that a comparison of lines shows which changed."""
+    head = "".join(f"{json.dumps(name)}: {json.dumps(document[name])},\n" for name in ("date", "machine"))
+    lines = ",\n".join(map(json.dumps, document["results"]))
+    file.write_text(f'{{\n{head}"results": [\n{lines}\n]\n}}\n', encoding="utf-8")
+
+
+def engines_of(results: Iterable[Result]) -> list[tuple[str, str]]:
+    """Return name and version of each engine that there are verdicts on."""
+    return sorted({(result["engine"], result["version"]) for result in results})
+
+
+def summary(results: Sequence[Result]) -> list[list[Any]]:
+    """Return a row for each engine: name, version, and how many verdicts of each of `KINDS`."""
+    found = Counter((result["engine"], result["version"], result["verdict"]) for result in results)
+    return [[*engine, *(found[(*engine, kind)] for kind in KINDS)] for engine in engines_of(results)]
+
+
+def matrix(results: Sequence[Result]) -> list[list[str]]:
+    """Return a row for each ref of each case: its name, and what each of `engines_of` does with it, or nothing."""
+    found = {_key(result): said(result) for result in results}
+    cases = sorted({(result["case"], result["ref"]) for result in results})
+    engines = engines_of(results)
+    return [[case_name(*case), *(found.get((*engine, *case), "") for engine in engines)] for case in cases]
+
+
+def said(result: Result) -> str:
+    """Return a verdict as a cell: with the rule that it breaks."""
+    return f"{result['verdict']}: {result['breaks']}" if result["breaks"] else str(result["verdict"])
+
+
+def case_name(case: str, ref: str) -> str:
+    """Return how a case is named; another ref than main is named too."""
+    return case if ref == "main" else f"{case}, {ref}"
+
+
+def _key(result: Result) -> tuple[str, str, str, str]:
+    return result["engine"], result["version"], result["case"], result["ref"]
