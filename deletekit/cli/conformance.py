@@ -68,7 +68,8 @@ def conformance(
         message, expected = "file exists already", "another name, or --overwrite"
         raise InvalidInputError(message, kind="output-exists", file=str(page), expected=expected)
     asked = [engine_of(text) for text in (*names, *commands) or BUILT_IN]
-    cases = runner.chosen_cases(suite or runner.suite_folder(), pattern)
+    folder = suite or runner.suite_folder()
+    cases = runner.chosen_cases(folder, pattern)
     stored = verdicts.read_verdicts(write_verdicts) if write_verdicts is not None else None
     seconds = timeout or runner.SECONDS
     runs = []
@@ -76,7 +77,7 @@ def conformance(
         with output.waiting(f"Asking {plain(engine.name)}"):
             runs.append(runner.run_engine(engine, cases, seconds=seconds))
     document = verdicts.document_of(runs)
-    collected = verdicts.document_of(runs, stored)
+    collected = verdicts.document_of(runs, stored, runner.chosen_cases(folder))
     if write_verdicts is not None:
         verdicts.write_verdicts(write_verdicts, collected)
     if page is not None:
