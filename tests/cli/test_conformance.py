@@ -52,7 +52,10 @@ def test_an_engine_that_cannot_be_asked_is_no_success_when_it_is_named(run: Run)
 def test_text(run: Run) -> None:
     done = run("conformance", "deletekit", "--engine", WRONG, "--case", "nan_key")
     lines = [line.split() for line in done.stdout.splitlines()]
-    assert ["nan_key", "WRONG:", "other", "rows", "1", "row", "missing,", "0", "rows", "too", "many"] in lines
+    shown = [line for line in done.stdout.splitlines() if "nan_key" in line]
+    assert [line.split(maxsplit=4) for line in shown] == [
+        ["nan_key", "WRONG:", "other", "rows", '1 row missing ([2, "Infinity"]), 0 rows too many']
+    ]
     assert ["mine", "1", "0", "0", "1", "0"] in lines
     assert [line[2:] for line in lines if line[:1] == ["deletekit"]] == [["1", "0", "0", "0"]]
 
