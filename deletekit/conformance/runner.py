@@ -109,9 +109,13 @@ def judge(case: Case, ref: str, answer: Answer, engine: str) -> Verdict:
     if answer.kind != "rows":
         return replace(say, verdict="crashes" if answer.kind == "crashes" else "refuses", words=answer.words)
     try:
-        found, expected = counted(answer.rows), counted(case.expected(ref))
+        return _compared(case, ref, answer, say)
     except RecursionError:
         return replace(say, verdict="crashes", words="values that are nested too deep")
+
+
+def _compared(case: Case, ref: str, answer: Answer, say: Verdict) -> Verdict:
+    found, expected = counted(answer.rows), counted(case.expected(ref))
     if found == expected:
         return replace(say, words=answer.words or None)
     decoys = (d for d in case.decoys if d.ref == ref and counted(case.decoy_rows(d)) == found)
