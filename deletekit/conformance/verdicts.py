@@ -72,7 +72,8 @@ def summary(results: Sequence[Result]) -> list[list[Any]]:
 def matrix(results: Sequence[Result]) -> list[list[str]]:
     """Return a row for each ref of each case: its name, and what each of `engines_of` does with it, or nothing."""
     found = {_key(result): said(result) for result in results}
-    cases = sorted({(result["case"], result["ref"]) for result in results})
+    named = {(result["case"], result["ref"]) for result in results}
+    cases = sorted(named, key=lambda case: (case[0], case[1] != "main", case[1]))
     engines = engines_of(results)
     return [[case_name(*case), *(found.get((*engine, *case), "") for engine in engines)] for case in cases]
 
