@@ -36,7 +36,12 @@ def in_order(rows: Iterable[Row]) -> list[Row]:
 
 def same(a: Iterable[Sequence[Any]], b: Iterable[Sequence[Any]]) -> bool:
     """Tell whether two collections hold the same rows, each as often. -0.0 differs from 0.0, and 1 is 1.0."""
-    return Counter(map(_frozen, a)) == Counter(map(_frozen, b))
+    return counted(a) == counted(b)
+
+
+def counted(rows: Iterable[Sequence[Any]]) -> Counter[Any]:
+    """Return how often each row is there; two rows are equal as `same` says."""
+    return Counter(map(_frozen, rows))
 
 
 def number(value: float) -> float | str:
