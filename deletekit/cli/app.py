@@ -8,6 +8,7 @@ import click
 
 from deletekit.cli import (
     clean_up,
+    conformance,
     course,
     delete,
     delta,
@@ -80,8 +81,8 @@ def main() -> None:
 
 
 _MODULES = (
-    clean_up, course, delete, delta, doctor, explain, explore, inspect, pipeline, refs, repair, rewrite, rows, stream,
-    table_changes, tables, verify,
+    clean_up, conformance, course, delete, delta, doctor, explain, explore, inspect, pipeline, refs, repair, rewrite,
+    rows, stream, table_changes, tables, verify,
 )  # fmt: skip
 
 for command in (member for module in _MODULES for member in vars(module).values() if isinstance(member, click.Command)):

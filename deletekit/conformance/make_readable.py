@@ -13,7 +13,7 @@ from deletekit.commit.planned_change import check_request
 from deletekit.commit.swap import Commit
 from deletekit.conformance.features import KINDS, TABLE, Features, snapshot_features
 from deletekit.conformance.readers import EngineReading, Readers, chosen, judged, readers
-from deletekit.conformance.verdicts import Verdict, known_verdicts
+from deletekit.conformance.known_verdicts import Verdict, known_verdicts
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.engines.local import Engine

@@ -12,7 +12,7 @@ from typing import Literal
 
 from deletekit.conformance.features import KINDS, SEEN, Features, snapshot_features
 from deletekit.conformance.rows_at_stake import BROKEN, RowsOfKinds, rows_at_stake, rows_if_ignored, rows_lost
-from deletekit.conformance.verdicts import NO_VERSION, OTHER_ROWS, VERDICTS, Verdict, known_verdicts
+from deletekit.conformance.known_verdicts import NO_VERSION, OTHER_ROWS, VERDICTS, Verdict, known_verdicts
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
 from deletekit.engines.current import engine_or_default

@@ -1,87 +1,74 @@
-"""What engines do with each kind of delete: verdicts of our own runs, and what others report, with the source.
+"""Verdicts as JSON, which collects those of many runs, and the rows of the tables that pages show of them."""
 
-`verdicts.json` is what the conformance runner found, case by case. `features.json` says what each case depends on.
-`reported.json` is about engines that do not run here: nobody of us has verified it.
-"""
+from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import platform
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from deletekit.errors import FormatError, NotFoundError
+from deletekit.conformance.runner import KINDS, EngineRun
+from deletekit.version import __version__
 
-_HERE = Path(__file__).parent
-VERDICTS = ("right", "unknown", "refuses", "crashes", "WRONG")
-"""From the best to the worst."""
-NO_VERSION = "not stated"
-"""The version of a report that names none."""
-OTHER_ROWS = "other rows"
-"""What a wrong answer breaks that is not that of a reader without one rule."""
+Result = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What one version of an engine does with one case, or by a report with all tables of some features.
-
-    Attributes
-    ----------
-    features: what the case depends on; see `features.py`.
-    words: what the engine said, or the report.
-    breaks: the rule that a wrong answer breaks.
-    verified: whether we ran it.
-    source, date: who reports it, and when.
-    """
-
-    engine: str
-    version: str
-    verdict: str
-    features: frozenset[str]
-    case: str | None = None
-    ref: str = "main"
-    words: str | None = None
-    breaks: str | None = None
-    verified: bool = True
-    source: str | None = None
-    date: str | None = None
+def document_of(runs: Iterable[EngineRun], stored: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the verdicts of runs as one document: those of `stored` stay, except where an engine was asked again."""
+    today = datetime.now(UTC).date().isoformat()
+    new = {"verified": True, "source": None, "date": today}
+    found = {_key(result): result for result in (stored or {}).get("results", ())}
+    results = [{**asdict(verdict), **new} for run in runs for verdict in run.verdicts]
+    found |= {_key(result): result for result in results}
+    machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, deletekit {__version__}"
+    return {"date": today, "machine": machine, "results": [found[key] for key in sorted(found)]}
 
 
-def known_verdicts(file: str | Path | None = None) -> tuple[Verdict, ...]:
-    """Return the verdicts of a file that the runner wrote; None: deletekit's own, and those that others report.
-
-    Raises NotFoundError for a file that is not there, FormatError for one that holds no verdicts.
-    """
-    if file is not None:
-        return tuple(_read(Path(file)))
-    own = _HERE / "verdicts.json"
-    return (*(_read(own) if own.exists() else ()), *_read(_HERE / "reported.json"))
+def read_verdicts(file: Path) -> dict[str, Any] | None:
+    """Return the document of a file, or None if there is no file."""
+    document: dict[str, Any] | None = json.loads(file.read_bytes()) if file.exists() else None
+    return document
 
 
-def _read(path: Path) -> Iterator[Verdict]:
-    features = _json(_HERE / "features.json")
-    document = _json(path)
-    for raw in document.get("results", ()):
-        try:
-            given = {name: raw[name] for name in Verdict.__slots__ if raw.get(name) is not None}
-            needs = given.pop("features", None)
-            if needs is None:
-                needs = features.get(raw["case"], {}).get(given.get("ref", "main"))
-            if needs is not None:  # a case of another suite is about nothing that we know
-                yield Verdict(**{"date": document.get("date"), **given, "features": frozenset(needs)})
-        except (KeyError, TypeError, AttributeError) as e:
-            message = "a verdict lacks a field"
-            raise FormatError(message, kind="verdicts", file=str(path), found=str(e)) from e
+def write_verdicts(file: Path, document: Mapping[str, Any]) -> None:
+    """Write a document with each verdict on one line, so that a comparison of lines shows which changed."""
+    head = "".join(f"{json.dumps(name)}: {json.dumps(document[name])},\n" for name in ("date", "machine"))
+    lines = ",\n".join(map(json.dumps, document["results"]))
+    file.write_text(f'{{\n{head}"results": [\n{lines}\n]\n}}\n', encoding="utf-8")
 
 
-def _json(path: Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
-    except FileNotFoundError as e:
-        raise NotFoundError("no such file of verdicts", kind="verdicts", file=str(path)) from e
-    except (ValueError, RecursionError) as e:
-        raise FormatError("verdicts are not JSON", kind="verdicts", file=str(path), found=str(e)) from e
-    if not isinstance(found, dict):
-        message = "verdicts are not a JSON object"
-        raise FormatError(message, kind="verdicts", file=str(path), found=type(found).__name__)
-    return found
+def engines_of(results: Iterable[Result]) -> list[tuple[str, str]]:
+    """Return name and version of each engine that there are verdicts on."""
+    return sorted({(result["engine"], result["version"]) for result in results})
+
+
+def summary(results: Sequence[Result]) -> list[list[Any]]:
+    """Return a row for each engine: name, version, and how many verdicts of each of `KINDS`."""
+    found = Counter((result["engine"], result["version"], result["verdict"]) for result in results)
+    return [[*engine, *(found[(*engine, kind)] for kind in KINDS)] for engine in engines_of(results)]
+
+
+def matrix(results: Sequence[Result]) -> list[list[str]]:
+    """Return a row for each ref of each case: its name, and what each of `engines_of` does with it, or nothing."""
+    found = {_key(result): said(result) for result in results}
+    cases = sorted({(result["case"], result["ref"]) for result in results})
+    engines = engines_of(results)
+    return [[case_name(*case), *(found.get((*engine, *case), "") for engine in engines)] for case in cases]
+
+
+def said(result: Result) -> str:
+    """Return a verdict as a cell: with the rule that it breaks."""
+    return f"{result['verdict']}: {result['breaks']}" if result["breaks"] else str(result["verdict"])
+
+
+def case_name(case: str, ref: str) -> str:
+    """Return how a case is named; another ref than main is named too."""
+    return case if ref == "main" else f"{case}, {ref}"
+
+
+def _key(result: Result) -> tuple[str, str, str, str]:
+    return result["engine"], result["version"], result["case"], result["ref"]

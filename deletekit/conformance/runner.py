@@ -1,0 +1,120 @@
+"""Ask engines for the rows of the suite's tables, and judge each answer: right, refuses, WRONG or crashes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+import deletekit
+from deletekit.conformance.engines import Answer, Engine, EngineProcess
+from deletekit.conformance.rows import counted
+from deletekit.conformance.suite import Case, load_suite, relocate
+from deletekit.errors import NotFoundError
+from deletekit.safe_text import count
+
+Kind = Literal["right", "refuses", "WRONG", "crashes"]
+KINDS: tuple[Kind, ...] = ("right", "refuses", "WRONG", "crashes")
+
+OTHER_ROWS = "other rows"
+"""What a WRONG verdict breaks if its rows equal those of no decoy."""
+
+SECONDS = 120.0
+"""The longest that one answer may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What an engine did with one ref of one case.
+
+    Attributes
+    ----------
+    words: the engine's own for what it refuses; for WRONG how many rows are missing and too many.
+    breaks: for WRONG the rule that the engine breaks, or `OTHER_ROWS`.
+    """
+
+    engine: str
+    version: str
+    case: str
+    ref: str
+    verdict: Kind
+    words: str | None = None
+    breaks: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineRun:
+    """The verdicts on one engine; without any, `unavailable` says why it could not be asked."""
+
+    engine: str
+    version: str
+    verdicts: tuple[Verdict, ...]
+    unavailable: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the engine was asked, and was right or refused each time."""
+        return bool(self.verdicts) and all(v.verdict in ("right", "refuses") for v in self.verdicts)
+
+
+def suite_folder() -> Path:
+    """Return the suite in the checkout that this package is in."""
+    return Path(deletekit.__file__).parents[1] / "conformance"
+
+
+def chosen_cases(folder: Path, pattern: str = "*") -> tuple[Case, ...]:
+    """Return the cases whose names match a pattern. Raises NotFoundError if there are none, or no suite."""
+    cases = load_suite(folder)
+    chosen = tuple(case for case in cases if fnmatchcase(case.name, pattern))
+    if not chosen:
+        raise NotFoundError("no case of this name", kind="case-not-found", file=str(folder), found=pattern)
+    return chosen
+
+
+def run_engine(engine: Engine, cases: Sequence[Case], *, seconds: float = SECONDS) -> EngineRun:
+    """Ask an engine for every ref of the cases; each table is copied to a temporary folder first.
+
+    Parameters
+    ----------
+    seconds: the longest that one answer may take.
+    """
+    verdicts: list[Verdict] = []
+    version = ""
+    with (
+        tempfile.TemporaryDirectory(prefix="deletekit-suite-", ignore_cleanup_errors=True) as folder,
+        EngineProcess(engine, Path(folder), seconds) as process,
+    ):
+        for case, ref, answer in _answers(process, cases, Path(folder)):
+            version = version or answer.version
+            if answer.kind == "unavailable":
+                return EngineRun(engine=engine.name, version="", verdicts=(), unavailable=answer.words)
+            verdicts.append(judge(case, ref, answer, engine.name))
+    version = version or "unknown"
+    found = tuple(replace(verdict, version=version) for verdict in verdicts)
+    return EngineRun(engine=engine.name, version=version, verdicts=found)
+
+
+def judge(case: Case, ref: str, answer: Answer, engine: str) -> Verdict:
+    """Judge what an engine answered for a ref of a case."""
+    say = Verdict(engine=engine, version=answer.version, case=case.name, ref=ref, verdict="right")
+    if answer.kind != "rows":
+        return replace(say, verdict="crashes" if answer.kind == "crashes" else "refuses", words=answer.words)
+    found, expected = counted(answer.rows), counted(case.expected(ref))
+    if found == expected:
+        return replace(say, words=answer.words or None)
+    decoys = (d for d in case.decoys if d.ref == ref and counted(case.decoy_rows(d)) == found)
+    breaks = next((decoy.breaks for decoy in decoys), OTHER_ROWS)
+    missing, extra = (expected - found).total(), (found - expected).total()
+    words = f"{count(missing, 'row')} missing, {count(extra, 'row')} too many"
+    return replace(say, verdict="WRONG", breaks=breaks, words=words)
+
+
+def _answers(process: EngineProcess, cases: Iterable[Case], folder: Path) -> Iterator[tuple[Case, str, Answer]]:
+    for case in cases:
+        metadata = relocate(case, folder / case.name)
+        for ref in case.refs:
+            asked = {"metadata": metadata, "ref": ref, "snapshot_id": case.snapshot_id(ref)}
+            yield case, ref, process.ask({**asked, "columns": case.columns(ref)})

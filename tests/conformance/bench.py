@@ -1,0 +1,232 @@
+"""A bench on which deletekit makes one table in memory, with the same bytes each time.
+
+The table lies at the sentinel root. Verbs and commits are deletekit's own; ids, times and Avro's sync markers are given.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+
+import fastavro
+import pyarrow as pa
+
+import deletekit as dk
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import commit
+from deletekit.conformance.suite import SENTINEL
+from deletekit.deletes.data_file_writer import write_data_files
+from deletekit.deletes.equality_delete_writer import write_equality_deletes
+from deletekit.deletes.input_rows import align
+from deletekit.deletes.merge_previous_deletes import FilePositions, write_positions
+from deletekit.deletes.write_context import WriteContext
+from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
+from deletekit.formats.delete_file import position_delete_schema
+from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.formats.parquet import ParquetOptions, encode_parquet
+from deletekit.table.any_catalog import Catalog, TableState
+from deletekit.table.identifier import Identifier
+from deletekit.table.metadata import TableMetadata
+from deletekit.table.metadata_file import metadata_file_bytes, metadata_file_path, with_metadata_log
+from deletekit.table.metadata_update import apply_updates, check_requirements
+from deletekit.table.types import arrow_schema
+from tests.memory_io import MemoryFileIO
+
+TYPES = {
+    "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64(), "string": pa.string(),
+    "boolean": pa.bool_(), "date": pa.date32(), "binary": pa.binary(), "uuid": pa.uuid(), "time": pa.time64("us"),
+    "timestamp": pa.timestamp("us"), "timestamptz": pa.timestamp("us", "UTC"), "timestamp_ns": pa.timestamp("ns"),
+    "decimal": pa.decimal128(9, 2), "wide": pa.decimal128(38, 10),
+}  # fmt: skip
+FIRST_MS = 1_760_000_000_000
+
+Content = DataFile | DeleteFile
+
+
+class OneTable(Catalog):
+    """A catalog of one table, in memory."""
+
+    name = "bench"
+
+    def __init__(self, files: MemoryFileIO) -> None:
+        self.files = files
+
+    def load(self, identifier: Identifier) -> TableState:
+        return self.state
+
+    def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:
+        return self._store(metadata, metadata_file_path(metadata))
+
+    def commit(self, identifier: Identifier, requirements: Any, updates: Any) -> TableState:
+        now, old = self.state.metadata, self.state.metadata_location
+        check_requirements(now, requirements)
+        changed = with_metadata_log(apply_updates(now, updates), old, now.raw["last-updated-ms"])
+        return self._store(changed, metadata_file_path(changed, old))
+
+    def _store(self, metadata: TableMetadata, path: str) -> TableState:
+        self.files.write(path, metadata_file_bytes(metadata, path))
+        self.state = TableState(metadata, path, self.files)
+        return self.state
+
+
+class Bench:
+    """One table being made. Rows are tuples in the order of the columns."""
+
+    def __init__(self, name: str, version: int) -> None:
+        self.name, self.version = name, version
+        self.files = MemoryFileIO()
+
+    def create(self, partition_by: Sequence[str] = (), properties: Any = None, **columns: Any) -> dk.Table:
+        """Create the table; a column is the name of a type, or an Arrow type."""
+        fields = [pa.field(n, TYPES[t] if isinstance(t, str) else t) for n, t in columns.items()]
+        self.table = dk.create_table(
+            OneTable(self.files), f"suite.{self.name}", pa.schema(fields), format_version=self.version,
+            location=f"{SENTINEL}/{self.name}/table", partition_by=partition_by, properties=properties or {},
+        )  # fmt: skip
+        return self.table
+
+    def append(self, *rows: tuple[Any, ...], ref: str = "main") -> DataFile:
+        """Append rows as one commit; return the (first) data file."""
+        return self.add(*self.data(*rows), ref=ref)[0]
+
+    def data(self, *rows: tuple[Any, ...]) -> list[DataFile]:
+        """Write rows as data files, and commit nothing."""
+        return write_data_files(self._write, self.rows(*rows))
+
+    def rows(self, *rows: tuple[Any, ...]) -> pa.Table:
+        schema = self.table.metadata.schema
+        names = [field.name for field in schema.fields]
+        return align([dict(zip(names, row, strict=True)) for row in rows], schema)
+
+    def equal(
+        self, keys: str, *rows: Mapping[str, Any], spec: int | None = None, partition: tuple[Any, ...] = (),
+        extra: str = "", metrics: bool = True,
+    ) -> list[DeleteFile]:  # fmt: skip
+        """Write an equality delete file; `extra` names columns that it holds beside the keys, in front of them."""
+        metadata = self.table.metadata
+        names = [*extra.split(), *keys.split()]
+        ids = [metadata.schema.find_field(name).field_id for name in keys.split()]
+        schema = metadata.schema.select(*names)
+        table = align(list(rows), schema)
+        if extra:
+            table = table.select(list(dict.fromkeys(n.split(".")[0] for n in names)))
+        wanted = metadata.spec if spec is None else metadata.specs[spec]
+        files = write_equality_deletes(self._write, table, ids, wanted, partition, schema)
+        return files if metrics else [bare(file) for file in files]
+
+    def at(self, *pairs: tuple[DataFile, Iterable[int]], granularity: str = "partition") -> list[DeleteFile]:
+        """Write what this version has for positions: one position delete file, or vectors in one Puffin file."""
+        hidden = [FilePositions(file, PositionBitmap(list(positions))) for file, positions in pairs]
+        return write_positions(self._write, hidden, granularity)
+
+    def listed(self, *pairs: tuple[str, int], of: DataFile) -> list[DeleteFile]:
+        """Write a position delete file with just these rows in just this order, in the partition of a data file."""
+        schema, _ = position_delete_schema()
+        table = pa.table([[p for p, _ in pairs], [n for _, n in pairs]], schema=schema)
+        written = encode_parquet(table, {"delete-type": "position"}, ParquetOptions())
+        path = self._path("-listed-deletes.parquet")
+        self.files.write(path, written.data)
+        return [DeleteFile(
+            content=FileContent.POSITION_DELETES, spec_id=of.spec_id, partition=of.partition, file_path=path,
+            file_format="PARQUET", record_count=len(pairs), file_size_in_bytes=written.size,
+        )]  # fmt: skip
+
+    def avro(self, content: FileContent, schema: Any, rows: list[Any], metadata: Any = None, **fields: Any) -> Content:
+        """Write an Avro file by fastavro."""
+        out, path = io.BytesIO(), self._path(".avro")
+        fastavro.writer(out, fastavro.parse_schema(schema), rows, codec="deflate", metadata=metadata or {})
+        self.files.write(path, out.getvalue())
+        kind = DataFile if content == FileContent.DATA else DeleteFile
+        return kind(
+            content=content, spec_id=0, file_path=path, file_format="AVRO", record_count=len(rows),
+            file_size_in_bytes=len(out.getvalue()), **fields,
+        )  # fmt: skip
+
+    def parquet(self, table: pa.Table, options: ParquetOptions | None = None) -> DataFile:
+        """Write a data file with just these columns."""
+        written = encode_parquet(table, {}, options or ParquetOptions())
+        path = self._path(".parquet")
+        self.files.write(path, written.data)
+        return DataFile(
+            spec_id=0, file_path=path, file_format="PARQUET", record_count=len(table),
+            file_size_in_bytes=written.size, split_offsets=written.split_offsets,
+        )  # fmt: skip
+
+    def add(
+        self, *files: Content, ref: str = "main", remove: Iterable[Content] = (), sequence: int | None = None,
+        operation: str | None = None,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        """Commit files: all that one commit adds and removes, as they are. Return the files."""
+        gone = {file.identity for file in remove}
+        data = tuple(f for f in files if isinstance(f, DataFile))
+        deletes = tuple(f for f in files if isinstance(f, DeleteFile))
+
+        def build(base: Base) -> RowDelta:
+            def live(content: ManifestContent) -> tuple[ManifestEntry, ...]:
+                listed = base.reader.live_entries(base.snapshot, content) if base.snapshot else ()
+                return tuple(e for e in listed if e.data_file.identity in gone)
+
+            return RowDelta(
+                added_data_files=data, added_delete_files=deletes, operation=operation,
+                removed_data_files=live(ManifestContent.DATA), removed_delete_files=live(ManifestContent.DELETES),
+                sequence_numbers={} if sequence is None else {f.file_path: sequence for f in files},
+            )  # fmt: skip
+
+        commit(plan_change(self.table.refresh(), build, ref=ref))
+        self.table.refresh()
+        return files
+
+    def live(self, *, deletes: bool = False, ref: str = "main") -> list[Any]:
+        """The live data files, or delete files, of a ref, the oldest first."""
+        tasks = dk.scan(self.table, ref=ref).plan()
+        return list({f.identity: f for t in tasks for f in (t.delete_files if deletes else [t.data_file])}.values())
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        return arrow_schema(self.table.metadata.schema)
+
+    @property
+    def _write(self) -> WriteContext:
+        return WriteContext(self.files, self.table.metadata)
+
+    def _path(self, suffix: str) -> str:
+        return f"{self.table.location}/data/{uuid.uuid4()}{suffix}"
+
+
+def bare(file: Any) -> Any:
+    """The file without metrics."""
+    from dataclasses import replace  # noqa: PLC0415
+
+    from deletekit.formats.content_file import METRIC_MAPS  # noqa: PLC0415
+
+    return replace(file, **dict.fromkeys(METRIC_MAPS))
+
+
+@contextmanager
+def same_bytes(name: str) -> Iterator[None]:
+    """Let ids, times and sync markers of a block depend on the name alone."""
+    numbers, times = itertools.count(), itertools.count(FIRST_MS, 1000)
+    seed = uuid.uuid5(uuid.NAMESPACE_URL, f"{SENTINEL}/{name}")
+    sync = seed.bytes
+
+    def next_id() -> uuid.UUID:
+        return uuid.uuid5(seed, str(next(numbers)))
+
+    writer = partial(fastavro.writer, sync_marker=sync)
+    clock = patch.object(time, "time", lambda: next(times) / 1000)
+    with (
+        patch.object(uuid, "uuid4", next_id),
+        clock,
+        patch.object(fastavro, "writer", writer),
+        dk.engine.local(threads=1),
+    ):
+        yield

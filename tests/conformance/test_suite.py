@@ -1,0 +1,78 @@
+"""Each table of the suite: it is whole, it can be put elsewhere, deletekit reads it right, and its decoys are wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+import deletekit as dk
+from deletekit.conformance.rows import rows_of, same
+from deletekit.conformance.suite import SENTINEL, Case, load_suite, relocate
+from tests.conformance.build import SUITE, make, recipes
+from tests.conformance.oracle import Oracle
+from tests.conformance.rules import RULES, SECTIONS
+
+CASES = load_suite(SUITE)
+LARGEST = 100_000
+
+
+def files_of(case: Case) -> dict[str, bytes]:
+    """The files of a case's table, by the path that its metadata has."""
+    table = case.folder / "table"
+    return {f"{case.root}/{p.relative_to(table).as_posix()}": p.read_bytes() for p in table.rglob("*") if p.is_file()}
+
+
+def oracle(case: Case, broken: str | None = None) -> Oracle:
+    return Oracle(files_of(case), f"{case.root}/{case.metadata.removeprefix('table/')}", broken)
+
+
+def test_the_files_are_those_of_the_manifest() -> None:
+    listed = dict(reversed(line.split("  ")) for line in (SUITE / "MANIFEST.sha256").read_text().splitlines())
+    files = [p for case in CASES for p in case.folder.rglob("*") if p.is_file()]
+    assert {p.relative_to(SUITE).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in files} == listed
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_each_case_is_described(case: Case) -> None:
+    assert case.rule in RULES
+    assert case.spec == SECTIONS[case.rule]
+    assert case.sentence.endswith(".")
+    assert case.rule == case.decoys[0].breaks
+    assert sum(map(len, files_of(case).values())) < LARGEST
+    assert all(not same(case.decoy_rows(decoy), case.expected(decoy.ref)) for decoy in case.decoys)
+    names = [column["name"] for column in case.columns()]
+    assert all(len(row) == len(names) for row in case.expected())
+    assert case.snapshot_id() == json.loads((case.folder / case.metadata).read_bytes())["current-snapshot-id"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_deletekit_reads_each_ref_right_wherever_the_table_lies(case: Case, tmp_path: Path) -> None:
+    metadata = relocate(case, tmp_path / "a longer name than that of the sentinel, with a space" / case.name)
+    assert all(SENTINEL.encode() not in p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
+    table = dk.from_metadata(metadata)
+    for ref in case.refs:
+        names = [column["name"] for column in case.columns(ref)]
+        assert same(rows_of(dk.scan(table, columns=names, ref=ref).to_arrow()), case.expected(ref)), ref
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_oracle_is_right_and_each_broken_one_is_caught_by_name(case: Case) -> None:
+    right = oracle(case)
+    for ref in case.refs:
+        names = [column["name"] for column in case.columns(ref)]
+        assert right.read(ref, names) == {"columns": case.columns(ref), "rows": case.expected(ref)}
+    for decoy in case.decoys:
+        names = [column["name"] for column in case.columns(decoy.ref)]
+        assert oracle(case, decoy.breaks).read(decoy.ref, names)["rows"] == case.decoy_rows(decoy)
+
+
+def test_each_rule_has_a_table_that_catches_its_breach() -> None:
+    assert {case.rule for case in CASES} == set(RULES)
+
+
+def test_tables_of_deletekit_have_the_same_bytes_each_time() -> None:
+    for recipe in recipes()[::8]:
+        assert make(recipe) == make(recipe), recipe.name
