@@ -6,8 +6,9 @@ Spec: "Scan Planning", "Row-level Deletes", "Column Projection", "Delete Formats
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from math import inf
 from typing import Any
 
 from pyiceberg.conversions import from_bytes
@@ -19,7 +20,7 @@ from deletekit.deletes.delete_file_index import DeleteFileIndex, widened_bound
 from deletekit.deletes.plan import delete_index
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import is_global, referenced_path, scope_of
-from deletekit.formats.content_file import ContentFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
+from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.properties import NAME_MAPPING
@@ -34,18 +35,15 @@ TABLE = "table"
 KINDS = ("equality-delete", "position-delete", "deletion-vector")
 
 SEEN = frozenset(
-    {*KINDS, "strictly-older", "same-or-older", "partition-scope", "global-scope", "spec-scope", "null-equals-null"}
-    | {"nan-equals-nan", "negative-zero", "all-columns-match", "nested-key", "promoted-key", "renamed-key"}
-    | {"dropped-key", "default-key", "extra-columns-ignored", "row-groups-positions", "vector-wins"}
-    | {
-        "equality-beside-vector",
-        "equality-beside-position",
-        "several-delete-files-union",
-        "removed-deletes-do-not-apply",
-        "ref-own-deletes",
-    }
-    | {"several-blobs-one-puffin", "upgrade-keeps-deletes", "explicit-sequence", "name-mapping", "missing-metrics"}
-    | {"identity-partition-value", "avro-deletes", "orc-deletes", "avro-data", "orc-data", "partition-granularity"}
+    {*KINDS, "strictly-older", "same-or-older", "older-data-only", "partition-scope", "global-scope", "spec-scope"}
+    | {"void-spec-scope", "several-delete-files-union", "vector-wins", "equality-beside-vector", "missing-metrics"}
+    | {"nan-outside-bounds", "inherited-sequence", "explicit-sequence", "null-equals-null", "nan-equals-nan"}
+    | {"negative-zero", "all-columns-match", "own-equality-ids", "extra-columns-ignored", "nested-key"}
+    | {"null-struct-leaf", "promoted-key", "renamed-key", "dropped-key", "added-key", "default-key", "avro-deletes"}
+    | {"orc-deletes", "avro-data", "orc-data", "identity-partition-value", "name-mapping", "position-before-filter"}
+    | {"positions-from-zero", "partition-granularity", "path-exact", "row-groups-positions", "several-blobs-one-puffin"}
+    | {"upgrade-keeps-deletes", "removed-deletes-do-not-apply", "removed-files-not-read", "existing-entries-count"}
+    | {"ref-own-deletes", "current-snapshot"}
 )
 """Features that metadata can show. A rule that is not among them may hold or not: only files could tell."""
 
@@ -70,10 +68,10 @@ def snapshot_features(
     live = list(reader.live_entries(snapshot, ManifestContent.DELETES))
     for task in tasks:
         found.of_data_file(task)
+    found.of_manifests(snapshot, reader, {d.kind for d in _deletes(live)})
     if live:
-        index = delete_index(metadata, snapshot, reader)
-        found.of_snapshot(live, tasks, snapshot, reader)
-        found.of_scopes(tasks, index)
+        found.of_deletes(list(_deletes(live)), tasks)
+        found.of_scopes(tasks, delete_index(metadata, snapshot, reader))
     return found.features
 
 
@@ -89,30 +87,40 @@ class _Found:
     def add(self, feature: str, *kinds: str) -> None:
         self.features[feature] = self.features.get(feature, frozenset()) | set(kinds)
 
-    def of_snapshot(
-        self, live: Sequence[ManifestEntry], tasks: Sequence[ScanTask], snapshot: Snapshot, reader: SnapshotReader
-    ) -> None:
-        """Add what the live deletes are, and what the delete manifests and refs hold besides."""
-        deletes = list(_deletes(live))
+    def of_manifests(self, snapshot: Snapshot, reader: SnapshotReader, kinds: Collection[str]) -> None:
+        """Add what the entries of manifests say, and which snapshots there are besides."""
+        for listed in reader.manifests(snapshot):
+            is_data = listed.content == ManifestContent.DATA
+            brought = (TABLE,) if is_data else kinds
+            if listed.existing_files_count != 0:
+                self.add("existing-entries-count", *brought)
+            if listed.deleted_files_count != 0:
+                self.add("removed-files-not-read" if is_data else "removed-deletes-do-not-apply", *brought)
+        newest = max(self._metadata.snapshots.values(), key=lambda s: (s.sequence_number, s.timestamp_ms))
+        if newest.snapshot_id != snapshot.snapshot_id:
+            self.add("current-snapshot", TABLE)
+        if {int(ref["snapshot-id"]) for ref in self._metadata.refs.values()} - {snapshot.snapshot_id}:
+            self.add("ref-own-deletes", *kinds)
+
+    def of_deletes(self, deletes: Sequence[DeleteFile], tasks: Sequence[ScanTask]) -> None:
+        """Add what the live deletes are, whether they apply or not."""
+        kinds = {delete.kind for delete in deletes}
+        self.add("inherited-sequence", *kinds)
         for delete in deletes:
             self.add(delete.kind, delete.kind)
             if delete.file_format in ("AVRO", "ORC"):
                 self.add(f"{delete.file_format.lower()}-deletes", delete.kind)
+            if delete.content == FileContent.POSITION_DELETES:
+                self.add("positions-from-zero", delete.kind)
             if delete.kind == "position-delete" and referenced_path(delete) is None:
                 self.add("partition-granularity", delete.kind)
+                self.add("path-exact", delete.kind)
             if delete.kind == "position-delete" and self._metadata.version.has_deletion_vectors:
                 self.add("upgrade-keeps-deletes", delete.kind)
-        kinds = {delete.kind for delete in deletes}
         if any(n > 1 for n in Counter(d.file_path for d in deletes if d.is_deletion_vector).values()):
             self.add("several-blobs-one-puffin", "deletion-vector")
-        listed = [m for m in reader.manifests(snapshot) if m.content == ManifestContent.DELETES]
-        if any(
-            e.status == EntryStatus.DELETED for m in listed if m.deleted_files_count != 0 for e in reader.entries(m)
-        ):
-            self.add("removed-deletes-do-not-apply", *kinds)
-        others = {int(ref["snapshot-id"]) for ref in self._metadata.refs.values()}
-        if others - {snapshot.snapshot_id}:
-            self.add("ref-own-deletes", *kinds)
+        if len({frozenset(d.equality_ids or ()) for d in deletes if d.content == FileContent.EQUALITY_DELETES}) > 1:
+            self.add("own-equality-ids", "equality-delete")
         if len({task.data_file.spec_id for task in tasks}) > 1:
             self.add("spec-scope", *kinds)
         self._superseded(deletes, tasks)
@@ -133,9 +141,9 @@ class _Found:
             return
         kind, places = "equality-delete", {scope_of(task.data_file) for task in tasks}
         for task in tasks:
-            number = task.data.sequence_number
-            if any(d.sequence_number == number for d in index.too_old_equality_deletes(task.data)):
-                self.add("strictly-older", kind)
+            for old in index.too_old_equality_deletes(task.data):
+                is_same = old.sequence_number == task.data.sequence_number
+                self.add("strictly-older" if is_same else "older-data-only", kind)
             for delete in task.delete_files:
                 if delete.kind != kind:
                     continue
@@ -143,6 +151,8 @@ class _Found:
                 if is_global(spec):
                     if task.data_file.spec_id != delete.spec_id:
                         self.add("global-scope", kind)
+                    if spec.fields:
+                        self.add("void-spec-scope", kind)
                 elif len(places) > 1 and not {f.source_id for f in spec.fields} <= set(delete.equality_ids or ()):
                     self.add("partition-scope", kind)
 
@@ -159,8 +169,9 @@ class _Found:
                 self.add("several-delete-files-union", kind)
         by_position = sorted(counts.keys() - {"equality-delete"})
         if by_position and counts["equality-delete"]:
-            beside = "equality-beside-vector" if "deletion-vector" in by_position else "equality-beside-position"
-            self.add(beside, "equality-delete")
+            self.add("position-before-filter", "equality-delete")
+            if "deletion-vector" in by_position:
+                self.add("equality-beside-vector", "equality-delete")
         if by_position and len(data.split_offsets or ()) > 1:
             self.add("row-groups-positions", *by_position)
         if deletes and task.data.sequence_number != task.data.file_sequence_number:
@@ -191,14 +202,18 @@ class _Found:
             self.add("missing-metrics", kind)
         if not field.required and all((f.null_value_counts or {}).get(field_id) != 0 for f in (delete, data)):
             self.add("null-equals-null", kind)
+            if self._is_nested(field_id):
+                self.add("null-struct-leaf", kind)
         if isinstance(field.field_type, FloatType | DoubleType):
+            bounds = [_bounds(f, field) for f in (delete, data)]
             if all((f.nan_value_counts or {}).get(field_id) != 0 for f in (delete, data)):
                 self.add("nan-equals-nan", kind)
-            if all(_may_hold_zero(f, field) for f in (delete, data)):
+                if bounds[0][0] > bounds[1][1] or bounds[1][0] > bounds[0][1]:
+                    self.add("nan-outside-bounds", kind)
+            if all(low <= 0 <= high for low, high in bounds):
                 self.add("negative-zero", kind)
-        is_absent = data.column_sizes is not None and field_id not in data.column_sizes
-        if is_absent and field.initial_default is not None:
-            self.add("default-key", kind)
+        if data.column_sizes is not None and field_id not in data.column_sizes:
+            self.add("added-key" if field.initial_default is None else "default-key", kind)
 
     def _of_evolution(self, field_id: int, kind: str) -> None:
         """Add what became of a key column in the schemas that the table has had."""
@@ -210,8 +225,11 @@ class _Found:
             self.add("renamed-key", kind)
         if len({str(field.field_type) for _, field in known}) > 1:
             self.add("promoted-key", kind)
-        if all(field_id not in {f.field_id for f in schema.fields} for schema in self._schemas):
+        if self._is_nested(field_id):
             self.add("nested-key", kind)
+
+    def _is_nested(self, field_id: int) -> bool:
+        return all(field_id not in {f.field_id for f in schema.fields} for schema in self._schemas)
 
 
 def _deletes(entries: Iterable[ManifestEntry]) -> Iterator[DeleteFile]:
@@ -230,9 +248,8 @@ def _leaves_out(data: ContentFile, spec: PartitionSpec) -> bool:
     return bool(stored) and any(i not in set(chain(stored or ())) for i in sources)
 
 
-def _may_hold_zero(file: ContentFile, field: Any) -> bool:
-    bounds = [(known or {}).get(field.field_id) for known in (file.lower_bounds, file.upper_bounds)]
-    if None in bounds:
-        return True
-    values: list[Any] = [from_bytes(field.field_type, widened_bound(b, field)) for b in bounds if b is not None]
-    return bool(values[0] <= 0 <= values[1])
+def _bounds(file: ContentFile, field: Any) -> tuple[float, float]:
+    """Return the bounds of a floating column; infinite where the manifest has none."""
+    found = [(known or {}).get(field.field_id) for known in (file.lower_bounds, file.upper_bounds)]
+    low, high = (None if b is None else from_bytes(field.field_type, widened_bound(b, field)) for b in found)
+    return -inf if low is None else float(low), inf if high is None else float(high)

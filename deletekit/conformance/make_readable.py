@@ -12,8 +12,8 @@ from typing import Any
 from deletekit.commit.planned_change import check_request
 from deletekit.commit.swap import Commit
 from deletekit.conformance.features import KINDS, TABLE, Features, snapshot_features
-from deletekit.conformance.readers import EngineReading, Readers, chosen, judged, readers
 from deletekit.conformance.known_verdicts import Verdict, known_verdicts
+from deletekit.conformance.readers import EngineReading, Readers, in_use, judged, readers
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.engines.local import Engine
@@ -104,7 +104,8 @@ def make_readable(
 
     Parameters
     ----------
-    engines: by name, as `readers` lists them: every version that is known, or one as `"duckdb 1.5.5"`.
+    engines: by name, as `readers` lists them: all versions that we have run, else all that others report of; or one
+        version, as `"duckdb 1.5.5"`.
     ref: the branch.
     upgrade: allow the upgrade of a v2 table to v3, for deletion vectors. There is no way back.
     verify: afterwards run those engines that can run here, and compare their rows.
@@ -123,7 +124,7 @@ def make_readable(
     names = list(engines)
     if not names:
         raise InvalidInputError("name an engine", kind="reader-engine", field="engines", found=names)
-    known = chosen(known_verdicts(verdicts), names)
+    known = in_use(known_verdicts(verdicts), names)
     state = _State.of(table, ref)
     way, expected = _least(state, known, upgrade=upgrade)
     steps = tuple(step for action in way if (step := _step(action, state)) is not None)
@@ -137,8 +138,10 @@ def make_readable(
 
         runs = sorted({v.engine for v in known}.intersection(BUILT_IN))
     found = readers(table, ref=ref, engines=names, against=runs, exact=False, verdicts=verdicts, engine=engine)
-    good = all(map(_is_good, found.engines)) and all(run.verdict in ("right", "unavailable") for run in found.against)
-    return MadeReadable(steps=steps, commits=commits, engines=found.engines, readers=found, is_readable=good)
+    versions = {(v.engine, v.version) for v in known}
+    after = tuple(reading for reading in found.engines if (reading.engine, reading.version) in versions)
+    good = all(map(_is_good, after)) and all(run.verdict in ("right", "unavailable") for run in found.against)
+    return MadeReadable(steps=steps, commits=commits, engines=after, readers=found, is_readable=good)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

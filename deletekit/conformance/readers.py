@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from deletekit.conformance.features import KINDS, SEEN, Features, snapshot_features
-from deletekit.conformance.rows_at_stake import BROKEN, RowsOfKinds, rows_at_stake, rows_if_ignored, rows_lost
 from deletekit.conformance.known_verdicts import NO_VERSION, OTHER_ROWS, VERDICTS, Verdict, known_verdicts
+from deletekit.conformance.rows_at_stake import BROKEN, RowsOfKinds, rows_at_stake, rows_if_ignored, rows_lost
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
 from deletekit.engines.current import engine_or_default
@@ -89,8 +89,12 @@ class EngineReading:
     @property
     def name(self) -> str:
         """The engine, its version, and whether others report it."""
-        version = "" if self.version == NO_VERSION else f" {self.version}"
-        return f"{self.engine}{version}{'' if self.verified else ' (not verified by us)'}"
+        return self.named + ("" if self.verified else " (not verified by us)")
+
+    @property
+    def named(self) -> str:
+        """The engine and its version."""
+        return self.engine if self.version == NO_VERSION else f"{self.engine} {self.version}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +144,14 @@ class Readers:
     def __len__(self) -> int:
         return len(self.engines)
 
+    def named(self, verdict: str) -> str:
+        """Return the engines of one verdict in one line; those last that others report of."""
+        own = [r.name for r in self.engines if r.verdict == verdict and r.verified]
+        told = [r.named for r in self.engines if r.verdict == verdict and not r.verified]
+        return "; ".join(
+            [*filter(None, [", ".join(own)]), *([f"not verified by us: {', '.join(told)}"] if told else [])]
+        )
+
     def __str__(self) -> str:
         lines = [f"{self.table}, {self.ref}: depends on {', '.join(sorted(self.features))}"]
         lines += [f"  {h}" for h in self.hidden]
@@ -147,9 +159,7 @@ class Readers:
             if reading.findings:
                 lines.append(f"{reading.verdict:8} {reading.name}")
                 lines += [f"         {finding}" for finding in reading.findings[:_MOST_SHOWN]]
-        for verdict in ("unknown", "right"):
-            if names := [reading.name for reading in self.engines if reading.verdict == verdict]:
-                lines.append(f"{verdict:8} {', '.join(names)}")
+        lines += [f"{verdict:8} {names}" for verdict in ("unknown", "right") if (names := self.named(verdict))]
         for run in self.against:
             rows = f": {run.missing} missing, {run.extra} extra" if run.verdict == "WRONG" else ""
             lines.append(
@@ -191,7 +201,7 @@ def readers(
     context, runner = ReadContext(table.io, table.metadata), engine_or_default(engine)
     hidden = rows_at_stake(context, [t for t in tasks if t.deletes], runner, exact=exact)
     live = list(reader.live_entries(snapshot, ManifestContent.DELETES)) if snapshot else []
-    lost = {r: rows_lost(context, tasks, live, runner, r, exact=exact) for r in sorted(BROKEN.keys() & features.keys())}
+    lost = {r: rows_lost(context, tasks, live, runner, r, exact=exact) for r in sorted(BROKEN & features.keys())}
     compared: tuple[Comparison, ...] = ()
     if names := tuple(against):
         from deletekit.conformance.against import compare  # noqa: PLC0415  # the adapters are for this only
@@ -223,6 +233,17 @@ def chosen(verdicts: Sequence[Verdict], engines: Iterable[str] | None) -> Sequen
             expected = ", ".join(sorted({v.engine for v in verdicts}))
             raise InvalidInputError(message, kind=kind, field="engines", found=name, expected=expected)
     return [v for v in verdicts if {v.engine.lower(), f"{v.engine} {v.version}".lower()}.intersection(wanted)]
+
+
+def in_use(verdicts: Sequence[Verdict], engines: Iterable[str]) -> Sequence[Verdict]:
+    """Return the verdicts of some engines, without reports of other versions of those that we have run ourselves.
+
+    Raises as `chosen`.
+    """
+    wanted = {name.lower() for name in engines}
+    found = chosen(verdicts, wanted)
+    run = {v.engine for v in found if v.verified}
+    return [v for v in found if v.verified or v.engine not in run or f"{v.engine} {v.version}".lower() in wanted]
 
 
 def judged(
@@ -297,8 +318,7 @@ def _finding(verdict: Verdict, have: frozenset[str], at_stake: _AtStake) -> Read
     said = ("verdict", "words", "source", "date", "case", "breaks", "verified")
     shared = {name: getattr(verdict, name) for name in said}
     shared["features"] = tuple(sorted(verdict.features & have))
-    if verdict.breaks in at_stake.lost:
-        lost = at_stake.lost[verdict.breaks]
+    if (lost := at_stake.lost.get(verdict.breaks or "")) is not None:
         return ReaderFinding(**shared, rows=lost.rows, exact=lost.exact, effect="are lost")
     if verdict.verdict != "WRONG" or verdict.breaks == OTHER_ROWS:
         return ReaderFinding(**shared)

@@ -9,14 +9,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from pyiceberg.partitioning import PartitionSpec
+
 from deletekit.deletes.read import ReadContext, deleted_positions
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.verdict import Rules, reason_of
+from deletekit.deletes.verdict import reason_of
+from deletekit.deletes.which_apply import is_old_enough
 from deletekit.engines.local import Engine
-from deletekit.formats.content_file import FileContent, ManifestEntry
+from deletekit.formats.content_file import FileContent, ManifestEntry, partition_key
 
-BROKEN = {"partition-scope": Rules(scope=False), "strictly-older": Rules(sequence=False)}
-"""The rules without which equality deletes hide too much, and the rules that hold then."""
+BROKEN = frozenset({"partition-scope", "spec-scope", "strictly-older", "older-data-only"})
+"""The rules without which equality deletes hide live rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,18 +77,10 @@ def rows_lost(
     tasks: those of a scan of the whole snapshot.
     deletes: the live deletes of the snapshot.
     """
-    specs, by_value = (
-        context.metadata.specs,
-        [d for d in deletes if d.data_file.content == FileContent.EQUALITY_DELETES],
-    )
+    by_value = [d for d in deletes if d.data_file.content == FileContent.EQUALITY_DELETES]
 
     def lost(task: ScanTask) -> int:
-        wrong = tuple(
-            delete
-            for delete in by_value
-            if reason_of(delete, task.data, specs) != "applies"
-            and reason_of(delete, task.data, specs, rules=BROKEN[rule]) == "applies"
-        )
+        wrong = tuple(d for d in by_value if _hides_without(rule, d, task.data, context.metadata.specs))
         if not wrong or not exact:
             return task.data_file.record_count if wrong else 0
         hidden = deleted_positions(context, task) if task.deletes else context.loader.positions(task)
@@ -93,6 +88,15 @@ def rows_lost(
 
     rows = sum(engine.map(lost, tasks))
     return RowsOfKinds(kinds=("equality-delete",), rows=rows, exact=exact or rows == 0)
+
+
+def _hides_without(rule: str, delete: ManifestEntry, data: ManifestEntry, specs: Mapping[int, PartitionSpec]) -> bool:
+    """Tell whether an equality delete applies to a data file only in a reader that breaks a rule."""
+    reason = reason_of(delete, data, specs)
+    if rule in ("strictly-older", "older-data-only"):
+        return reason == "older" and (rule == "older-data-only" or delete.sequence_number == data.sequence_number)
+    same = partition_key(delete.data_file.partition) == partition_key(data.data_file.partition)
+    return reason == "scope" and is_old_enough(data, delete) and (rule == "partition-scope" or same)
 
 
 def _counted(context: ReadContext, task: ScanTask) -> Mapping[tuple[str, ...], int]:
