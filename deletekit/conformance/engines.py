@@ -42,11 +42,15 @@ _FOLDERS = re.compile(r"(?:file:(?=/)|(?<![\w:/.]))/+(?:[^\s/'\"`,;:()]+/)+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """A reader of Iceberg tables: its name, the command that answers for it, and variables that this needs."""
+    """A reader of Iceberg tables: its name, the command that answers for it, and variables that this needs.
+
+    A built-in one works in a temporary folder; the paths in another command may begin where the user is.
+    """
 
     name: str
     command: tuple[str, ...]
     variables: Mapping[str, str] = field(default_factory=dict)
+    is_built_in: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +74,8 @@ def engine_of(text: str) -> Engine:
     # The process works in another folder, and finds this deletekit by the variable if it is not installed.
     path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
     command = f"{__package__}.adapters.{name}"
-    return Engine(name=name, command=(sys.executable, "-m", command), variables={"PYTHONPATH": path})
+    program = (sys.executable, "-m", command)
+    return Engine(name=name, command=program, variables={"PYTHONPATH": path}, is_built_in=True)
 
 
 class EngineProcess:
@@ -100,9 +105,11 @@ class EngineProcess:
         """
         is_fresh = self._process is None
         try:
-            line = self._line_for(json.dumps(request).encode() + b"\n")
+            process = self._process = self._process or self._start()
         except OSError as e:
             return Answer(kind="unavailable", words=_words(f"cannot be started: {e}"))
+        try:
+            line = self._line_for(process, json.dumps(request).encode() + b"\n")
         except _EndedError as e:
             return e.answer if is_fresh else self.ask(request)
         answer = _parsed(line)
@@ -110,12 +117,9 @@ class EngineProcess:
             self._stop()
         return answer
 
-    def _line_for(self, line: bytes) -> bytes:
-        process = self._process = self._process or self._start()
-        assert process.stdin is not None
+    def _line_for(self, process: subprocess.Popen[bytes], line: bytes) -> bytes:
         with suppress(BrokenPipeError):  # it has ended; its output tells how
-            process.stdin.write(line)
-            process.stdin.flush()
+            process.stdin.write(line)  # type: ignore[union-attr]  # there is a pipe
         found, until, self._errors = bytearray(), monotonic() + self._seconds, b""
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)  # type: ignore[arg-type]  # there is a pipe
@@ -146,6 +150,7 @@ class EngineProcess:
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
+            bufsize=0,  # what waits in a buffer would be written again when the pipe is closed
             cwd=self._folder,
             env={**os.environ, **self._engine.variables},
             start_new_session=True,
@@ -172,8 +177,7 @@ class EngineProcess:
             return
         with process:  # closes the pipes
             if gently:
-                with suppress(BrokenPipeError):
-                    process.stdin.close()  # type: ignore[union-attr]  # there is a pipe
+                process.stdin.close()  # type: ignore[union-attr]  # there is a pipe
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(_SECONDS_TO_END)
             with suppress(ProcessLookupError, PermissionError):

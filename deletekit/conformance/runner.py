@@ -61,8 +61,12 @@ class EngineRun:
 
 
 def suite_folder() -> Path:
-    """Return the suite in the checkout that this package is in."""
-    return Path(deletekit.__file__).parents[1] / "conformance"
+    """Return the suite in the checkout that this package is in. Raises NotFoundError where it is installed alone."""
+    folder = Path(deletekit.__file__).parents[1] / "conformance"
+    if not folder.is_dir():
+        message, expected = "the suite is not installed: it is in the sources of deletekit", "the suite's folder"
+        raise NotFoundError(message, kind="suite-not-found", field="--suite", file=str(folder), expected=expected)
+    return folder
 
 
 def chosen_cases(folder: Path, pattern: str = "*") -> tuple[Case, ...]:
@@ -85,7 +89,7 @@ def run_engine(engine: Engine, cases: Sequence[Case], *, seconds: float = SECOND
     version = ""
     with (
         tempfile.TemporaryDirectory(prefix="deletekit-suite-", ignore_cleanup_errors=True) as folder,
-        EngineProcess(engine, Path(folder), seconds) as process,
+        EngineProcess(engine, Path(folder) if engine.is_built_in else Path.cwd(), seconds) as process,
     ):
         for case, ref, answer in _answers(process, cases, Path(folder)):
             version = version or answer.version

@@ -16,6 +16,9 @@ from deletekit.version import __version__
 
 Result = Mapping[str, Any]
 
+VERDICTS = Path(__file__).with_name("verdicts.json")
+"""What is known of engines: the verdicts that were found when this version of deletekit was made."""
+
 
 def document_of(runs: Iterable[EngineRun], stored: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the verdicts of runs as one document: those of `stored` stay, except where an engine was asked again."""

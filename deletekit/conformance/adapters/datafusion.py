@@ -2,6 +2,7 @@
 
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from deletekit.conformance.adapters.protocol import Read, RefusedError, Request, serve
@@ -15,12 +16,13 @@ def open_engine() -> tuple[str, Read]:
     def read(request: Request) -> Any:
         if not request.is_main:
             raise RefusedError("the table provider reads the current snapshot only")
-        table = provider(identifier=["suite", "case"], metadata_location=request.metadata, file_io_properties={})
+        metadata = Path(request.metadata).as_uri()
+        table = provider(identifier=["suite", "case"], metadata_location=metadata, file_io_properties={})
         context = datafusion.SessionContext()
         context.register_table("t", table)
         return context.sql(f"SELECT {request.sql_columns()} FROM t").to_arrow_table()  # noqa: S608  # quoted
 
-    return f"{version('pyiceberg-core')} (DataFusion {datafusion.__version__})", read
+    return f"{datafusion.__version__} (iceberg-rust {version('pyiceberg-core')})", read
 
 
 if __name__ == "__main__":

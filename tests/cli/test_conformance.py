@@ -1,0 +1,95 @@
+"""`deletekit conformance`: what it prints and writes, and its exit code."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from deletekit.conformance.runner import suite_folder
+from deletekit.conformance.suite import load_suite
+from tests.cli.conftest import EVIL, Run
+
+[CASE] = (case for case in load_suite(suite_folder()) if case.name == "nan-key")
+
+
+def engine(**answer: object) -> str:
+    """Return `--engine` for a program that always gives this answer."""
+    program = f"import sys\nfor line in sys.stdin: print({json.dumps(answer)!r}, flush=True)"
+    return "mine=" + shlex.join([sys.executable, "-c", program])
+
+
+RIGHT = engine(version="1", rows=CASE.expected())
+WRONG = engine(version="1", rows=CASE.expected()[1:])
+REFUSES = engine(version="1", refuses="no")
+
+
+@pytest.mark.parametrize(
+    ("command", "exit_code", "verdict"),
+    [
+        (RIGHT, 0, "right"),
+        (REFUSES, 0, "refuses"),
+        (WRONG, 1, "WRONG"),
+        (engine(rows=3), 1, "crashes"),
+    ],
+    ids=["right", "refuses", "WRONG", "crashes"],
+)
+def test_exit_code(run: Run, command: str, exit_code: int, verdict: str) -> None:
+    done = run("conformance", "--engine", command, "--case", "nan-key", "--json")
+    assert done.exit_code == exit_code
+    [result] = json.loads(done.stdout)["results"]
+    assert (result["engine"], result["case"], result["ref"], result["verdict"]) == ("mine", "nan-key", "main", verdict)
+
+
+def test_an_engine_that_cannot_be_asked_is_no_success_when_it_is_named(run: Run) -> None:
+    done = run("conformance", "--engine", engine(unavailable="not installed"), "--case", "nan-key")
+    assert (done.exit_code, done.stdout.strip()) == (1, "mine is not available: not installed")
+
+
+def test_text(run: Run) -> None:
+    done = run("conformance", "deletekit", "--engine", WRONG, "--case", "nan-key")
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["nan-key", "WRONG:", "other", "rows", "1", "row", "missing,", "0", "rows", "too", "many"] in lines
+    assert ["mine", "1", "0", "0", "1", "0"] in lines
+    assert [line[2:] for line in lines if line[:1] == ["deletekit"]] == [["1", "0", "0", "0"]]
+
+
+def test_verdicts_are_collected(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "verdicts.json"
+    for command in (WRONG, RIGHT, RIGHT.replace("mine=", "other=")):
+        run("conformance", "--engine", command, "--case", "nan-key", "--write-verdicts", file)
+    found = json.loads(file.read_bytes())
+    shown = [(r["engine"], r["verdict"], r["verified"], r["source"], r["date"]) for r in found["results"]]
+    assert shown == [(name, "right", True, None, found["date"]) for name in ("mine", "other")]
+
+
+def test_what_an_engine_says_is_text_only(run: Run, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    hostile = engine(version=f"<script>{EVIL}", refuses=f"<img src=x>{EVIL}")
+    done = run("conformance", "--engine", hostile, "--case", "nan-key", "--page", page)
+    for text in (done.stdout, page.read_text(encoding="utf-8")):
+        assert not set(EVIL) & set("\x1b\x07\x9b\r\u202e\u2066") & set(text)
+    html = page.read_text(encoding="utf-8")
+    assert "<script" not in html
+    assert "<img" not in html
+    assert "&lt;img src=x&gt;[bold]x[/bold]\\x1b]0;owned" in html
+    assert CASE.sentence in html
+
+
+def test_a_page_is_not_replaced_unasked(run: Run, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("mine")
+    arguments = ("conformance", "--engine", RIGHT, "--case", "nan-key", "--page", page)
+    assert run(*arguments).exit_code == 1
+    assert page.read_text() == "mine"
+    assert run(*arguments, "--overwrite").exit_code == 0
+    assert "<!doctype html>" in page.read_text()
+
+
+def test_where_there_is_no_suite(run: Run, tmp_path: Path) -> None:
+    done = run("conformance", "deletekit", "--suite", tmp_path)
+    assert done.exit_code == 1
+    assert "no conformance suite here" in done.stderr

@@ -1,0 +1,43 @@
+"""docs/conformance.md shows the verdicts of today's file, and its two engines work."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from deletekit.conformance.engines import Engine
+from deletekit.conformance.runner import run_engine, suite_folder
+from deletekit.conformance.suite import Case, load_suite
+from tests.test_docs import blocks_of
+from tests.tools.conformance_page import PAGE, conformance_page
+
+CASES = {case.name: case for case in load_suite(suite_folder())}
+PYTHON, SHELL = (block.code.lstrip("\n") for block in blocks_of(PAGE)[-2:])
+
+
+def verdicts(engine: Engine, *cases: Case) -> list[tuple[str, str | None]]:
+    return [(v.verdict, v.words) for v in run_engine(engine, cases).verdicts]
+
+
+def test_the_page_is_that_of_the_verdicts() -> None:
+    assert conformance_page() == PAGE.read_text(encoding="utf-8"), "run `python -m tests.tools.conformance_page`"
+
+
+def test_the_engine_in_python() -> None:
+    engine = Engine(name="mine", command=(sys.executable, "-c", PYTHON))
+    [(verdict, words)] = verdicts(engine, CASES["two-key-columns-v2"])
+    assert verdict == "refuses"
+    assert "does not yet support equality deletes" in (words or "")
+
+
+def test_the_engine_in_shell(tmp_path: Path) -> None:
+    reader = tmp_path / "my-reader"
+    rows = json.dumps(CASES["two-key-columns-v2"].expected())
+    reader.write_text(f"#!/bin/sh\ntest -f \"$1\" && echo '{rows}'\n")
+    reader.chmod(0o755)
+    path = os.pathsep.join((str(tmp_path), os.environ["PATH"]))
+    engine = Engine(name="mine", command=("sh", "-c", SHELL), variables={"PATH": path})
+    found = verdicts(engine, CASES["two-key-columns-v2"], CASES["two-key-columns-v3"], CASES["two-key-columns-v2"])
+    assert found == [("right", None), ("refuses", "my-reader knows no format version 3"), ("right", None)]
