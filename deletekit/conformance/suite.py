@@ -63,8 +63,9 @@ class Case:
 
     @property
     def root(self) -> str:
-        """The location of the table, as its files have it."""
-        return f"{SENTINEL}/{self.name}/table"
+        """The location of the table, as its files have it: the sentinel, which Java spells `file:/tmp/...`."""
+        location: str = self._json(self.metadata)["location"]
+        return location
 
     def columns(self, ref: str = "main") -> list[dict[str, str]]:
         """Return name and Iceberg type of each column that an engine is asked for."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import io
 import itertools
+import struct
 import time
 import uuid
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -30,9 +32,10 @@ from deletekit.deletes.merge_previous_deletes import FilePositions, write_positi
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.delete_file import position_delete_schema
-from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.formats.deletion_vector import PositionBitmap, decode_vector
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.formats.parquet import ParquetOptions, encode_parquet
+from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
 from deletekit.table.any_catalog import Catalog, TableState
 from deletekit.table.identifier import Identifier
 from deletekit.table.metadata import TableMetadata
@@ -48,6 +51,7 @@ TYPES = {
     "decimal": pa.decimal128(9, 2), "wide": pa.decimal128(38, 10),
 }  # fmt: skip
 FIRST_MS = 1_760_000_000_000
+POS = 2147483645
 
 Content = DataFile | DeleteFile
 
@@ -108,20 +112,19 @@ class Bench:
         return align([dict(zip(names, row, strict=True)) for row in rows], schema)
 
     def equal(
-        self, keys: str, *rows: Mapping[str, Any], spec: int | None = None, partition: tuple[Any, ...] = (),
-        extra: str = "", metrics: bool = True,
+        self, keys: str, *deleted: Mapping[str, Any], spec: int | None = None, partition: tuple[Any, ...] = (),
+        extra: str = "", rows: pa.Table | None = None,
     ) -> list[DeleteFile]:  # fmt: skip
         """Write an equality delete file; `extra` names columns that it holds beside the keys, in front of them."""
         metadata = self.table.metadata
         names = [*extra.split(), *keys.split()]
         ids = [metadata.schema.find_field(name).field_id for name in keys.split()]
         schema = metadata.schema.select(*names)
-        table = align(list(rows), schema)
+        table = align(list(deleted) if rows is None else rows, schema)
         if extra:
             table = table.select(list(dict.fromkeys(n.split(".")[0] for n in names)))
         wanted = metadata.spec if spec is None else metadata.specs[spec]
-        files = write_equality_deletes(self._write, table, ids, wanted, partition, schema)
-        return files if metrics else [bare(file) for file in files]
+        return write_equality_deletes(self._write, table, ids, wanted, partition, schema)
 
     def at(self, *pairs: tuple[DataFile, Iterable[int]], granularity: str = "partition") -> list[DeleteFile]:
         """Write what this version has for positions: one position delete file, or vectors in one Puffin file."""
@@ -138,6 +141,22 @@ class Bench:
         return [DeleteFile(
             content=FileContent.POSITION_DELETES, spec_id=of.spec_id, partition=of.partition, file_path=path,
             file_format="PARQUET", record_count=len(pairs), file_size_in_bytes=written.size,
+        )]  # fmt: skip
+
+    def vector(self, data: DataFile, vector: bytes) -> list[DeleteFile]:
+        """Write a Puffin file with one vector of these bytes, for a data file."""
+        body = bytes.fromhex("d1d33964") + vector
+        blob = struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+        count = len(decode_vector(vector))
+        properties = {"referenced-data-file": data.file_path, "cardinality": str(count)}
+        puffin, footer = write_puffin([Blob(type=DELETION_VECTOR_V1, data=blob, fields=(POS,), properties=properties)])
+        path = self._path(".puffin")
+        self.files.write(path, puffin)
+        return [DeleteFile(
+            content=FileContent.POSITION_DELETES, spec_id=data.spec_id, partition=data.partition, file_path=path,
+            file_format="PUFFIN", record_count=count, file_size_in_bytes=len(puffin),
+            referenced_data_file=data.file_path, content_offset=footer.blobs[0].offset,
+            content_size_in_bytes=footer.blobs[0].length,
         )]  # fmt: skip
 
     def avro(self, content: FileContent, schema: Any, rows: list[Any], metadata: Any = None, **fields: Any) -> Content:
@@ -200,15 +219,6 @@ class Bench:
 
     def _path(self, suffix: str) -> str:
         return f"{self.table.location}/data/{uuid.uuid4()}{suffix}"
-
-
-def bare(file: Any) -> Any:
-    """The file without metrics."""
-    from dataclasses import replace  # noqa: PLC0415
-
-    from deletekit.formats.content_file import METRIC_MAPS  # noqa: PLC0415
-
-    return replace(file, **dict.fromkeys(METRIC_MAPS))
 
 
 @contextmanager

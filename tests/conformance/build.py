@@ -38,14 +38,25 @@ def make(recipe: Recipe) -> tuple[dict[str, bytes], str]:
     assert all(path.startswith(f"{root}/") for path in bench.files.files), "every path is below the sentinel"
     files = {path.removeprefix(f"{root}/"): data for path, data in bench.files.files.items()}
     metadata = bench.table.metadata_location.removeprefix(f"{root}/")
-    return reachable(files, metadata, root), metadata
+    return reachable(files, metadata), metadata
 
 
-def reachable(files: Mapping[str, bytes], metadata: str, root: str) -> dict[str, bytes]:
+def location(files: Mapping[str, bytes], metadata: str) -> str:
+    """The location of a table, as its metadata file has it."""
+    return str(json.loads(files[metadata])["location"])
+
+
+def reachable(files: Mapping[str, bytes], metadata: str) -> dict[str, bytes]:
     """The files that the newest metadata file leads to, which forgets the older ones."""
+    root = location(files, metadata)
     document = {**json.loads(files[metadata]), "metadata-log": []}
     kept = {name: files[name] for name in sorted(moved(files, metadata, root, root))}
     return kept | {metadata: json.dumps(document, ensure_ascii=False, indent=1).encode()}
+
+
+def absolute(files: Mapping[str, bytes], root: str) -> dict[str, bytes]:
+    """The files by the paths that the metadata has."""
+    return {f"{root}/{name}": data for name, data in files.items()}
 
 
 def write_case(recipe: Recipe, files: Mapping[str, bytes], metadata: str, made_by: str) -> None:
@@ -55,11 +66,11 @@ def write_case(recipe: Recipe, files: Mapping[str, bytes], metadata: str, made_b
     for name, data in files.items():
         (folder / "table" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "table" / name).write_bytes(data)
-    root = f"{SENTINEL}/{recipe.name}/table"
-    absolute = {f"{root}/{name}": data for name, data in files.items()}
+    root = location(files, metadata)
+    found = absolute(files, root)
 
     def read(broken: str | None = None) -> dict[str, Any]:
-        oracle = Oracle(absolute, f"{root}/{metadata}", broken)
+        oracle = Oracle(found, f"{root}/{metadata}", broken)
         return {ref: oracle.read(ref, recipe.columns or None) for ref in sorted(oracle.raw["refs"])}
 
     expected, decoys, seen = read(), [], list[Any]()

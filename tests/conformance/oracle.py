@@ -203,7 +203,9 @@ class Oracle:
         keys = [[self._key(_below(row, own[i]), i) for i in ids] for row in rows]
         if self.broken == "bounds-truncated" and len(rows) == 1:
             low = {p["key"]: p["value"] for p in delete.get("lower_bounds") or ()}
-            keys = [[low[i].decode() if isinstance(k, str) else k for i, k in zip(ids, keys[0], strict=True)]]
+            keys = [
+                [low[i].decode() if isinstance(k, str) and i in low else k for i, k in zip(ids, keys[0], strict=True)]
+            ]
         by_name = {f["name"]: f["id"] for f in schema}
         into = {i: by_name.get(held[i][0], i) if self.broken == "renamed-key" and i in held else i for i in ids}
         other = [i for i in ids if i in stored and i in held and stored[i][1] != held[i][1]]
@@ -285,7 +287,7 @@ def _bounds(file: Json, field_id: int) -> list[bytes]:
 
 def _disjoint(a: list[bytes], b: list[bytes], kind: Any) -> bool:
     form = {"double": "<d", "float": "<f"}.get(str(kind))
-    if form is None:
+    if form is None or {len(v) for v in a + b} != {struct.calcsize(form)}:
         return False
     (a_low, a_high), (b_low, b_high) = ([struct.unpack(form, v)[0] for v in bounds] for bounds in (a, b))
     return bool(a_high < b_low or b_high < a_low)

@@ -36,7 +36,7 @@ class Recipes(list[Recipe]):
         def register(make: Callable[[Bench], None]) -> Callable[[Bench], None]:
             sentence = " ".join((make.__doc__ or "").split())
             for version in versions:
-                name = make.__name__.replace("_", "-") + (f"-v{version}" if len(versions) > 1 else "")
+                name = make.__name__ + (f"_v{version}" if len(versions) > 1 else "")
                 self.append(Recipe(name, rule, sentence, version, features, writer, columns, make))
             return make
 
