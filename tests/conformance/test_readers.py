@@ -42,9 +42,8 @@ def test_one_delete(catalog: dk.Catalog, version: int, mode: str) -> None:
     assert all(h.exact for h in found.hidden)
     assert set(found.features) & set(KINDS) == {mode}
     brought = {name for name, by in found.features.items() if mode in by}
-    assert brought == {mode, "inherited-sequence", *(["positions-from-zero"] if mode != E else [])} | (
-        {"partition-granularity", "path-exact"} & brought
-    )
+    more = {E: [], P: ["positions-from-zero", "path-exact"], V: ["positions-from-zero"]}
+    assert brought == {mode, "inherited-sequence", *more[mode]}
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -208,7 +207,9 @@ def test_the_command(catalog: dk.Catalog, tmp_path: Path) -> None:
     assert "at most 2" in done.output
     assert "WRONG, at most 2 rows come back, for deletion-vector: no [case deletion-vector-case]" in done.output
     assert "not verified by us: told" in done.output
-    done = CliRunner().invoke(main, ["readers", table.metadata_location, "--verdicts", str(file), "--engine", "told", "--json"])
+    done = CliRunner().invoke(
+        main, ["readers", table.metadata_location, "--verdicts", str(file), "--engine", "told", "--json"]
+    )
     assert done.exit_code == 0
     document = json.loads(done.output)
     assert document["hidden"] == [{"kinds": [V], "rows": 2, "exact": True}]
