@@ -22,7 +22,7 @@ from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import is_global, referenced_path, scope_of
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 from deletekit.table.snapshot import SnapshotReader
 
@@ -45,19 +45,20 @@ SEEN = frozenset(
     | {"orc-deletes", *DATA_FORMATS, "identity-partition-value", "name-mapping", "position-before-filter"}
     | {"positions-from-zero", "partition-granularity", "path-exact", "row-groups-positions", "several-blobs-one-puffin"}
     | {"upgrade-keeps-deletes", "removed-deletes-do-not-apply", "removed-files-not-read", "existing-entries-count"}
-    | {"ref-own-deletes", "current-snapshot"}
+    | {"ref-own-deletes", "current-snapshot", "schema-evolution", "snapshot-schema", "named-ref"}
 )
 """Features that metadata can show. A rule that is not among them may hold or not: only files could tell."""
 
 
 def snapshot_features(
-    metadata: TableMetadata, snapshot: Snapshot | None, reader: SnapshotReader, tasks: Sequence[ScanTask]
+    metadata: TableMetadata, snapshot: Snapshot | None, reader: SnapshotReader, tasks: Sequence[ScanTask], ref: str
 ) -> dict[str, frozenset[str]]:
     """Return the features of a snapshot.
 
     Parameters
     ----------
     tasks: those of a scan of the whole snapshot.
+    ref: the branch or tag that is read.
 
     Raises FormatError, NotFoundError for manifests that cannot be read.
     """
@@ -65,8 +66,14 @@ def snapshot_features(
     found.add(f"v{metadata.format_version}", TABLE)
     if NAME_MAPPING in metadata.properties:
         found.add("name-mapping", TABLE)
+    if ref != MAIN:
+        found.add("named-ref", TABLE)
+    if len(metadata.schemas) > 1:
+        found.add("schema-evolution", TABLE)
     if snapshot is None:
         return found.features
+    if snapshot.schema_id not in (None, metadata.schema.schema_id):
+        found.add("snapshot-schema", TABLE)
     live = list(reader.live_entries(snapshot, ManifestContent.DELETES))
     for task in tasks:
         found.of_data_file(task)

@@ -176,7 +176,7 @@ class _State:
         live = reader.live_entries(snapshot, ManifestContent.DELETES) if snapshot else ()
         return cls(
             metadata=metadata,
-            features=snapshot_features(metadata, snapshot, reader, tasks),
+            features=snapshot_features(metadata, snapshot, reader, tasks, ref),
             tasks=list(tasks),
             deletes=[e.data_file for e in live if isinstance(e.data_file, DeleteFile)],
         )

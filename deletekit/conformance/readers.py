@@ -198,7 +198,7 @@ def readers(
     known = chosen(known_verdicts(verdicts), engines)
     reader = SnapshotReader(table.io, table.metadata)
     tasks = plan_scan(table.metadata, snapshot, reader)
-    features = snapshot_features(table.metadata, snapshot, reader, tasks)
+    features = snapshot_features(table.metadata, snapshot, reader, tasks, ref)
     context, runner = ReadContext(table.io, table.metadata), engine_or_default(engine)
     hidden = rows_at_stake(context, [t for t in tasks if t.deletes], runner, exact=exact)
     live = list(reader.live_entries(snapshot, ManifestContent.DELETES)) if snapshot else []
@@ -310,7 +310,9 @@ class _Cases:
 
     def doubts(self) -> set[str]:
         """Return the rules of failed cases that would bear on the table, if metadata could say that it needs them."""
-        return set().union(*(more for v in self.failed if (more := v.features - self.have) and not more & SEEN))
+        return set().union(
+            *(more for v in self.failed if (more := v.features - self.have - _VERSIONS) and not more & SEEN)
+        )
 
 
 def _reading(

@@ -6,10 +6,11 @@ The reader doctor compares a table with these cases, and the suite itself is not
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import deletekit
-from deletekit.conformance.features import snapshot_features
+from deletekit.conformance.features import Features, snapshot_features
 from deletekit.conformance.runner import suite_folder
 from deletekit.conformance.suite import Case, load_suite
 from deletekit.deletes.plan import plan_scan
@@ -20,7 +21,8 @@ from deletekit.table.snapshot import SnapshotReader
 FILE = Path(deletekit.__file__).parent / "conformance" / "features.json"
 
 
-def seen() -> dict[str, tuple[str, dict[str, list[str]]]]:
+@cache
+def seen() -> dict[str, tuple[str, dict[str, Features]]]:
     """Return the rule of each case, and what metadata shows of each of its refs."""
     return {case.name: (case.rule, _features(case)) for case in load_suite(suite_folder())}
 
@@ -47,13 +49,13 @@ class _InPlace(PyIcebergIO):
         return (self._case.folder / "table" / location.removeprefix(self._case.root).lstrip("/")).read_bytes()
 
 
-def _features(case: Case) -> dict[str, list[str]]:
+def _features(case: Case) -> dict[str, Features]:
     metadata, io = parse_metadata((case.folder / case.metadata).read_bytes()), _InPlace(case)
-    found = {}
+    found: dict[str, Features] = {}
     for ref in case.refs:
         snapshot, reader = metadata.snapshot_of_ref(ref), SnapshotReader(io, metadata)
         tasks = plan_scan(metadata, snapshot, reader)
-        found[ref] = sorted(snapshot_features(metadata, snapshot, reader, tasks))
+        found[ref] = snapshot_features(metadata, snapshot, reader, tasks, ref)
     return found
 
 
