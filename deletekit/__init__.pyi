@@ -4,6 +4,13 @@ from deletekit import engine as engine
 from deletekit import spark as spark
 from deletekit import stream as stream
 from deletekit.commit.swap import Commit as Commit
+from deletekit.conformance.make_readable import MadeReadable as MadeReadable
+from deletekit.conformance.make_readable import ReadableStep as ReadableStep
+from deletekit.conformance.make_readable import make_readable as make_readable
+from deletekit.conformance.readers import EngineReading as EngineReading
+from deletekit.conformance.readers import ReaderFinding as ReaderFinding
+from deletekit.conformance.readers import Readers as Readers
+from deletekit.conformance.readers import readers as readers
 from deletekit.course import widgets as widgets
 from deletekit.course.widgets import explore as explore
 from deletekit.delta.clean_up import DeltaCleanUp as DeltaCleanUp

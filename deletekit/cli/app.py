@@ -17,6 +17,7 @@ from deletekit.cli import (
     explore,
     inspect,
     pipeline,
+    readers,
     refs,
     repair,
     rewrite,
@@ -81,8 +82,8 @@ def main() -> None:
 
 
 _MODULES = (
-    clean_up, conformance, course, delete, delta, doctor, explain, explore, inspect, pipeline, refs, repair, rewrite,
-    rows, stream, table_changes, tables, verify,
+    clean_up, conformance, course, delete, delta, doctor, explain, explore, inspect, pipeline, readers, refs, repair,
+    rewrite, rows, stream, table_changes, tables, verify,
 )  # fmt: skip
 
 for command in (member for module in _MODULES for member in vars(module).values() if isinstance(member, click.Command)):

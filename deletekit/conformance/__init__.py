@@ -1,1 +1,1 @@
-"""The conformance suite: small tables with the rows that a right reader finds in them, and what wrong readers find."""
+"""Which engines read the deletes of a table right: a suite of small tables, a runner, and what they say of a table."""

@@ -46,6 +46,7 @@ maintenance: Maintenance: compact CompactedFiles convert_equality_deletes Conver
     rewrite_position_deletes RewrittenPositionDeletes remove_dangling_deletes RemovedDeletes rewrite_manifests
     RewrittenManifests expire_snapshots ExpiredSnapshots remove_orphan_files OrphanFiles erase Erasure verify
     VerifyReport Finding repair RepairReport RepairAction
+doctor: Who reads it right: readers Readers EngineReading ReaderFinding make_readable MadeReadable ReadableStep
 streams: Streams: stream stream.sink stream.Sink stream.BatchProgress stream.Maintain stream.Maintenance
     stream.sinks stream.SinkInfo stream.reset_sink stream.drop_sink stream.create_dead_letters
     stream.dead_letter_schema stream.DeadLetters

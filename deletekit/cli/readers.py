@@ -1,0 +1,125 @@
+"""The commands `readers` and `make-readable`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import RenderableType
+from rich.text import Text
+
+import deletekit as dk
+from deletekit.cli.changes import change, change_answer, done, result_fields
+from deletekit.cli.options import TableAnswerCommand, branch_option, dry_run_option, repeated_option
+from deletekit.cli.printer import Prose, grid, heading, indented, pairs
+from deletekit.cli.table_argument import TableArgument
+from deletekit.cli.terminal import Answer, Output
+from deletekit.safe_text import count, plain, size
+
+if TYPE_CHECKING:
+    from deletekit.conformance.readers import Comparison, EngineReading
+
+_FILE: Any = click.Path(dir_okay=False, exists=True)
+_STYLE = {"WRONG": "bold red", "crashes": "red", "refuses": "yellow", "unknown": "dim", "right": "green"}
+_MOST_FINDINGS = 3
+
+_verdicts_option = click.option(
+    "--verdicts", type=_FILE, metavar="FILE", help="Your own verdicts, as `deletekit conformance` writes them."
+)
+
+
+@click.command(cls=TableAnswerCommand, short_help="Tell which engines read this table right.")
+@click.option("--ref", default="main", metavar="NAME", help="Branch or tag to read.")
+@repeated_option("--engine", "engines", "NAME", "Only this engine, or one version of it; repeatable.  [default: all]")
+@repeated_option("--against", "against", "NAME", "Run this engine on the table, and compare the rows; repeatable.")
+@click.option("--exact/--no-exact", default=True, help="Count the rows at stake, or say at most how many.")
+@_verdicts_option
+def readers(argument: TableArgument, output: Output, **options: Any) -> Answer:
+    """Tell what of a table each engine reads right, refuses or gets wrong, and how many rows that are.
+
+    What the table depends on comes from its metadata; what engines do with it, from the conformance suite and from
+    reports with their source. Nothing is changed. The exit code is 1 if an engine is WRONG or crashes, else 0.
+
+    TABLE is a *.metadata.json file or a table's directory; with --warehouse or --catalog it is namespace.table.
+
+    \b
+    Examples:
+      deletekit readers wh/demo/users
+      deletekit readers --warehouse wh demo.users --engine snowflake --engine trino
+      deletekit readers --catalog prod demo.users --against duckdb --against polars --json
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    table = argument.open()
+    with output.engine("Counting rows") as engine:
+        found = dk.readers(table, engine=engine, **options)
+    failed = {*(r.verdict for r in found.engines), *(run.verdict for run in found.against)} & {"WRONG", "crashes"}
+    return Answer(document=result_fields(found), text=_text(found), exit_code=1 if failed else 0)
+
+
+def _text(found: dk.Readers) -> Iterator[RenderableType]:
+    yield heading("This table")
+    rows = {"depends on": ", ".join(sorted(found.features))}
+    rows |= {
+        f"hidden by {' and by '.join(h.kinds)}": f"{'' if h.exact else 'at most '}{h.rows:,}" for h in found.hidden
+    }
+    yield pairs(rows)
+    yield heading("Engines")
+    for reading in found.engines:
+        if reading.findings:
+            yield from _failing(reading)
+    for verdict in ("unknown", "right"):
+        if names := found.named(verdict):
+            yield Text.assemble((verdict, _STYLE[verdict]), f"  {plain(names)}")
+    for run in found.against:
+        yield from _run(run)
+
+
+def _failing(reading: EngineReading) -> Iterator[RenderableType]:
+    yield Text.assemble((reading.verdict, _STYLE[reading.verdict]), "  ", (plain(reading.name), "bold"))
+    for finding in reading.findings[:_MOST_FINDINGS]:
+        yield indented(Prose(plain(finding)))
+
+
+def _run(run: Comparison) -> Iterator[RenderableType]:
+    rows = f"{count(run.missing, 'row')} missing, {run.extra:,} too many" if run.verdict == "WRONG" else run.words or ""
+    yield heading(f"{run.engine}, run on this table", plain(run.verdict))
+    yield indented(Prose(plain(rows)))
+    for title, some in (("missing", run.missing_rows), ("too many", run.extra_rows)):
+        yield from (indented(Text(plain(f"{title}: {row}"))) for row in some)
+
+
+@click.command(cls=TableAnswerCommand, short_help="Change deletes so that engines read the table right.")
+@repeated_option("--engine", "engines", "NAME", "Engine that must read the table right; repeatable.", required=True)
+@branch_option("change")
+@click.option("--upgrade", is_flag=True, help="Allow an upgrade to format version 3; there is no way back.")
+@click.option("--verify/--no-verify", default=True, help="Afterwards run the engines that are installed here.")
+@_verdicts_option
+@dry_run_option
+def make_readable(argument: TableArgument, output: Output, engines: tuple[str, ...], **options: Any) -> Answer:
+    """Change the deletes of a table, as little as is enough, so that all of these engines read it right.
+
+    Equality deletes become deletes by position. Where an engine reads no such deletes, the data files with deletes are
+    written again without the deleted rows. No row of the table changes. If no change can help, nothing is written. The
+    exit code is 1 if an engine still reads the table wrong, else 0.
+
+    \b
+    Examples:
+      deletekit make-readable --warehouse wh demo.users --engine snowflake --dry-run
+      deletekit make-readable --catalog prod demo.users --engine trino --engine duckdb
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    verb = dk.make_readable
+    table, result = change(verb, argument, output, "Changing deletes", engines=engines, **options)
+    text = f"{table.name} {done(result, 'changed')} in {count(len(result.steps), 'step')}"
+    headline = text if result.steps else f"{table.name} needs no change"
+    return change_answer(table, result, headline, _steps(result), exit_code=0 if result.is_readable else 1)
+
+
+def _steps(result: dk.MadeReadable) -> Iterator[RenderableType]:
+    if result.steps:
+        yield heading("Steps", "at most so much is read and written")
+        rows = [(s.action, s.files, s.rows, size(s.bytes_read), size(s.bytes_written)) for s in result.steps]
+        yield grid(("step", "#files", "#rows", "#read", "#written"), rows)
+    yield heading("Engines", "expected" if result.dry_run else "")
+    yield grid(("engine", "verdict"), [(reading.name, reading.verdict) for reading in result.engines])
+    for run in result.readers.against if result.readers else ():
+        yield from _run(run)

@@ -1,0 +1,348 @@
+"""Which engines read this table right: what the snapshot depends on, compared with what engines do with it.
+
+A verdict is known for cases, each with its features. A failing case tells of the table if the table has all of its
+features. A feature is covered if the engine reads a case with it right. If one is not, the answer is `unknown`.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Literal
+
+from deletekit.conformance.features import DATA_FORMATS, KINDS, SEEN, Features, snapshot_features
+from deletekit.conformance.known_verdicts import NO_VERSION, OTHER_ROWS, VERDICTS, Verdict, known_verdicts
+from deletekit.conformance.rows_at_stake import BROKEN, RowsOfKinds, rows_at_stake, rows_if_ignored, rows_lost
+from deletekit.deletes.plan import plan_scan
+from deletekit.deletes.read import ReadContext
+from deletekit.engines.current import engine_or_default
+from deletekit.engines.local import Engine
+from deletekit.errors import InvalidInputError
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.safe_text import count
+from deletekit.table.metadata import MAIN
+from deletekit.table.snapshot import SnapshotReader
+from deletekit.table.table import Table
+from deletekit.verbs.shared.read_options import resolve_snapshot
+
+_MOST_SHOWN = 3
+_VERSIONS = frozenset({"v1", "v2", "v3"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderFinding:
+    """One reason why an engine does not read the table right.
+
+    Attributes
+    ----------
+    verdict: `refuses`, `crashes` or `WRONG`.
+    features: what the table and the failing case have in common.
+    words, source, date: what the engine said, or who reports it, and when.
+    case: the case of the suite that shows it.
+    breaks: the rule that a wrong answer breaks.
+    rows: how many rows that would be; None if only a run could tell.
+    exact: whether it is this number; else it is at most so many.
+    effect: whether deleted rows come back, or live rows are lost.
+    """
+
+    verdict: str
+    features: tuple[str, ...]
+    words: str | None = None
+    source: str | None = None
+    date: str | None = None
+    case: str | None = None
+    breaks: str | None = None
+    verified: bool = True
+    rows: int | None = None
+    exact: bool = False
+    effect: Literal["come back", "are lost"] = "come back"
+
+    def __str__(self) -> str:
+        number = f", {'' if self.exact else 'at most '}{count(self.rows, 'row')} {self.effect}"
+        shown = f"{self.verdict}{number if self.rows is not None else ''}, for {', '.join(self.features)}"
+        shown += f": {self.words}" if self.words else ""
+        where = [f"case {self.case}"] if self.case else []
+        where += [f"{self.source}, {self.date}"] if self.source else []
+        return shown + (f" [{'; '.join(where)}]" if where else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineReading:
+    """What one version of an engine does with the table.
+
+    Attributes
+    ----------
+    verdict: the worst of the findings; without one `right`, or `unknown` if no case covers what the table has.
+    verified: whether we ran the engine; else others report it.
+    findings: why it is not right.
+    unknown: features of the table that no case covers which the engine reads right.
+    doubts: rules that it fails, of which metadata does not say whether the table needs them.
+    """
+
+    engine: str
+    version: str
+    verdict: str
+    verified: bool = True
+    findings: tuple[ReaderFinding, ...] = ()
+    unknown: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The engine, its version, and whether others report it."""
+        return self.named + ("" if self.verified else " (not verified by us)")
+
+    @property
+    def named(self) -> str:
+        """The engine and its version."""
+        return self.engine if self.version == NO_VERSION else f"{self.engine} {self.version}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The rows that an engine really reads from the table, compared with the right ones.
+
+    Attributes
+    ----------
+    verdict: `right`, `refuses`, `crashes`, `WRONG`, or `unavailable` if it is not installed.
+    words: what the engine said instead of rows, or how it read them.
+    missing, extra: how many rows it lacks, and has too many.
+    missing_rows, extra_rows: up to five of them.
+    """
+
+    engine: str
+    verdict: str
+    words: str | None = None
+    missing: int = 0
+    extra: int = 0
+    missing_rows: tuple[object, ...] = ()
+    extra_rows: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readers:
+    """What `readers` returns: iterate over the engines, or print it.
+
+    Attributes
+    ----------
+    features: what the snapshot depends on, and what brings it: kinds of deletes, or the table.
+    hidden: how many rows each kind of delete hides, alone or together with others.
+    engines: what each version of each engine does with the table.
+    against: the engines that were run on it.
+    """
+
+    table: str
+    ref: str
+    snapshot_id: int | None
+    features: Features
+    hidden: tuple[RowsOfKinds, ...]
+    engines: tuple[EngineReading, ...]
+    against: tuple[Comparison, ...] = ()
+
+    def __iter__(self) -> Iterator[EngineReading]:
+        return iter(self.engines)
+
+    def __len__(self) -> int:
+        return len(self.engines)
+
+    def named(self, verdict: str) -> str:
+        """Return the engines of one verdict in one line; those last that others report of."""
+        own = [r.name for r in self.engines if r.verdict == verdict and r.verified]
+        told = [r.named for r in self.engines if r.verdict == verdict and not r.verified]
+        return "; ".join(
+            [*filter(None, [", ".join(own)]), *([f"not verified by us: {', '.join(told)}"] if told else [])]
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{self.table}, {self.ref}: depends on {', '.join(sorted(self.features))}"]
+        lines += [f"  {h}" for h in self.hidden]
+        for reading in self.engines:
+            if reading.findings:
+                lines.append(f"{reading.verdict:8} {reading.name}")
+                lines += [f"         {finding}" for finding in reading.findings[:_MOST_SHOWN]]
+        lines += [f"{verdict:8} {names}" for verdict in ("unknown", "right") if (names := self.named(verdict))]
+        for run in self.against:
+            rows = f": {run.missing} missing, {run.extra} extra" if run.verdict == "WRONG" else ""
+            lines.append(
+                f"{run.verdict:8} {run.engine}, run on this table{rows or (f': {run.words}' * bool(run.words))}"
+            )
+        return "\n".join(lines)
+
+
+def readers(
+    table: Table,
+    *,
+    ref: str = MAIN,
+    engines: Iterable[str] | None = None,
+    against: Iterable[str] = (),
+    exact: bool = True,
+    verdicts: str | Path | None = None,
+    engine: Engine | None = None,
+) -> Readers:
+    """Tell which engines read the deletes of a table right, which refuse it, and which give wrong rows.
+
+    Parameters
+    ----------
+    ref: the branch or tag.
+    engines: only these, by name.
+    against: run these engines on the table, and compare their rows with the right ones.
+    exact: count the rows that each kind of delete hides. It reads delete files and key columns. False: from metadata,
+        which may say too many.
+    verdicts: a file of the conformance runner with your own verdicts, in place of deletekit's.
+    engine: where files are read to count.
+
+    Raises InvalidInputError for an unknown engine; NotFoundError for an unknown ref or file; FormatError for files that
+    cannot be read.
+    """
+    snapshot, _ = resolve_snapshot(table.metadata, ref=ref)
+    known = chosen(known_verdicts(verdicts), engines)
+    reader = SnapshotReader(table.io, table.metadata)
+    tasks = plan_scan(table.metadata, snapshot, reader)
+    features = snapshot_features(table.metadata, snapshot, reader, tasks, ref)
+    context, runner = ReadContext(table.io, table.metadata), engine_or_default(engine)
+    hidden = rows_at_stake(context, [t for t in tasks if t.deletes], runner, exact=exact)
+    live = list(reader.live_entries(snapshot, ManifestContent.DELETES)) if snapshot else []
+    lost = {r: rows_lost(context, tasks, live, runner, r, exact=exact) for r in sorted(BROKEN & features.keys())}
+    compared: tuple[Comparison, ...] = ()
+    if names := tuple(against):
+        from deletekit.conformance.against import compare  # noqa: PLC0415  # the adapters are for this only
+
+        compared = compare(table, names, ref=ref)
+    return Readers(
+        table=table.name,
+        ref=ref,
+        snapshot_id=snapshot.snapshot_id if snapshot else None,
+        features=features,
+        hidden=hidden,
+        engines=tuple(judged(features, known, hidden, lost)),
+        against=compared,
+    )
+
+
+def chosen(verdicts: Sequence[Verdict], engines: Iterable[str] | None) -> Sequence[Verdict]:
+    """Return the verdicts of some engines, or of one version as in `duckdb 1.5.5`.
+
+    Raises InvalidInputError for an engine of which nothing is known.
+    """
+    if engines is None:
+        return verdicts
+    known = {name for v in verdicts for name in (v.engine, f"{v.engine} {v.version}")}
+    wanted = [name.lower() for name in engines]
+    for name in wanted:
+        if name not in {k.lower() for k in known}:
+            kind, message = "reader-engine", "nothing is known of this engine"
+            expected = ", ".join(sorted({v.engine for v in verdicts}))
+            raise InvalidInputError(message, kind=kind, field="engines", found=name, expected=expected)
+    return [v for v in verdicts if {v.engine.lower(), f"{v.engine} {v.version}".lower()}.intersection(wanted)]
+
+
+def in_use(verdicts: Sequence[Verdict], engines: Iterable[str]) -> Sequence[Verdict]:
+    """Return the verdicts of some engines, without reports of other versions of those that we have run ourselves.
+
+    Raises as `chosen`.
+    """
+    wanted = {name.lower() for name in engines}
+    found = chosen(verdicts, wanted)
+    run = {v.engine for v in found if v.verified}
+    return [v for v in found if v.verified or v.engine not in run or f"{v.engine} {v.version}".lower() in wanted]
+
+
+def judged(
+    features: Features,
+    verdicts: Iterable[Verdict],
+    hidden: Sequence[RowsOfKinds] = (),
+    lost: Mapping[str, RowsOfKinds] | None = None,
+) -> Iterator[EngineReading]:
+    """Yield what each engine does with a table of these features: the worst first."""
+    found, at_stake = [], _AtStake(hidden, lost or {})
+    for engine, group in groupby(sorted(verdicts, key=lambda v: v.engine), key=lambda v: v.engine):
+        of_engine = list(group)
+        for version in sorted({v.version for v in of_engine}):
+            # What is said of an engine without a version holds for all of them.
+            own = [v for v in of_engine if v.version in (version, NO_VERSION)]
+            found.append(_reading(engine, version, features, own, at_stake))
+    yield from sorted(found, key=lambda r: -VERDICTS.index(r.verdict))
+
+
+@dataclass(frozen=True, slots=True)
+class _AtStake:
+    """How many rows each kind of delete hides, and how many live ones would be lost without a rule."""
+
+    hidden: Sequence[RowsOfKinds]
+    lost: Mapping[str, RowsOfKinds]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cases:
+    """The cases of one engine, as they bear on a table."""
+
+    brought: Features
+    right: Sequence[Verdict]
+    failed: Sequence[Verdict]
+    verified: bool
+
+    def relevant(self) -> list[Verdict]:
+        """Return the failed cases that tell of the table.
+
+        Those are cases whose features the table has. They may be of another format version, if the engine reads no case
+        of these features right. For a feature that the engine never reads right, one case stands for it, whatever it
+        has besides: a kind of delete, a format of data files, or a rule, if the engine reads such deletes without it.
+        """
+        found = [v for v in self.failed if v.features <= self.have or self._fails_anywhere(v.features - _VERSIONS)]
+        if self.verified:
+            of_kinds = {rule for rule, kinds in self.brought.items() if any(self._reads({k}) for k in kinds)}
+            for feature in self.have & {*KINDS, *DATA_FORMATS} | of_kinds:
+                if not self._reads({feature}) and not any(feature in v.features for v in found):
+                    failed = [v for v in self.failed if feature in v.features]
+                    found += sorted(failed, key=lambda v: len(v.features))[:1]
+        return sorted(found, key=lambda v: (-VERDICTS.index(v.verdict), len(v.features)))
+
+    def _fails_anywhere(self, features: frozenset[str]) -> bool:
+        return bool(features) and features <= self.have and not self._reads(features)
+
+    def _reads(self, features: Collection[str]) -> bool:
+        """Tell whether the engine reads a case with these features right."""
+        return any(v.features.issuperset(features) for v in self.right)
+
+    @property
+    def have(self) -> frozenset[str]:
+        return frozenset(self.brought)
+
+    def doubts(self) -> set[str]:
+        """Return the rules of failed cases that would bear on the table, if metadata could say that it needs them."""
+        return set().union(
+            *(more for v in self.failed if (more := v.features - self.have - _VERSIONS) and not more & SEEN)
+        )
+
+
+def _reading(
+    engine: str, version: str, features: Features, verdicts: Sequence[Verdict], at_stake: _AtStake
+) -> EngineReading:
+    right, failed = [v for v in verdicts if v.verdict == "right"], [v for v in verdicts if v.verdict != "right"]
+    cases = _Cases(features, right, failed, any(v.verified for v in verdicts))
+    covered = set().union(*(v.features for v in right))
+    needed = set(features) if cases.verified else set(features).intersection(KINDS)  # others report of kinds only
+    unknown = tuple(sorted(needed - covered))
+    findings = tuple(_finding(verdict, cases.have, at_stake) for verdict in cases.relevant())
+    return EngineReading(
+        engine=engine,
+        version=version,
+        verdict=findings[0].verdict if findings else "unknown" if unknown else "right",
+        verified=cases.verified,
+        findings=findings,
+        unknown=unknown,
+        doubts=tuple(sorted(cases.doubts())),
+    )
+
+
+def _finding(verdict: Verdict, have: frozenset[str], at_stake: _AtStake) -> ReaderFinding:
+    said = ("verdict", "words", "source", "date", "case", "breaks", "verified")
+    shared = {name: getattr(verdict, name) for name in said}
+    shared["features"] = tuple(sorted(verdict.features & have))
+    if (lost := at_stake.lost.get(verdict.breaks or "")) is not None:
+        return ReaderFinding(**shared, rows=lost.rows, exact=lost.exact, effect="are lost")
+    if verdict.verdict != "WRONG" or verdict.breaks == OTHER_ROWS:
+        return ReaderFinding(**shared)
+    back = rows_if_ignored(at_stake.hidden, verdict.features.intersection(KINDS))
+    is_narrow = bool(verdict.features.intersection(SEEN) - set(KINDS)) or verdict.breaks is not None
+    return ReaderFinding(**shared, rows=back.rows, exact=back.exact and not is_narrow)
