@@ -56,7 +56,7 @@ def containers(buf: bytes | memoryview, offset: int = 0) -> list[Container]:
 def split(buf: bytes | memoryview, offset: int = 0) -> tuple[Iterator[bytes], int]:
     """Return the bitmap at `offset` as serialized bitmaps of at most 128 containers, in order, and where it ends.
 
-    pyroaring decodes bytes that are nothing but a bitmap. So a large one is not copied whole. Raises FormatError as
+    pyroaring decodes bytes that hold a bitmap and no more. So a large one is not copied whole. Raises FormatError as
     `serialized_size` does, and for containers of a large bitmap that are not in order.
     """
     view = memoryview(buf)
