@@ -58,7 +58,7 @@ def conformance(
     \b
     Examples:
       deletekit conformance polars duckdb
-      deletekit conformance --case 'equality-*' --page verdicts.html
+      deletekit conformance --case 'equality_*' --page verdicts.html
       deletekit conformance --engine mine='node my_reader.mjs' --json
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     from deletekit.conformance import page as pages  # noqa: PLC0415  # not for help

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import deletekit
 from deletekit.conformance.engines import Engine, EngineProcess, engine_of
 from deletekit.conformance.runner import OTHER_ROWS, EngineRun, Verdict, chosen_cases, run_engine, suite_folder
 from deletekit.conformance.suite import Case, load_suite
@@ -178,6 +179,12 @@ def test_names_of_engines() -> None:
         with pytest.raises(InvalidInputError) as found:
             engine_of(name)
         assert (found.value.kind, found.value.found) == ("engine", name)
+
+
+def test_where_the_suite_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deletekit, "__file__", str(tmp_path / "deletekit" / "__init__.py"))
+    with pytest.raises(NotFoundError, match="it is in the sources of deletekit"):
+        suite_folder()
 
 
 def test_cases_are_chosen_by_name(tmp_path: Path) -> None:
