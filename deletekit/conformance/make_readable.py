@@ -219,7 +219,7 @@ def _enough(
     bad = next(r for r in readings if not _is_good(r))
     why = str(bad.findings[0]) if bad.findings else f"unknown, for {', '.join(bad.unknown)}"
     message = "no change of its deletes makes the table right for this engine"
-    reason, expected = f"{bad.engine} {bad.version}: {why}", "an engine that reads the table without deletes right"
+    reason, expected = f"{bad.named}: {why}", "an engine that reads the table without deletes right"
     raise UnsupportedError(message, kind="not-readable", field="engines", found=reason, expected=expected)
 
 
