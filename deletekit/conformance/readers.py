@@ -76,7 +76,7 @@ class EngineReading:
     verified: whether we ran the engine; else others report it.
     findings: why it is not right.
     unknown: features of the table that no case covers which the engine reads right.
-    doubts: rules that it fails, of which metadata does not say whether the table needs them.
+    doubts: rules that it fails. Metadata does not say whether the table needs them.
     """
 
     engine: str
@@ -222,7 +222,7 @@ def readers(
 def chosen(verdicts: Sequence[Verdict], engines: Iterable[str] | None) -> Sequence[Verdict]:
     """Return the verdicts of some engines, or of one version as in `duckdb 1.5.5`.
 
-    Raises InvalidInputError for an engine of which nothing is known.
+    Raises InvalidInputError for an engine that no verdict is about.
     """
     if engines is None:
         return verdicts
@@ -257,7 +257,7 @@ def judged(
     found, at_stake = [], _AtStake(hidden, lost or {})
     for engine, group in groupby(sorted(verdicts, key=lambda v: v.engine), key=lambda v: v.engine):
         of_engine = list(group)
-        for version in sorted({v.version for v in of_engine}):
+        for version in sorted({v.version for v in of_engine}, key=lambda name: (name != NO_VERSION, name)):
             # What is said of an engine without a version holds for all of them.
             own = [v for v in of_engine if v.version in (version, NO_VERSION)]
             found.append(_reading(engine, version, features, own, at_stake))
