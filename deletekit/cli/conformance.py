@@ -15,7 +15,7 @@ from deletekit.cli.printer import grid, heading
 from deletekit.cli.terminal import Answer, Output
 from deletekit.conformance.engines import BUILT_IN, engine_of
 from deletekit.errors import InvalidInputError
-from deletekit.safe_text import plain
+from deletekit.safe_text import count, plain
 
 _FILE: Any = click.Path(dir_okay=False, path_type=Path)
 _FOLDER: Any = click.Path(file_okay=False, path_type=Path)
@@ -58,7 +58,7 @@ def conformance(
     \b
     Examples:
       deletekit conformance polars duckdb
-      deletekit conformance --case 'equality-*' --page verdicts.html
+      deletekit conformance --case 'equality_*' --page verdicts.html
       deletekit conformance --engine mine='node my_reader.mjs' --json
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     from deletekit.conformance import page as pages  # noqa: PLC0415  # not for help
@@ -93,10 +93,13 @@ def _text(document: Mapping[str, Any]) -> Iterator[RenderableType]:
 
     results = document["results"]
     for engine, version in verdicts.engines_of(results):
-        own = [r for r in results if (r["engine"], r["version"], r["verdict"] == "right") == (engine, version, False)]
-        if own:
+        own = [r for r in results if (r["engine"], r["version"]) == (engine, version)]
+        failed = [r for r in own if r["verdict"] in ("WRONG", "crashes")]
+        rows = [(verdicts.case_name(r["case"], r["ref"]), verdicts.said(r), r["words"]) for r in failed]
+        refused = verdicts.spoken(r for r in own if r["verdict"] == "refuses")
+        rows += [(count(number, "case"), verdict, words) for _, verdict, number, words in refused]
+        if rows:
             yield heading(f"{engine} {version}")
-            rows = [(verdicts.case_name(r["case"], r["ref"]), verdicts.said(r), r["words"] or "") for r in own]
             yield grid(("case", "verdict", "words"), rows)
     if results:
         yield heading("Verdicts")

@@ -27,6 +27,12 @@ from deletekit.verbs.shared.read_options import resolve_snapshot
 
 _MOST_SHOWN = 3
 _VERSIONS = frozenset({"v1", "v2", "v3"})
+_IGNORED = {
+    "equality-deletes-apply": "equality-delete",
+    "position-deletes-apply": "position-delete",
+    "vectors-apply": "deletion-vector",
+}
+"""The rules that say of a kind of delete no more than that it applies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,6 +349,7 @@ def _finding(verdict: Verdict, have: frozenset[str], at_stake: _AtStake) -> Read
         return ReaderFinding(**shared, rows=lost.rows, exact=lost.exact, effect="are lost")
     if verdict.verdict != "WRONG" or verdict.breaks == OTHER_ROWS:
         return ReaderFinding(**shared)
-    back = rows_if_ignored(at_stake.hidden, verdict.features.intersection(KINDS))
-    is_narrow = bool(verdict.features.intersection(SEEN) - set(KINDS)) or verdict.breaks is not None
+    ignored = _IGNORED.get(verdict.breaks or "")
+    back = rows_if_ignored(at_stake.hidden, {ignored} if ignored else verdict.features.intersection(KINDS))
+    is_narrow = not ignored and (bool(verdict.features.intersection(SEEN) - set(KINDS)) or bool(verdict.breaks))
     return ReaderFinding(**shared, rows=back.rows, exact=back.exact and not is_narrow)

@@ -95,7 +95,7 @@ def run_engine(engine: Engine, cases: Sequence[Case], *, seconds: float = SECOND
     ):
         for case, ref, answer in _answers(process, cases, Path(folder)):
             version = version or answer.version
-            if answer.kind == "unavailable":
+            if answer.kind == "unavailable" and not verdicts:
                 return EngineRun(engine=engine.name, version="", verdicts=(), unavailable=answer.words)
             verdicts.append(judge(case, ref, answer, engine.name))
     version = version or "unknown"
@@ -107,7 +107,7 @@ def judge(case: Case, ref: str, answer: Answer, engine: str) -> Verdict:
     """Judge what an engine answered for a ref of a case."""
     say = Verdict(engine=engine, version=answer.version, case=case.name, ref=ref, verdict="right")
     if answer.kind != "rows":
-        return replace(say, verdict="crashes" if answer.kind == "crashes" else "refuses", words=answer.words)
+        return replace(say, verdict="refuses" if answer.kind == "refuses" else "crashes", words=answer.words)
     try:
         return _compared(case, ref, answer, say)
     except RecursionError:

@@ -114,6 +114,10 @@ def test_verdicts_are_those_of_cases_with_the_features_of_the_table(catalog: dk.
     assert [f.verdict for f in wrong.findings] == ["WRONG", "refuses"]
     assert (first.words, first.case, first.breaks) == ("said so", "a-case", "null-equals-null")
     assert (first.rows, first.exact, first.effect) == (2, False, "come back")
+    # All rows that these deletes hide come back, whatever else the case has.
+    ignores = [*base, *right, {**of_null, "breaks": "equality-deletes-apply"}]
+    (finding,) = dk.readers(table, verdicts=verdicts_file(tmp_path, *ignores)).engines[0].findings
+    assert (finding.rows, finding.exact) == (2, True)
     # The engine reads no equality delete of the suite: it will not read these, whatever the cases have besides.
     never = [verdict("x", "right", "v2"), verdict("x", "refuses", E, "dropped-key")]
     assert dk.readers(table, verdicts=verdicts_file(tmp_path, *never)).engines[0].verdict == "refuses"
