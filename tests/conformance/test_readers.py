@@ -52,7 +52,9 @@ def test_a_table_without_deletes_depends_on_none(catalog: dk.Catalog, version: i
     table = make(catalog, items((1, "a", 1.0)), format_version=version)
     found = dk.readers(table)
     assert (dict(found.features), found.hidden) == ({f"v{version}": frozenset({"table"})}, ())
-    assert {reading.verdict for reading in found} == {"right"}
+    assert {reading.engine for reading in found if reading.verdict != "right"} == (
+        {"bigquery"} if version == 3 else set()
+    )
     assert dk.readers(make(catalog, format_version=version)).snapshot_id is None
 
 
