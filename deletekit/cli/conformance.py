@@ -29,6 +29,7 @@ _OWN = "An engine of your own: the command that answers for it. Repeatable."
 @click.option("--suite", type=_FOLDER, metavar="DIR", help=_SUITE)
 @click.option("--case", "pattern", default="*", metavar="GLOB", help="Cases whose names match.")
 @number_option("--timeout", "Seconds that one answer may take.  [default: 120]", float, "SECONDS")
+@number_option("--times", "Ask so often, and keep the worst verdict.  [default: 1]", click.IntRange(min=1))
 @click.option("--page", type=_FILE, metavar="FILE", help="Also write the verdicts as one HTML page.")
 @click.option("--write-verdicts", type=_FILE, metavar="FILE", help="Also put the verdicts into this JSON file.")
 @click.option("--overwrite", is_flag=True, help="Replace the page where it exists.")
@@ -41,6 +42,7 @@ def conformance(
     commands: Sequence[str] = (),
     suite: Path | None = None,
     timeout: float | None = None,
+    times: int = 1,
     page: Path | None = None,
     write_verdicts: Path | None = None,
 ) -> Answer:
@@ -75,7 +77,7 @@ def conformance(
     runs = []
     for engine in asked:
         with output.waiting(f"Asking {plain(engine.name)}"):
-            runs.append(runner.run_engine(engine, cases, seconds=seconds))
+            runs.append(runner.run_engine(engine, cases, seconds=seconds, times=times))
     document = verdicts.document_of(runs)
     collected = verdicts.document_of(runs, stored, runner.chosen_cases(folder))
     if write_verdicts is not None:

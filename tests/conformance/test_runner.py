@@ -173,6 +173,14 @@ def test_what_cannot_be_asked() -> None:
     assert run('say(unavailable="not here")').unavailable == "not here"
 
 
+def test_the_worst_of_several_verdicts_is_kept() -> None:
+    racing = "n = globals().get('n', -1) + 1; say(rows=rows(request)[1:] if n % 3 == 1 else rows(request))"
+    [verdict] = run_engine(program(racing), [CASE], times=6).verdicts
+    assert (verdict.verdict, (verdict.words or "").partition(":")[0]) == ("WRONG", "2 of 6 times")
+    [verdict] = run_engine(program("say(rows=rows(request))"), [CASE], times=2).verdicts
+    assert (verdict.verdict, verdict.words) == ("right", None)
+
+
 def test_names_of_engines() -> None:
     assert engine_of("mine=a 'b c'") == Engine(name="mine", command=("a", "b c"))
     for name in ("trino", "", "=x", "spark="):
