@@ -210,7 +210,7 @@ def test_real_engines_read_the_right_rows_afterwards(
 
 @pytest.mark.slow
 @pytest.mark.peers
-@pytest.mark.parametrize("engine", ["pyiceberg", "duckdb"])
+@pytest.mark.parametrize("engine", [pytest.param("pyiceberg", marks=pytest.mark.long), "duckdb"])
 def test_tables_of_the_suite(catalog: dk.Catalog, tmp_path: Path, engine: str) -> None:
     """Each is made readable for the engine by what deletekit knows of it, or refused. Then the engine is asked.
 
