@@ -133,7 +133,7 @@ def _make(
     fields += [("deletionVector", VECTOR)] if vector else []
     adds: list[Any] = [_add(n, chance, vector, escapes=escapes, parsed=parsed) for n in range(files)]
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7}
-    protocol |= {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}  # type: ignore[dict-item]
+    protocol |= {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
     metadata = {"id": "benchmark", "format": {"provider": "parquet", "options": {}}, "schemaString": LONGS}
     metadata |= {"partitionColumns": [], "configuration": {}}
     columns = {
