@@ -280,21 +280,27 @@ def _are_good_vectors(vectors: pa.Array) -> bool:
     offset = vectors.field("offset") if "offset" in names else pa.nulls(len(vectors), pa.int32())
     if not (_has_text(storage) and _has_text(path)):
         return False
-    storage, path = pc.cast(storage, pa.string()), pc.cast(path, pa.string())
     return (
         _has_counts(size, optional=False, low=MIN_BYTES, high=MAX_BYTES)
         and _has_counts(cardinality, optional=False, high=2**31 - 1)  # so that their sum does not overflow
         and _has_counts(offset, optional=True, high=2**31 - 1)
         and _are_good_locations(storage, path)
-        and not pc.any(pc.and_(pc.equal(storage, "i"), offset.is_valid())).as_py()
+        and not pc.any(pc.and_(pc.equal(pc.cast(storage, pa.string()), "i"), offset.is_valid())).as_py()
     )
 
 
 def _are_good_locations(storage: pa.Array, path: pa.Array) -> bool:
-    """Check the types and paths of vectors: in columns where each vector has a file without prefix, else by value."""
-    if pc.all(pc.and_(pc.equal(storage, "u"), pc.equal(pc.binary_length(path), UUID_CHARACTERS))).as_py():
-        return are_uuids("".join(path.to_pylist()))
+    """Check the types and paths of vectors: at once where each vector has a file without prefix, else by value."""
+    texts = _distinct(path)
+    if _distinct(storage) == ["u"] and all(len(text) == UUID_CHARACTERS for text in texts):
+        return are_uuids("".join(texts))
     return all(_is_good_location(*found) for found in set(zip(storage.to_pylist(), path.to_pylist(), strict=True)))
+
+
+def _distinct(array: pa.Array) -> list[str]:
+    """Return the values of a column, each once. Of a dictionary there may be more."""
+    values: list[str] = (array.dictionary if pa.types.is_dictionary(array.type) else array.unique()).to_pylist()
+    return values
 
 
 def _is_good_location(storage: str, path: str) -> bool:

@@ -22,6 +22,7 @@ from tests.benchmarks.settings import Settings
 
 __all__ = ["run"]
 
+Taken = tuple[float, float]
 SIZES = (1_000, 10_000)
 SOURCES = ("kernel", "spark")
 # Spark 3.4, with which XTable reads Delta tables, on Java 17.
@@ -29,7 +30,7 @@ OPENED = ("lang", "lang.invoke", "io", "net", "nio", "util", "util.concurrent")
 
 
 def run(settings: Settings) -> str:
-    """Median seconds of first syncs."""
+    """Median seconds of first syncs, and seconds of processor time."""
     class_path = os.environ.get("DELETEKIT_XTABLE")
     if not class_path:
         return "DELETEKIT_XTABLE has no class path of XTable."
@@ -44,36 +45,36 @@ def run(settings: Settings) -> str:
     seconds["deletekit"] = _ours(folder, tables, settings.runs)
     rows = []
     for number, files in enumerate(sizes):
-        found = {name: statistics.median(taken[number]) for name, taken in seconds.items()}
-        ratios = [f"{found[name] / found['deletekit']:.1f}" for name in SOURCES]
-        rows.append([f"{files:,}", *(ms(taken) for taken in found.values()), *ratios])
+        found = [[statistics.median(both) for both in zip(*taken[number], strict=True)] for taken in seconds.values()]
+        ratios = [" / ".join(f"{a / b:.1f}" for a, b in zip(theirs, found[-1], strict=True)) for theirs in found[:-1]]
+        rows.append([f"{files:,}", *(" / ".join(map(ms, taken)) for taken in found), *ratios])
     header = ["files", *(f"XTable ({name})" for name in SOURCES), "deletekit", *(f"{name} to ours" for name in SOURCES)]
     return table_of(header, rows)
 
 
-def _by_xtable(folder: Path, class_path: str, name: str, tables: list[Path], runs: int) -> list[list[float]]:
-    """Seconds for each table but the first, which warms the JVM up."""
+def _by_xtable(folder: Path, class_path: str, name: str, tables: list[Path], runs: int) -> list[list[Taken]]:
+    """What each sync took, for each table but the first, which warms the JVM up."""
     opened = [f"--add-opens=java.base/java.{part}=ALL-UNNAMED" for part in OPENED]
     opened += ["--add-opens=java.base/sun.nio.ch=ALL-UNNAMED", "--add-opens=java.base/sun.util.calendar=ALL-UNNAMED"]
     pairs = [tables[0], *tables[1:] * runs]
     arguments = [str(part) for n, table in enumerate(pairs) for part in (table, folder / f"xtable-{name}-{n}")]
     command = ["java", "-Xmx3g", *opened, "-cp", f"{folder}:{class_path}", "XTableSync", name, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    lines = re.findall(r"^RESULT (\S+) (.*)$", done.stdout, re.MULTILINE)
+    lines = re.findall(r"^RESULT (\S+) (\S+) (.*)$", done.stdout, re.MULTILINE)
     assert len(lines) == len(pairs), done.stdout[-2000:]
-    assert all("SUCCESS" in result for _, result in lines), lines
-    taken = [float(seconds) for seconds, _ in lines[1:]]
+    assert all("SUCCESS" in result for *_, result in lines), lines
+    taken = [(float(seconds), float(used)) for seconds, used, _ in lines[1:]]
     return [taken[n :: len(tables) - 1] for n in range(len(tables) - 1)]
 
 
-def _ours(folder: Path, tables: list[Path], runs: int) -> list[list[float]]:
+def _ours(folder: Path, tables: list[Path], runs: int) -> list[list[Taken]]:
     import deletekit as dk
 
-    out: list[list[float]] = [[] for _ in tables]
+    out: list[list[Taken]] = [[] for _ in tables]
     catalog = dk.local_catalog(folder / "warehouse")
     for turn in range(runs):
         for number, table in enumerate(tables):
-            begin = time.perf_counter()
+            begin, used = time.perf_counter(), time.process_time()
             dk.sync_delta(table, catalog, f"t.d{number}_{turn}")
-            out[number].append(time.perf_counter() - begin)
+            out[number].append((time.perf_counter() - begin, time.process_time() - used))
     return out[1:]

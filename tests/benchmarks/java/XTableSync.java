@@ -1,3 +1,5 @@
+import com.sun.management.OperatingSystemMXBean;
+import java.lang.management.ManagementFactory;
 import java.util.Collections;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.xtable.conversion.ConversionConfig;
@@ -11,6 +13,9 @@ import org.apache.xtable.model.sync.SyncMode;
 
 /** First syncs by XTable: `spark` or `kernel`, then pairs of a Delta table and a folder for the Iceberg table. */
 public class XTableSync {
+  private static final OperatingSystemMXBean SYSTEM =
+      (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
+
   @SuppressWarnings({"unchecked", "rawtypes"})
   public static void main(String[] arguments) {
     Configuration conf = new Configuration();
@@ -31,8 +36,10 @@ public class XTableSync {
               .syncMode(SyncMode.FULL)
               .build();
       long begin = System.nanoTime();
+      long used = SYSTEM.getProcessCpuTime();
       Object result = controller.sync(config, provider).get("ICEBERG");
-      System.out.println("RESULT " + (System.nanoTime() - begin) / 1e9 + " " + result);
+      double seconds = (System.nanoTime() - begin) / 1e9;
+      System.out.println("RESULT " + seconds + " " + (SYSTEM.getProcessCpuTime() - used) / 1e9 + " " + result);
     }
     System.exit(0);
   }
