@@ -28,9 +28,10 @@ from deletekit.deletes.which_apply import (
 )
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
-from deletekit.formats.manifest_columns import ManifestColumns, text_array
+from deletekit.formats.manifest_columns import ManifestColumns, as_numbers, text_array
 
 Numbers = npt.NDArray[np.int64]
+_NONE = np.array([-1])
 # What one unit of the narrower type is in the wider one: an int, or the days of a date.
 _WIDENED = {
     **dict.fromkeys(("long", "time", "timestamptz", "timestamptz_ns"), 1),
@@ -210,8 +211,10 @@ class VectorIndex:
             return [np.full(len(rows), -1, np.int64) for _, rows in files]
         # One call for all, because each call hashes the paths of all vectors.
         paths = pa.chunked_array([columns.paths(rows) for columns, rows in files], pa.large_string())
-        found = pc.index_in(paths, value_set=self._paths).fill_null(-1).to_numpy().astype(np.int64)
-        return np.split(found, np.cumsum([len(rows) for _, rows in files])[:-1])
+        found = pc.index_in(paths, value_set=self._paths).cast(pa.int64()).combine_chunks()
+        # Not `to_numpy`, which would import pandas: see `as_numbers`.
+        numbers = np.from_dlpack(pc.coalesce(found, as_numbers(_NONE)[0]))
+        return np.split(numbers, np.cumsum([len(rows) for _, rows in files])[:-1])
 
     def doubtful(self, columns: ManifestColumns, rows: Numbers, numbers: Numbers) -> Numbers:
         """Return the rows whose vector is older than they are, or of another spec or partition."""

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from pyiceberg import expressions as ex
-from pyiceberg.expressions import BooleanExpression, visitors
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.expressions.literals import LongLiteral
-from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.transforms import TruncateTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, LongType
 
+from deletekit.deferred import Deferred
 from deletekit.deletes.delete_file_index import DeleteFileIndex, widened_bound
 from deletekit.deletes.filter import nullable
 from deletekit.deletes.scan_task import ScanTask
@@ -32,6 +33,11 @@ from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import plain_value
 from deletekit.table.snapshot import SnapshotReader
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import visitors
+else:
+    visitors = Deferred("pyiceberg.expressions.visitors")
 
 _AT_ONCE = 1024
 
@@ -190,8 +196,14 @@ class _Pruning:
         self._manifests: dict[int, Any] = {}
         self._partitions: dict[int, Any] = {}
         self._fields = metadata.all_fields
-        self._metrics = _InclusiveMetricsEvaluator(self._schema, self._where, include_empty_files=True)
-        self._ids = frozenset(visitors.extract_field_ids(self._metrics.expr))
+
+    @cached_property
+    def _metrics(self) -> Any:
+        return visitors._InclusiveMetricsEvaluator(self._schema, self._where, include_empty_files=True)  # noqa: SLF001
+
+    @cached_property
+    def _ids(self) -> frozenset[int]:
+        return frozenset(visitors.extract_field_ids(self._metrics.expr))
 
     def keeps_manifest(self, listed: ManifestFile) -> bool:
         if self._keeps_all:
@@ -268,7 +280,7 @@ class _Pruning:
             lower_bounds=self._widened(file.lower_bounds, trusted),
             upper_bounds=self._widened(file.upper_bounds, trusted),
         )
-        return bool(self._metrics.eval(stats))  # type: ignore[arg-type]  # duck-typed: pyiceberg reads these six only
+        return bool(self._metrics.eval(stats))  # duck-typed: pyiceberg reads these six only
 
     def _widened(self, bounds: Any, trusted: frozenset[int]) -> dict[int, bytes]:
         known = {i: b for i, b in (bounds or {}).items() if i in self._fields and i in trusted}

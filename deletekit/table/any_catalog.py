@@ -3,15 +3,15 @@
 Each request goes through pyiceberg, unless a kind of catalog needs a way of its own (`catalog.py`).
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import sqlalchemy as sa
-from pyiceberg.catalog import Catalog as PyIcebergCatalog
-
+from deletekit.deferred import Deferred
 from deletekit.errors import CommitConflictError, InvalidInputError, UnsupportedError
 from deletekit.public import public_methods
 from deletekit.table.catalog_errors import asking
@@ -19,6 +19,12 @@ from deletekit.table.file_io import FileIO
 from deletekit.table.identifier import Identifier, dotted, to_identifier
 from deletekit.table.locations import normalised
 from deletekit.table.metadata import TableMetadata
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+    from pyiceberg.catalog import Catalog as PyIcebergCatalog
+else:
+    sa = Deferred("sqlalchemy")
 
 Json = Mapping[str, Any]
 TableChange = tuple[Identifier, Sequence[Json], Sequence[Json]]
