@@ -28,7 +28,7 @@ from deletekit.deletes.delete_file_index import DeleteFileIndex, widened_bound
 from deletekit.deletes.filter import nullable
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.formats.content_file import ContentFile, ManifestEntry
-from deletekit.formats.manifest_columns import ManifestColumns
+from deletekit.formats.manifest_columns import Lazy, ManifestColumns, lazy
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import plain_value
@@ -62,6 +62,8 @@ def plan_scan(
     if snapshot is None:
         return ScanTasks()
     pruning = _Pruning(metadata, schema or metadata.schema, where)
+    kept = [m for m in reader.manifests(snapshot) if m.has_live_files and pruning.keeps_manifest(m)]
+    reader.read_ahead(kept)
     index = delete_index(metadata, snapshot, reader, pruning.keeps_manifest)
     manifests = _live_manifests(reader, snapshot, ManifestContent.DATA, pruning.keeps_manifest)
     files = [(columns, pruning.kept_rows(columns)) for columns in manifests]
@@ -134,12 +136,38 @@ class _PlannedFiles:
 
     def tasks(self, start: int, stop: int) -> Iterator[ScanTask]:
         """Yield the tasks of some places in `rows`."""
-        vectors = self.vectors[start:stop]
-        found = iter(self.index.vectors.entries(vectors[vectors >= 0]))
-        entries = self.columns.entries(self.rows[start:stop])
-        for place, (entry, vector) in enumerate(zip(entries, vectors.tolist(), strict=True), start):
-            deletes = (next(found),) if vector >= 0 else ()
-            yield ScanTask(entry, self.deletes.get(place, deletes))
+        group = _TaskGroup(self, start, min(stop, len(self.rows)))
+        for place in range(group.stop - start):
+            yield lazy(_LazyTask, group, place)
+
+
+class _TaskGroup:
+    """Some tasks. Their entries are made when one of them is first asked for."""
+
+    def __init__(self, planned: _PlannedFiles, start: int, stop: int) -> None:
+        self._planned, self._start, self.stop = planned, start, stop
+
+    def values(self, name: str) -> Sequence[Any]:
+        """Return a field of the tasks."""
+        return self._data if name == "data" else self._deletes
+
+    @cached_property
+    def _data(self) -> list[ManifestEntry]:
+        return list(self._planned.columns.entries(self._planned.rows[self._start : self.stop]))
+
+    @cached_property
+    def _deletes(self) -> list[tuple[ManifestEntry, ...]]:
+        vectors = self._planned.vectors[self._start : self.stop]
+        found = iter(self._planned.index.vectors.entries(vectors[vectors >= 0]))
+        own = [(next(found),) if vector >= 0 else () for vector in vectors.tolist()]
+        return [self._planned.deletes.get(place, deletes) for place, deletes in enumerate(own, self._start)]
+
+
+class _LazyTask(Lazy, ScanTask):
+    """A `ScanTask` that is looked up when it is asked for."""
+
+    __slots__ = ("_source",)
+    _base = ScanTask
 
 
 def delete_index(
@@ -180,9 +208,9 @@ def keeps_file(
 def _live_manifests(
     reader: SnapshotReader, snapshot: Snapshot, content: ManifestContent, keeps: Callable[[ManifestFile], bool]
 ) -> Iterator[ManifestColumns]:
-    for listed in reader.manifests(snapshot):
-        if listed.content == content and listed.has_live_files and keeps(listed):
-            yield reader.columns(listed)
+    kept = [m for m in reader.manifests(snapshot) if m.content == content and m.has_live_files and keeps(m)]
+    reader.read_ahead(kept)
+    yield from map(reader.columns, kept)
 
 
 class _Pruning:

@@ -7,10 +7,10 @@ Spec: "Manifests", https://iceberg.apache.org/spec/#manifests
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache, partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,6 @@ import pyarrow as pa
 from deletekit.formats.avro_columns import Columns
 from deletekit.formats.content_file import (
     METRIC_MAPS,
-    ContentFile,
     DataFile,
     DeleteFile,
     EntryStatus,
@@ -29,6 +28,7 @@ from deletekit.formats.content_file import (
 from deletekit.formats.manifest_schema import OPTIONAL_DATA_FILE
 
 Rows = npt.NDArray[np.int64]
+T = TypeVar("T")
 Column: TypeAlias = pa.Array | list[Any]
 """One field of all entries: an Arrow array, or for a few entries a list. Null and None mean absent."""
 
@@ -40,12 +40,10 @@ MetricsOfRow = Callable[[int], MetricMaps]
 _STATUS = tuple(sorted(EntryStatus))
 _CONTENT = tuple(sorted(FileContent))
 _AT_ONCE = 1024
+_DATA = int(FileContent.DATA)  # an attribute of an enum is slow
+_set, _new = object.__setattr__, object.__new__
 # For no more rows than these, one value after the other is faster than Arrow's `take`.
 _FEW = 16
-_SCALARS: dict[type[ContentFile], tuple[str, ...]] = {
-    kind: tuple(f.name for f in fields(kind) if f.name not in METRIC_MAPS) for kind in (DataFile, DeleteFile)
-}
-_set = object.__setattr__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -112,39 +110,16 @@ class ManifestColumns:
     def entries(self, rows: Rows) -> Iterator[ManifestEntry]:
         """Yield the entries of some rows, made a few at a time."""
         for start in range(0, len(rows), _AT_ONCE):
-            yield from self._made(rows[start : start + _AT_ONCE])
-
-    def _made(self, rows: Rows) -> Iterator[ManifestEntry]:
-        is_data = self.content[rows] == FileContent.DATA
-        if is_data.any() != is_data.all():
-            for row in rows:
-                yield from self._made(np.array([row]))
-            return
-        kind = DataFile if is_data.all() else DeleteFile
-        entries = zip(
-            rows.tolist(),
-            self.status[rows].tolist(),
-            self.values(rows, "snapshot_id"),
-            self.values(rows, "sequence_number"),
-            self.values(rows, "file_sequence_number"),
-            zip(*(self.values(rows, name) for name in _SCALARS[kind]), strict=True),
-            strict=True,
-        )
-        for row, status, snapshot_id, number, file_number, scalars in entries:
-            file: Any = object.__new__(_LAZY[kind])
-            _set(file, "_source", (self.metrics, row, scalars))
-            yield ManifestEntry(
-                status=_STATUS[status],
-                snapshot_id=snapshot_id,
-                sequence_number=number,
-                file_sequence_number=file_number,
-                data_file=file,
-            )
+            group = EntryGroup(self, rows[start : start + _AT_ONCE])
+            for place in range(len(group.rows)):
+                yield lazy(LazyEntry, group, place)
 
     def values(self, rows: Rows, name: str) -> list[Any]:
         """Return a field of the entries or of their files as Python values."""
         if name in OPTIONAL_DATA_FILE or name in self.optional:
             return _python(self.optional.get(name), rows)
+        if name == "status":
+            return [_STATUS[s] for s in self.status[rows].tolist()]
         if name == "spec_id":
             return [self.spec_id] * len(rows)
         if name == "file_path":
@@ -236,34 +211,71 @@ def _to_pylist(array: pa.Array) -> list[Any]:
     return array.to_pylist()  # type: ignore[no-any-return]
 
 
-# --- files that are filled in when they are asked for -----------------------------------------------------------------
+# --- values that are filled in when they are asked for ----------------------------------------------------------------
 
 
-class _Lazy:
-    """A mixin that fills the empty slots of the dataclass behind it.
+class EntryGroup:
+    """Some rows of a manifest. A field becomes Python values when it is first asked for, for all rows at once."""
 
-    A lazy file equals its `DataFile` or `DeleteFile` in all that can be seen: fields, equality, hash, repr, pickle.
-    `_source` is the metrics of the manifest, the row of the file, and its `_SCALARS`.
+    def __init__(self, columns: ManifestColumns, rows: Rows) -> None:
+        self.rows = rows
+        self._columns = columns
+        self._values: dict[str, Sequence[Any]] = {}
+        self._metrics: tuple[int, MetricMaps] = (-1, {})
+
+    def values(self, name: str) -> Sequence[Any]:
+        """Return a field of the entries or of their files."""
+        found = self._values.get(name)
+        if found is None:
+            found = self._values[name] = self._made(name)
+        return found
+
+    def metrics(self, place: int) -> MetricMaps:
+        """Return the metric maps of one file; they are asked for one after the other."""
+        known, maps = self._metrics
+        if known != place:
+            self._metrics = place, (maps := self._columns.metrics(int(self.rows[place])))
+        return maps
+
+    def _made(self, name: str) -> Any:
+        if name == "data_file":
+            kinds = (self._columns.content[self.rows] == _DATA).tolist()
+            return [lazy(LazyDataFile if data else LazyDeleteFile, self, place) for place, data in enumerate(kinds)]
+        return _MetricOf(self, name) if name in METRIC_MAPS else self._columns.values(self.rows, name)
+
+
+@dataclass(frozen=True, slots=True)
+class _MetricOf:
+    """One metric map of each file of a group."""
+
+    group: EntryGroup
+    name: str
+
+    def __getitem__(self, place: int) -> Any:
+        return self.group.metrics(place)[self.name]
+
+
+class Lazy:
+    """A mixin that fills the empty slots of the dataclass behind it, each when it is asked for.
+
+    A lazy value equals that of its class in all that can be seen: fields, equality, hash, repr, pickle.
+    `_source` is a group that knows the fields, and a place in it.
     """
 
     __slots__ = ()
-    _base: type[ContentFile]
-    _source: tuple[MetricsOfRow, int, tuple[Any, ...]]
+    _base: type[Any]
+    _source: tuple[Any, int]
 
     def __getattr__(self, name: str) -> Any:  # only called for a slot that is empty
-        if name in METRIC_MAPS:
-            metrics, row, _ = self._source
-            for key, value in metrics(row).items():
-                _set(self, key, value)
-        elif name in _SCALARS[self._base]:
-            for key, value in zip(_SCALARS[self._base], self._source[2], strict=True):
-                _set(self, key, value)
-        else:
+        if name not in self._base.__dataclass_fields__:
             raise AttributeError(name)
-        return object.__getattribute__(self, name)
+        group, place = self._source
+        value = group.values(name)[place]
+        _set(self, name, value)
+        return value
 
-    def _plain(self) -> ContentFile:
-        """Return the same file with every field filled in."""
+    def _plain(self) -> Any:
+        """Return the same value with every field filled in."""
         return self._base(**_fields(self))
 
     def __eq__(self, other: object) -> bool:
@@ -279,25 +291,36 @@ class _Lazy:
         return partial(self._base, **_fields(self)), ()
 
 
-def _fields(file: Any) -> dict[str, Any]:
-    return {f.name: getattr(file, f.name) for f in fields(file)}
+def lazy(kind: type[T], group: Any, place: int) -> T:
+    """Return a lazy value of a class of `Lazy`."""
+    made = _new(kind)
+    _set(made, "_source", (group, place))
+    return made
 
 
-class LazyDataFile(_Lazy, DataFile):
-    """A `DataFile` that is row `row` of a manifest."""
+def _fields(value: Any) -> dict[str, Any]:
+    return {f.name: getattr(value, f.name) for f in fields(value)}
+
+
+class LazyDataFile(Lazy, DataFile):
+    """A `DataFile` in a row of a manifest."""
 
     __slots__ = ("_source",)
     _base = DataFile
 
 
-class LazyDeleteFile(_Lazy, DeleteFile):
-    """A `DeleteFile` that is row `row` of a manifest."""
+class LazyDeleteFile(Lazy, DeleteFile):
+    """A `DeleteFile` in a row of a manifest."""
 
     __slots__ = ("_source",)
     _base = DeleteFile
 
 
-_LAZY: dict[type[ContentFile], type[_Lazy]] = {DataFile: LazyDataFile, DeleteFile: LazyDeleteFile}
+class LazyEntry(Lazy, ManifestEntry):
+    """A `ManifestEntry` in a row of a manifest."""
+
+    __slots__ = ("_source",)
+    _base = ManifestEntry
 
 
 @dataclass(frozen=True, eq=False)

@@ -293,7 +293,7 @@ def _checked(stored: _Stored, spec_id: int, partition_field_ids: tuple[int, ...]
         if rows and values.min() < 0:
             raise _bad("bad count", name, int(values.min()), ">= 0")
     format_code, formats = _formats(file["file_format"])
-    optional = {name: file[name] for name in OPTIONAL_DATA_FILE if name in file}
+    optional = {name: file[name] for name in OPTIONAL_DATA_FILE if name in file and is_known(file[name], rows).any()}
     found = ManifestColumns(
         spec_id=spec_id,
         partition_field_ids=partition_field_ids,
