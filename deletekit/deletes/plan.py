@@ -103,6 +103,15 @@ class ScanTasks(Sequence[ScanTask]):
         place -= int(self._ends[number]) - len(planned.rows)
         return next(planned.tasks(place, place + 1))
 
+    def under_deletes(self) -> ScanTasks:
+        """Return the tasks whose data file is under some delete."""
+        return ScanTasks([planned.of(planned.is_under_deletes) for planned in self._planned])
+
+    @property
+    def rows_under_no_delete(self) -> int:
+        """How many rows the data files have that are under no delete."""
+        return sum(int(p.columns.record_count[p.rows[~p.is_under_deletes]].sum()) for p in self._planned)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
             return NotImplemented
@@ -133,6 +142,20 @@ class _PlannedFiles:
     rows: npt.NDArray[np.int64]
     vectors: npt.NDArray[np.int64]
     deletes: Mapping[int, tuple[ManifestEntry, ...]]
+
+    @property
+    def is_under_deletes(self) -> npt.NDArray[np.bool_]:
+        """Mark the files that are under some delete."""
+        marks: npt.NDArray[np.bool_] = self.vectors >= 0
+        marks[[place for place, deletes in self.deletes.items() if deletes]] = True
+        return marks
+
+    def of(self, marks: npt.NDArray[np.bool_]) -> _PlannedFiles:
+        """Return the files that are marked."""
+        places = np.flatnonzero(marks)
+        new = {place: number for number, place in enumerate(places.tolist()) if place in self.deletes}
+        deletes = {number: self.deletes[place] for place, number in new.items()}
+        return _PlannedFiles(self.index, self.columns, self.rows[places], self.vectors[places], deletes)
 
     def tasks(self, start: int, stop: int) -> Iterator[ScanTask]:
         """Yield the tasks of some places in `rows`."""

@@ -135,12 +135,18 @@ class ManifestColumns:
 
 
 def int64s(column: Column | None, rows: int, missing: int) -> Rows:
-    """Return a column of whole numbers, with `missing` where they are absent."""
+    """Return a column of whole numbers, with `missing` where they are absent. One number for all rows takes no memory.
+
+    It cannot be written to.
+    """
     if column is None:
-        return np.full(rows, missing, np.int64)
-    if isinstance(column, list):
-        return np.array([missing if v is None else v for v in column], np.int64)
-    return np.asarray((column.fill_null(missing) if column.null_count else column).to_numpy(), np.int64)
+        values = np.array([missing], np.int64)
+    elif isinstance(column, list):
+        values = np.array([missing if v is None else v for v in column], np.int64)
+    else:
+        values = np.asarray((column.fill_null(missing) if column.null_count else column).to_numpy(), np.int64)
+    is_one = len(values) > 0 and bool((values == values[0]).all())
+    return np.broadcast_to(values[0], rows) if is_one else values
 
 
 def is_known(column: Column | None, rows: int) -> npt.NDArray[np.bool_]:
