@@ -36,6 +36,7 @@ from deletekit.errors import (
 from deletekit.formats.puffin import FileMetadata, read_footer
 from deletekit.table.local_files import LocalFiles
 from deletekit.table.locations import local_path
+from deletekit.table.s3_files import is_on_s3, with_fewer_requests
 
 _LOST_FOLDERS = 3
 
@@ -174,8 +175,17 @@ class PyIcebergIO:
         for _ in range(_LOST_FOLDERS):
             # Another process has just removed the folder, because it was empty.
             with suppress(FileNotFoundError):
-                return self._impl.new_output(_opened(path)).create(overwrite=False)
-        return self._impl.new_output(_opened(path)).create(overwrite=False)
+                return self._created(path)
+        return self._created(path)
+
+    def _created(self, path: str) -> Any:
+        output = self._impl.new_output(_opened(path))
+        if not is_on_s3(output):
+            return output.create(overwrite=False)
+        # One request. `exists` makes a second one, for a folder of this name.
+        with suppress(FileNotFoundError), output.open():
+            raise FileExistsError(path)
+        return output.create(overwrite=True)
 
     def delete(self, path: str) -> None:
         opened = _opened(path)
@@ -224,7 +234,7 @@ class WritesNothing:
 def _implementation(properties: Mapping[str, str], location: str | None) -> Any:
     if location and not is_remote(location) and "py-io-impl" not in properties:
         return LocalFiles(properties)
-    return load_file_io(dict(properties), location)
+    return with_fewer_requests(load_file_io(dict(properties), location))
 
 
 def _listed(prefix: str, found: Iterator[FileInfo]) -> Iterator[FileInfo]:
