@@ -29,6 +29,7 @@ PARTS = {
     "rows": "Streams of rows",
     "delta": "sync_delta",
     "delta_ladder": "sync_delta by the size of the table",
+    "requests": "Requests to S3",
     "start": "import deletekit",
     "spark": "On Spark",
 }
