@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -282,7 +282,7 @@ class Lazy:
 
     def _plain(self) -> Any:
         """Return the same value with every field filled in."""
-        return self._base(**_fields(self))
+        return _made(self._base, _fields(self))
 
     def __eq__(self, other: object) -> bool:
         return _fields(self) == _fields(other) if isinstance(other, self._base) else NotImplemented
@@ -294,7 +294,7 @@ class Lazy:
         return repr(self._plain())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(self._base, **_fields(self)), ()
+        return _made, (self._base, _fields(self))
 
 
 def lazy(kind: type[T], group: Any, place: int) -> T:
@@ -302,6 +302,10 @@ def lazy(kind: type[T], group: Any, place: int) -> T:
     made = _new(kind)
     _set(made, "_source", (group, place))
     return made
+
+
+def _made(kind: Any, values: Mapping[str, Any]) -> Any:
+    return kind(**values)
 
 
 def _fields(value: Any) -> dict[str, Any]:

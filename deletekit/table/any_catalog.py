@@ -3,8 +3,6 @@
 Each request goes through pyiceberg, unless a kind of catalog needs a way of its own (`catalog.py`).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -47,7 +45,7 @@ class Catalog(ABC):
     Whatever the wrapped catalog raises becomes a DeletekitError with that as its cause.
     """
 
-    pyiceberg: PyIcebergCatalog
+    pyiceberg: "PyIcebergCatalog"
 
     @property
     def name(self) -> str:
