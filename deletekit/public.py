@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, wraps
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, requires
 from numbers import Integral, Real
 from pathlib import Path
 from reprlib import Repr
@@ -118,6 +117,8 @@ def _own_errors() -> Iterator[None]:
 
 def _extra_of(module: str) -> str:
     """Return the command that installs a package: by the extra that has it, if there is one."""
+    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415  # only for an error
+
     name = module.partition(".")[0].replace("_", "-").lower()
     with suppress(PackageNotFoundError):
         for need in requires("deletekit") or ():

@@ -8,7 +8,6 @@ import click
 from deletekit.cli.options import TableCommand
 from deletekit.cli.table_argument import TableArgument
 from deletekit.course.translations import LANGUAGES, Messages
-from deletekit.course.views.page_text import page_text
 from deletekit.errors import InvalidInputError
 from deletekit.safe_text import plain
 
@@ -43,11 +42,11 @@ def explore(
             "file exists already", kind="output-exists", file=str(target), expected="another name, or --overwrite"
         )
     # Imported by name: the views import everything, and no other command needs them.
-    views = import_module("deletekit.course.views.explore")
+    views, texts = (import_module(f"deletekit.course.views.{name}") for name in ("explore", "page_text"))
     view = views.as_table_view(argument.open())
     pages = views.explore_pages(view, snapshot=snapshot, lang=lang)
     if target is None:
-        click.echo("\n\n".join(page_text(page) for page in pages))
+        click.echo("\n\n".join(texts.page_text(page) for page in pages))
         return
     target.write_text(views.explore_html(view, Messages(lang), pages), encoding="utf-8")
     click.echo(plain(target))

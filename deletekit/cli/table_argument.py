@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -46,21 +47,23 @@ class TableArgument:
         """Open the catalog as `open_catalog` does, but raise NotFoundError for an embedded one that is not there."""
         if self.warehouse is None:
             return self.open_catalog()
-        from deletekit.table.embedded_catalog import existing_catalog  # noqa: PLC0415  # not for help
+        from deletekit.table.open_catalog import close, existing_catalog  # noqa: PLC0415  # not for help
 
         catalog = existing_catalog(Path(self.warehouse), self._embedded_name)
-        click.get_current_context().call_on_close(catalog.pyiceberg.close)
+        click.get_current_context().call_on_close(partial(close, catalog))
         return catalog
 
     def open_catalog(self) -> dk.Catalog:
         """Open the catalog of TABLE; its connections close with the command. Raise InvalidInputError without one."""
+        from deletekit.table.open_catalog import close  # noqa: PLC0415  # not for help
+
         if self.warehouse is not None:
             catalog = dk.local_catalog(self.warehouse, self._embedded_name)
         elif self.catalog is not None:
             catalog = dk.load_catalog(self.catalog, **self.properties)
         else:
             raise _not_a_table("a table is made in a catalog", self.table, _IN_A_CATALOG)
-        click.get_current_context().call_on_close(catalog.pyiceberg.close)
+        click.get_current_context().call_on_close(partial(close, catalog))
         return catalog
 
     @property

@@ -3,6 +3,8 @@
 Strings are printed unchanged: these consoles know neither markup nor emoji codes.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys
@@ -10,17 +12,22 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from deletekit.cli.printer import Unfolded, pairs
+from deletekit.deferred import Deferred
 from deletekit.engines.local import Engine, LocalEngine
 from deletekit.errors import DeletekitError
 from deletekit.safe_text import json_ready, literal, plain
+
+if TYPE_CHECKING:
+    from rich import progress as bars
+else:
+    bars = Deferred("rich.progress")
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -155,9 +162,16 @@ class Output:
             return
         from deletekit.deletes.read import told_of_rows  # noqa: PLC0415  # not for help
 
-        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-        rows = TextColumn("{task.fields[rows]:,} rows")
-        with Progress(*columns, rows, TimeElapsedColumn(), console=console(stderr=True), transient=True) as progress:
+        columns = (
+            bars.SpinnerColumn(),
+            bars.TextColumn("{task.description}", markup=False),
+            bars.BarColumn(),
+            bars.MofNCompleteColumn(),
+        )
+        rows = bars.TextColumn("{task.fields[rows]:,} rows")
+        with bars.Progress(
+            *columns, rows, bars.TimeElapsedColumn(), console=console(stderr=True), transient=True
+        ) as progress:
             engine = _CountingEngine(LocalEngine(), progress, label)
             with told_of_rows(engine.count_rows):
                 yield engine
@@ -166,7 +180,7 @@ class Output:
 class _CountingEngine:
     """A local engine that counts its finished tasks on a progress bar."""
 
-    def __init__(self, engine: LocalEngine, progress: Progress, label: str) -> None:
+    def __init__(self, engine: LocalEngine, progress: bars.Progress, label: str) -> None:
         self.threads = engine.threads
         self._engine = engine
         self._progress = progress

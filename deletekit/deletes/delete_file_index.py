@@ -7,7 +7,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.types import DoubleType, FloatType, NestedField, PrimitiveType
 
+from deletekit.deferred import Deferred
 from deletekit.deletes.which_apply import (
     Scope,
     is_global,
@@ -28,9 +29,17 @@ from deletekit.deletes.which_apply import (
 )
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
-from deletekit.formats.manifest_columns import ManifestColumns, text_array
+from deletekit.formats.manifest_columns import ManifestColumns, as_numbers, text_array
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Deferred("polars")
 
 Numbers = npt.NDArray[np.int64]
+_NONE = np.array([-1])
+_MANY = 20_000
+"""So many vectors are looked up with polars, which decoded their manifests."""
 # What one unit of the narrower type is in the wider one: an int, or the days of a date.
 _WIDENED = {
     **dict.fromkeys(("long", "time", "timestamptz", "timestamptz_ns"), 1),
@@ -180,7 +189,10 @@ class VectorIndex:
         self._parts = [(columns, rows) for columns, rows in vectors if len(rows)]
         self._ends = np.cumsum([len(rows) for _, rows in self._parts], dtype=np.int64)
         self._paths = pa.chunked_array([columns.referenced(rows) for columns, rows in self._parts], pa.large_string())
-        if self._paths.null_count or pc.count_distinct(self._paths).as_py() < len(self._paths):
+        # polars hashes texts where they are; Arrow copies them into its table, as many bytes as the paths take.
+        self._many = len(self._paths) >= _MANY
+        distinct = pl.Series(self._paths).n_unique() if self._many else pc.count_distinct(self._paths).as_py()
+        if self._paths.null_count or distinct < len(self._paths):
             self._refuse()
         self._scopes: dict[Scope, int] = {}
 
@@ -210,8 +222,15 @@ class VectorIndex:
             return [np.full(len(rows), -1, np.int64) for _, rows in files]
         # One call for all, because each call hashes the paths of all vectors.
         paths = pa.chunked_array([columns.paths(rows) for columns, rows in files], pa.large_string())
-        found = pc.index_in(paths, value_set=self._paths).fill_null(-1).to_numpy().astype(np.int64)
-        return np.split(found, np.cumsum([len(rows) for _, rows in files])[:-1])
+        if self._many:
+            vectors = pl.DataFrame({"path": self._paths}).with_row_index("number")
+            found = pl.LazyFrame({"path": paths}).join(vectors.lazy(), on="path", how="left", maintain_order="left")
+            numbers = found.select(pl.col("number").cast(pl.Int64).fill_null(-1)).collect()["number"].to_numpy()
+        else:
+            found = pc.index_in(paths, value_set=self._paths).cast(pa.int64()).combine_chunks()
+            # Not `to_numpy`, which would import pandas: see `as_numbers`.
+            numbers = np.from_dlpack(pc.coalesce(found, as_numbers(_NONE)[0]))
+        return np.split(numbers, np.cumsum([len(rows) for _, rows in files])[:-1])
 
     def doubtful(self, columns: ManifestColumns, rows: Numbers, numbers: Numbers) -> Numbers:
         """Return the rows whose vector is older than they are, or of another spec or partition."""

@@ -5,29 +5,39 @@ A comparison with NULL is unknown, and so is NOT of unknown. A row is selected o
 0.0. Each literal is exact: see `filter_literals`.
 """
 
+from __future__ import annotations
+
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import expressions as ex
 from pyiceberg.expressions import BooleanExpression
-from pyiceberg.expressions.visitors import bind
 from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, StructType
 
-from deletekit.deletes.expression import BoundComputed, Column, Value, bind_value, columns_of, compute, read_as
-from deletekit.deletes.expression_functions import matches
-from deletekit.deletes.filter_literals import column_named, exact_literals
-from deletekit.deletes.filter_parser import Parser
+from deletekit.deferred import Deferred
 from deletekit.deletes.filter_tokens import bad_filter
 from deletekit.deletes.keys import without_negative_zero
-from deletekit.deletes.like import BoundLike, BoundNotLike
 from deletekit.errors import InvalidInputError
 from deletekit.table.types import arrow_type, storage_of
+
+if TYPE_CHECKING:
+    import polars as pl
+    from pyiceberg.expressions import visitors
+
+    from deletekit.deletes import expression, expression_functions, filter_literals, filter_parser, like
+else:
+    pl, visitors = Deferred("polars"), Deferred("pyiceberg.expressions.visitors")
+    # A scan without a filter needs none of these.
+    expression, expression_functions, filter_literals, filter_parser, like = (
+        Deferred(f"deletekit.deletes.{name}")
+        for name in ("expression", "expression_functions", "filter_literals", "filter_parser", "like")
+    )
 
 Filter = str | BooleanExpression | None
 ColumnOf = Callable[[int], Any]
@@ -55,7 +65,11 @@ def parse_filter(where: Filter, schema: Schema) -> BooleanExpression:
     Raises InvalidInputError, naming the filter, for text that does not parse, an unknown column, or a literal that
     does not fit the column's type.
     """
-    return ex.AlwaysTrue() if where is None else bind(nullable(schema), _exact(where, schema), case_sensitive=True)
+    return (
+        ex.AlwaysTrue()
+        if where is None
+        else visitors.bind(nullable(schema), _exact(where, schema), case_sensitive=True)
+    )
 
 
 def unbound_filter(where: Filter, schema: Schema) -> BooleanExpression | None:
@@ -84,12 +98,12 @@ def parse_test(text: str, schema: Schema, column: NameColumn, field: str) -> Boo
     column: returns the full name of a column that the text names; its InvalidInputError is shown with the place.
     field: the argument that has the text, for errors.
     """
-    return bind(nullable(schema), _exact(text, schema, column, field), case_sensitive=True)
+    return visitors.bind(nullable(schema), _exact(text, schema, column, field), case_sensitive=True)
 
 
 def parse_value(
     text: str, schema: Schema, column: NameColumn, field: str, wanted: IcebergType
-) -> tuple[Value, pa.DataType]:
+) -> tuple[expression.Value, pa.DataType]:
     """Return a value bound to `schema`, and its Arrow type.
 
     Parameters
@@ -101,12 +115,12 @@ def parse_value(
     """
     parser = None
     try:
-        parser = Parser(text, column, field)
+        parser = filter_parser.Parser(text, column, field)
         value = parser.value()
-        if isinstance(value, Column):  # which may be a struct or list
+        if isinstance(value, expression.Column):  # which may be a struct or list
             found = schema.find_field(value.name)
             return replace(value, field_id=found.field_id), arrow_type(found.field_type)
-        return read_as(*bind_value(value, nullable(schema)), wanted)
+        return expression.read_as(*expression.bind_value(value, nullable(schema)), wanted)
     except InvalidInputError:
         raise
     except Exception as e:
@@ -119,25 +133,27 @@ def _exact(
     parser = None
     try:
         if isinstance(where, str):
-            parser = Parser(where, column or (lambda name: column_named(name, schema)), field)
-        expression = where if parser is None else parser.filter()
-        if not isinstance(expression, BooleanExpression):
-            raise TypeError(f"not a filter: {type(expression).__name__}")
-        return exact_literals(expression, nullable(schema))
+            parser = filter_parser.Parser(
+                where, column or (lambda name: filter_literals.column_named(name, schema)), field
+            )
+        test = where if parser is None else parser.filter()
+        if not isinstance(test, BooleanExpression):
+            raise TypeError(f"not a filter: {type(test).__name__}")
+        return filter_literals.exact_literals(test, nullable(schema))
     except InvalidInputError:
         raise
     except Exception as e:  # pydantic and pyiceberg each raise their own
         raise _refused(e, parser, str(where), schema) from e
 
 
-def _refused(problem: Exception, parser: Parser | None, text: str, schema: Schema) -> InvalidInputError:
+def _refused(problem: Exception, parser: filter_parser.Parser | None, text: str, schema: Schema) -> InvalidInputError:
     """Return the error for a filter or value that was read but means nothing, with its place if that is known."""
     kind, sentence = "" if isinstance(problem, ValueError) else f"{type(problem).__name__}: ", str(problem)
     message = kind + " ".join(sentence.split())
     at = getattr(problem, "at", None)
     for test, place in parser.places if parser is not None and at is None else ():
         try:
-            exact_literals(test, nullable(schema))
+            filter_literals.exact_literals(test, nullable(schema))
         except ValueError as e:
             at = getattr(e, "at", place)
             break
@@ -148,7 +164,7 @@ def _refused(problem: Exception, parser: Parser | None, text: str, schema: Schem
 
 def filter_field_ids(bound: BooleanExpression) -> set[int]:
     """Return the ids of the columns that a filter reads."""
-    return {column.field_id for column in columns_of(bound)}
+    return set() if isinstance(bound, ex.AlwaysTrue) else {c.field_id for c in expression.columns_of(bound)}
 
 
 def evaluate(bound: BooleanExpression, column_of: ColumnOf, rows: int) -> pa.BooleanArray:
@@ -165,17 +181,19 @@ def evaluate(bound: BooleanExpression, column_of: ColumnOf, rows: int) -> pa.Boo
     return pc.fill_null(mask, False)
 
 
-def computed(value: Value, column_of: ColumnOf) -> Any:
+def computed(value: expression.Value, column_of: ColumnOf) -> Any:
     """Return the values of a bound value, an Arrow array or a scalar. Raises as `expression.compute`."""
-    return compute(value, column_of, lambda test: _mask(test, column_of))
+    return expression.compute(value, column_of, lambda test: _mask(test, column_of))
 
 
 def keep_rows(columns: Sequence[Any], keep: pa.BooleanArray) -> list[Any]:
     """Return the rows of each column for which `keep` is True. `keep` has no nulls.
 
     Fixed-width columns go through polars' filter, which is about four times as fast as Arrow's and shares the buffers
-    that it reads. All others go through Arrow's, which need not convert them.
+    that it reads. All others go through Arrow's, which need not convert them; so do few rows, until polars is imported.
     """
+    if len(keep) <= _CACHED_ROWS and "polars" not in sys.modules:
+        return [c.filter(keep) for c in columns]
     masks = [pl.Series(keep.slice(at, _CACHED_ROWS)) for at in range(0, len(keep), _CACHED_ROWS)]
     return [_filtered(c, masks) if _is_fixed(c) else c.filter(keep) for c in columns]
 
@@ -187,13 +205,13 @@ def _mask(bound: BooleanExpression, column_of: ColumnOf) -> Any:
     if isinstance(bound, ex.And | ex.Or):
         combine = pc.and_kleene if isinstance(bound, ex.And) else pc.or_kleene
         return combine(_mask(bound.left, column_of), _mask(bound.right, column_of))
-    if isinstance(bound, BoundComputed):
+    if isinstance(bound, expression.BoundComputed):
         return computed(bound.value, column_of)
     assert isinstance(bound, ex.BoundPredicate)  # NOT is pushed down
     column = storage_of(column_of(bound.term.ref().field.field_id))
     match bound:
-        case BoundLike() | BoundNotLike():
-            made = matches(column, bound.regex)
+        case like.BoundLike() | like.BoundNotLike():
+            made = expression_functions.matches(column, bound.regex)
         case ex.BoundStartsWith() | ex.BoundNotStartsWith():
             made = pc.starts_with(column, pattern=bound.literal.value)
         case ex.BoundIsNull() | ex.BoundNotNull():
@@ -204,10 +222,8 @@ def _mask(bound: BooleanExpression, column_of: ColumnOf) -> Any:
             made = _is_in(column, [_storable(v) for v in bound.value_set])
         case _:
             return _TESTS[type(bound)](column, pa.scalar(_storable(bound.literal.value), column.type))  # type: ignore[attr-defined]
-    return pc.invert(made) if isinstance(bound, _NEGATED) else made
-
-
-_NEGATED = (BoundNotLike, ex.BoundNotStartsWith, ex.BoundNotNull, ex.BoundNotNaN, ex.BoundNotIn)
+    negated = like.BoundNotLike | ex.BoundNotStartsWith | ex.BoundNotNull | ex.BoundNotNaN | ex.BoundNotIn
+    return pc.invert(made) if isinstance(bound, negated) else made
 
 
 def _is_in(column: Any, literals: list[Any]) -> Any:

@@ -12,17 +12,22 @@ Spec: "Equality Delete Files"; values compare as in Java's Comparators (Float.co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 
+from deletekit.deferred import Deferred
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.table.types import storage_of
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Deferred("polars")
 
 Numbers = npt.NDArray[np.int64]
 _ROW = "row"

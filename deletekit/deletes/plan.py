@@ -8,30 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from pyiceberg import expressions as ex
-from pyiceberg.expressions import BooleanExpression, visitors
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.expressions.literals import LongLiteral
-from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.transforms import TruncateTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, LongType
 
+from deletekit.deferred import Deferred
 from deletekit.deletes.delete_file_index import DeleteFileIndex, widened_bound
 from deletekit.deletes.filter import nullable
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.formats.content_file import ContentFile, ManifestEntry
-from deletekit.formats.manifest_columns import ManifestColumns
+from deletekit.formats.manifest_columns import Lazy, ManifestColumns, lazy
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import plain_value
 from deletekit.table.snapshot import SnapshotReader
+
+if TYPE_CHECKING:
+    from pyiceberg.expressions import visitors
+else:
+    visitors = Deferred("pyiceberg.expressions.visitors")
 
 _AT_ONCE = 1024
 
@@ -56,6 +62,8 @@ def plan_scan(
     if snapshot is None:
         return ScanTasks()
     pruning = _Pruning(metadata, schema or metadata.schema, where)
+    kept = [m for m in reader.manifests(snapshot) if m.has_live_files and pruning.keeps_manifest(m)]
+    reader.read_ahead(kept)
     index = delete_index(metadata, snapshot, reader, pruning.keeps_manifest)
     manifests = _live_manifests(reader, snapshot, ManifestContent.DATA, pruning.keeps_manifest)
     files = [(columns, pruning.kept_rows(columns)) for columns in manifests]
@@ -95,6 +103,15 @@ class ScanTasks(Sequence[ScanTask]):
         place -= int(self._ends[number]) - len(planned.rows)
         return next(planned.tasks(place, place + 1))
 
+    def under_deletes(self) -> ScanTasks:
+        """Return the tasks whose data file is under some delete."""
+        return ScanTasks([planned.of(planned.is_under_deletes) for planned in self._planned])
+
+    @property
+    def rows_under_no_delete(self) -> int:
+        """How many rows the data files have that are under no delete."""
+        return sum(int(p.columns.record_count[p.rows[~p.is_under_deletes]].sum()) for p in self._planned)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
             return NotImplemented
@@ -126,14 +143,54 @@ class _PlannedFiles:
     vectors: npt.NDArray[np.int64]
     deletes: Mapping[int, tuple[ManifestEntry, ...]]
 
+    @property
+    def is_under_deletes(self) -> npt.NDArray[np.bool_]:
+        """Mark the files that are under some delete."""
+        marks: npt.NDArray[np.bool_] = self.vectors >= 0
+        marks[[place for place, deletes in self.deletes.items() if deletes]] = True
+        return marks
+
+    def of(self, marks: npt.NDArray[np.bool_]) -> _PlannedFiles:
+        """Return the files that are marked."""
+        places = np.flatnonzero(marks)
+        new = {place: number for number, place in enumerate(places.tolist()) if place in self.deletes}
+        deletes = {number: self.deletes[place] for place, number in new.items()}
+        return _PlannedFiles(self.index, self.columns, self.rows[places], self.vectors[places], deletes)
+
     def tasks(self, start: int, stop: int) -> Iterator[ScanTask]:
         """Yield the tasks of some places in `rows`."""
-        vectors = self.vectors[start:stop]
-        found = iter(self.index.vectors.entries(vectors[vectors >= 0]))
-        entries = self.columns.entries(self.rows[start:stop])
-        for place, (entry, vector) in enumerate(zip(entries, vectors.tolist(), strict=True), start):
-            deletes = (next(found),) if vector >= 0 else ()
-            yield ScanTask(entry, self.deletes.get(place, deletes))
+        group = _TaskGroup(self, start, min(stop, len(self.rows)))
+        for place in range(group.stop - start):
+            yield lazy(_LazyTask, group, place)
+
+
+class _TaskGroup:
+    """Some tasks. Their entries are made when one of them is first asked for."""
+
+    def __init__(self, planned: _PlannedFiles, start: int, stop: int) -> None:
+        self._planned, self._start, self.stop = planned, start, stop
+
+    def values(self, name: str) -> Sequence[Any]:
+        """Return a field of the tasks."""
+        return self._data if name == "data" else self._deletes
+
+    @cached_property
+    def _data(self) -> list[ManifestEntry]:
+        return list(self._planned.columns.entries(self._planned.rows[self._start : self.stop]))
+
+    @cached_property
+    def _deletes(self) -> list[tuple[ManifestEntry, ...]]:
+        vectors = self._planned.vectors[self._start : self.stop]
+        found = iter(self._planned.index.vectors.entries(vectors[vectors >= 0]))
+        own = [(next(found),) if vector >= 0 else () for vector in vectors.tolist()]
+        return [self._planned.deletes.get(place, deletes) for place, deletes in enumerate(own, self._start)]
+
+
+class _LazyTask(Lazy, ScanTask):
+    """A `ScanTask` that is looked up when it is asked for."""
+
+    __slots__ = ("_source",)
+    _base = ScanTask
 
 
 def delete_index(
@@ -174,9 +231,9 @@ def keeps_file(
 def _live_manifests(
     reader: SnapshotReader, snapshot: Snapshot, content: ManifestContent, keeps: Callable[[ManifestFile], bool]
 ) -> Iterator[ManifestColumns]:
-    for listed in reader.manifests(snapshot):
-        if listed.content == content and listed.has_live_files and keeps(listed):
-            yield reader.columns(listed)
+    kept = [m for m in reader.manifests(snapshot) if m.content == content and m.has_live_files and keeps(m)]
+    reader.read_ahead(kept)
+    yield from map(reader.columns, kept)
 
 
 class _Pruning:
@@ -190,8 +247,14 @@ class _Pruning:
         self._manifests: dict[int, Any] = {}
         self._partitions: dict[int, Any] = {}
         self._fields = metadata.all_fields
-        self._metrics = _InclusiveMetricsEvaluator(self._schema, self._where, include_empty_files=True)
-        self._ids = frozenset(visitors.extract_field_ids(self._metrics.expr))
+
+    @cached_property
+    def _metrics(self) -> Any:
+        return visitors._InclusiveMetricsEvaluator(self._schema, self._where, include_empty_files=True)  # noqa: SLF001
+
+    @cached_property
+    def _ids(self) -> frozenset[int]:
+        return frozenset(visitors.extract_field_ids(self._metrics.expr))
 
     def keeps_manifest(self, listed: ManifestFile) -> bool:
         if self._keeps_all:
@@ -268,7 +331,7 @@ class _Pruning:
             lower_bounds=self._widened(file.lower_bounds, trusted),
             upper_bounds=self._widened(file.upper_bounds, trusted),
         )
-        return bool(self._metrics.eval(stats))  # type: ignore[arg-type]  # duck-typed: pyiceberg reads these six only
+        return bool(self._metrics.eval(stats))  # duck-typed: pyiceberg reads these six only
 
     def _widened(self, bounds: Any, trusted: frozenset[int]) -> dict[int, bytes]:
         known = {i: b for i, b in (bounds or {}).items() if i in self._fields and i in trusted}

@@ -13,7 +13,6 @@ import pyarrow as pa
 from pyiceberg import types as it
 from pyiceberg.conversions import to_bytes
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
-from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator
 from pyiceberg.schema import Schema
 
 from deletekit.deletes.filter import filter_field_ids
@@ -55,6 +54,8 @@ def may_match(
         lower_bounds={i: lower for i, (lower, _) in bounds.items()},
         upper_bounds={i: upper for i, (_, upper) in bounds.items()},
     )
+    from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator  # noqa: PLC0415  # only where rows are filtered
+
     evaluator = _InclusiveMetricsEvaluator(Schema(), AlwaysTrue(), include_empty_files=True)
     evaluator.expr = where  # it is bound already
     return evaluator.eval(metrics)  # type: ignore[arg-type]  # duck-typed

@@ -22,7 +22,7 @@ class ScanTask:
 
     @property
     def delete_files(self) -> tuple[DeleteFile, ...]:
-        return tuple(d.data_file for d in self.deletes if isinstance(d.data_file, DeleteFile))
+        return tuple(file for d in self.deletes if isinstance(file := d.data_file, DeleteFile))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,19 +11,24 @@ import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 from pyiceberg.partitioning import PartitionField
-from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
 from pyiceberg.transforms import UnknownTransform
 
+from deletekit.deferred import Deferred
 from deletekit.deletes.keys import column_at, flat
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import partition_values
 from deletekit.table.types import storage_of
+
+if TYPE_CHECKING:
+    import polars as pl
+    from pyiceberg.table import sorting
+else:
+    pl, sorting = Deferred("polars"), Deferred("pyiceberg.table.sorting")
 
 _BITS = 63
 
@@ -39,7 +44,7 @@ class RowOrder:
     z_order: rows near each other in all columns come near each other, whatever the direction of a field.
     """
 
-    fields: tuple[SortField, ...] = ()
+    fields: tuple[sorting.SortField, ...] = ()
     order_id: int = 0
     z_order: bool = False
 
@@ -50,7 +55,7 @@ class RowOrder:
         orders = metadata.raw.get("sort-orders") or ()
         fields: Sequence[Any] = next((o["fields"] for o in orders if o["order-id"] == number), ())
         several = any(len(f.get("source-ids") or ()) > 1 for f in fields)
-        order = () if several else tuple(SortField(**field) for field in fields)
+        order = () if several else tuple(sorting.SortField(**field) for field in fields)
         known = metadata.schema.field_ids
         if several or any(isinstance(f.transform, UnknownTransform) or f.source_id not in known for f in order):
             warnings.warn(f"rows are not sorted: deletekit does not know the table's sort order {number}", stacklevel=2)
@@ -71,8 +76,8 @@ class RowOrder:
         if self.z_order:
             keys, first, last = [_interleaved(keys)], [False], [True]
         else:
-            first = [f.direction == SortDirection.DESC for f in self.fields]
-            last = [f.null_order == NullOrder.NULLS_LAST for f in self.fields]
+            first = [f.direction == sorting.SortDirection.DESC for f in self.fields]
+            last = [f.null_order == sorting.NullOrder.NULLS_LAST for f in self.fields]
         named = pl.DataFrame([key.alias(str(i)) for i, key in enumerate(keys)])
         order = named.select(
             pl.arg_sort_by(named.columns, descending=first, nulls_last=last, maintain_order=True).alias("order")
@@ -80,13 +85,13 @@ class RowOrder:
         return rows if (np.diff(order.astype(np.int64)) == 1).all() else rows.take(pa.array(order))
 
 
-def sort_order_fields(fields: Sequence[SortField]) -> list[dict[str, Any]]:
+def sort_order_fields(fields: Sequence[sorting.SortField]) -> list[dict[str, Any]]:
     """Return sort fields as metadata stores them."""
-    stored: list[dict[str, Any]] = json.loads(SortOrder(*fields).model_dump_json(by_alias=True))["fields"]
+    stored: list[dict[str, Any]] = json.loads(sorting.SortOrder(*fields).model_dump_json(by_alias=True))["fields"]
     return stored
 
 
-def sort_order_updates(fields: Sequence[SortField]) -> list[dict[str, Any]]:
+def sort_order_updates(fields: Sequence[sorting.SortField]) -> list[dict[str, Any]]:
     """Return the updates that make an order the table's default. The catalog chooses its id; 0 means no order."""
     order = {"order-id": int(bool(fields)), "fields": sort_order_fields(fields)}
     return [
@@ -95,7 +100,7 @@ def sort_order_updates(fields: Sequence[SortField]) -> list[dict[str, Any]]:
     ]
 
 
-def _values(metadata: TableMetadata, rows: pa.Table, field: SortField) -> pa.Array:
+def _values(metadata: TableMetadata, rows: pa.Table, field: sorting.SortField) -> pa.Array:
     column = flat(column_at(rows, metadata.schema, field.source_id))
     if str(field.transform) == "identity":
         return storage_of(column)

@@ -1,10 +1,18 @@
 """Choose the engine of a call: the one it names, else that of the surrounding `with`, else threads of this process."""
 
-from concurrent.futures import Executor
+from __future__ import annotations
 
-from deletekit.engines.executor import ExecutorEngine
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING
+
+from deletekit.deferred import Deferred
 from deletekit.engines.local import ENTERED, Engine, LocalEngine
 from deletekit.public import public
+
+if TYPE_CHECKING:
+    from deletekit.engines import executor as executors
+else:
+    executors = Deferred("deletekit.engines.executor")
 
 
 @public
@@ -17,7 +25,7 @@ def local(threads: int | None = None) -> LocalEngine:
 
 
 @public
-def executor(pool: Executor, threads: int | None = None) -> ExecutorEngine:
+def executor(pool: Executor, threads: int | None = None) -> executors.ExecutorEngine:
     """Return an engine that runs tasks in any executor: for a `with` block, or a verb's `engine`.
 
     Tasks travel to the executor, packed by cloudpickle; this process plans and commits once. The pool stays open: it
@@ -40,12 +48,12 @@ def executor(pool: Executor, threads: int | None = None) -> ExecutorEngine:
     and PySpark bring. Verbs raise UnsupportedError for a function that cannot travel, and DeletekitError of kind
     `executor` if the pool fails, say because a worker died.
     """
-    return ExecutorEngine(pool, threads)
+    return executors.ExecutorEngine(pool, threads)
 
 
 @public
 def engine_or_default(engine: Engine | None) -> Engine:
     """Return `engine`, or that of the surrounding `with deletekit.engine...`, or a local one with a thread per core."""
     if isinstance(engine, Executor):  # it has a `map` too, which packs no closures and takes every task at once
-        return ExecutorEngine(engine)
+        return executors.ExecutorEngine(engine)
     return engine or next(reversed(ENTERED.get()), None) or LocalEngine()

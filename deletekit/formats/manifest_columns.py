@@ -7,10 +7,10 @@ Spec: "Manifests", https://iceberg.apache.org/spec/#manifests
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache, partial
-from typing import Any, TypeAlias
+from functools import lru_cache
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,6 @@ import pyarrow as pa
 from deletekit.formats.avro_columns import Columns
 from deletekit.formats.content_file import (
     METRIC_MAPS,
-    ContentFile,
     DataFile,
     DeleteFile,
     EntryStatus,
@@ -29,6 +28,7 @@ from deletekit.formats.content_file import (
 from deletekit.formats.manifest_schema import OPTIONAL_DATA_FILE
 
 Rows = npt.NDArray[np.int64]
+T = TypeVar("T")
 Column: TypeAlias = pa.Array | list[Any]
 """One field of all entries: an Arrow array, or for a few entries a list. Null and None mean absent."""
 
@@ -40,12 +40,10 @@ MetricsOfRow = Callable[[int], MetricMaps]
 _STATUS = tuple(sorted(EntryStatus))
 _CONTENT = tuple(sorted(FileContent))
 _AT_ONCE = 1024
+_DATA = int(FileContent.DATA)  # an attribute of an enum is slow
+_set, _new = object.__setattr__, object.__new__
 # For no more rows than these, one value after the other is faster than Arrow's `take`.
 _FEW = 16
-_SCALARS: dict[type[ContentFile], tuple[str, ...]] = {
-    kind: tuple(f.name for f in fields(kind) if f.name not in METRIC_MAPS) for kind in (DataFile, DeleteFile)
-}
-_set = object.__setattr__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -112,39 +110,16 @@ class ManifestColumns:
     def entries(self, rows: Rows) -> Iterator[ManifestEntry]:
         """Yield the entries of some rows, made a few at a time."""
         for start in range(0, len(rows), _AT_ONCE):
-            yield from self._made(rows[start : start + _AT_ONCE])
-
-    def _made(self, rows: Rows) -> Iterator[ManifestEntry]:
-        is_data = self.content[rows] == FileContent.DATA
-        if is_data.any() != is_data.all():
-            for row in rows:
-                yield from self._made(np.array([row]))
-            return
-        kind = DataFile if is_data.all() else DeleteFile
-        entries = zip(
-            rows.tolist(),
-            self.status[rows].tolist(),
-            self.values(rows, "snapshot_id"),
-            self.values(rows, "sequence_number"),
-            self.values(rows, "file_sequence_number"),
-            zip(*(self.values(rows, name) for name in _SCALARS[kind]), strict=True),
-            strict=True,
-        )
-        for row, status, snapshot_id, number, file_number, scalars in entries:
-            file: Any = object.__new__(_LAZY[kind])
-            _set(file, "_source", (self.metrics, row, scalars))
-            yield ManifestEntry(
-                status=_STATUS[status],
-                snapshot_id=snapshot_id,
-                sequence_number=number,
-                file_sequence_number=file_number,
-                data_file=file,
-            )
+            group = EntryGroup(self, rows[start : start + _AT_ONCE])
+            for place in range(len(group.rows)):
+                yield lazy(LazyEntry, group, place)
 
     def values(self, rows: Rows, name: str) -> list[Any]:
         """Return a field of the entries or of their files as Python values."""
         if name in OPTIONAL_DATA_FILE or name in self.optional:
             return _python(self.optional.get(name), rows)
+        if name == "status":
+            return [_STATUS[s] for s in self.status[rows].tolist()]
         if name == "spec_id":
             return [self.spec_id] * len(rows)
         if name == "file_path":
@@ -160,12 +135,18 @@ class ManifestColumns:
 
 
 def int64s(column: Column | None, rows: int, missing: int) -> Rows:
-    """Return a column of whole numbers, with `missing` where they are absent."""
+    """Return a column of whole numbers, with `missing` where they are absent. One number for all rows takes no memory.
+
+    It cannot be written to.
+    """
     if column is None:
-        return np.full(rows, missing, np.int64)
-    if isinstance(column, list):
-        return np.array([missing if v is None else v for v in column], np.int64)
-    return np.asarray((column.fill_null(missing) if column.null_count else column).to_numpy(), np.int64)
+        values = np.array([missing], np.int64)
+    elif isinstance(column, list):
+        values = np.array([missing if v is None else v for v in column], np.int64)
+    else:
+        values = np.asarray((column.fill_null(missing) if column.null_count else column).to_numpy(), np.int64)
+    is_one = len(values) > 0 and bool((values == values[0]).all())
+    return np.broadcast_to(values[0], rows) if is_one else values
 
 
 def is_known(column: Column | None, rows: int) -> npt.NDArray[np.bool_]:
@@ -180,7 +161,23 @@ def is_known(column: Column | None, rows: int) -> npt.NDArray[np.bool_]:
 
 def as_text(column: Column) -> pa.Array:
     """Return a column of text as Arrow."""
-    return pa.array(column, pa.large_string()) if isinstance(column, list) else column
+    if not isinstance(column, list):
+        return column
+    encoded = [b"" if v is None else v.encode() for v in column]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    known = _bits(np.array([v is not None for v in column], np.bool_))
+    return pa.Array.from_buffers(
+        pa.large_string(), len(column), [known, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
+    )
+
+
+def as_numbers(values: Rows, known: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return numbers as Arrow, null where they are not known.
+
+    `pa.array` would import pandas where that is installed: a third of a second, which reading a manifest need not take.
+    """
+    buffers = [None if known is None else _bits(known), pa.py_buffer(np.ascontiguousarray(values, np.int64))]
+    return pa.Array.from_buffers(pa.int64(), len(values), buffers)
 
 
 def text_array(values: Iterable[str]) -> pa.Array:
@@ -189,8 +186,12 @@ def text_array(values: Iterable[str]) -> pa.Array:
     return pa.array(sorted(known), pa.large_string())
 
 
+def _bits(known: npt.NDArray[np.bool_]) -> pa.Buffer | None:
+    return None if known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))
+
+
 def _of_rows(array: pa.Array, rows: Rows) -> pa.Array:
-    return array if len(rows) == len(array) else array.take(pa.array(rows))  # all of them need no copy
+    return array if len(rows) == len(array) else array.take(as_numbers(rows))  # all of them need no copy
 
 
 def _python(column: Column | None, rows: Rows) -> list[Any]:
@@ -202,7 +203,7 @@ def _python(column: Column | None, rows: Rows) -> list[Any]:
     if len(rows) <= _FEW:
         values = (column[row].as_py() for row in rows.tolist())
         return [tuple(v) if isinstance(v, list) else v for v in values]
-    return _to_pylist(column.take(pa.array(rows)))
+    return _to_pylist(column.take(as_numbers(rows)))
 
 
 def _to_pylist(array: pa.Array) -> list[Any]:
@@ -216,35 +217,72 @@ def _to_pylist(array: pa.Array) -> list[Any]:
     return array.to_pylist()  # type: ignore[no-any-return]
 
 
-# --- files that are filled in when they are asked for -----------------------------------------------------------------
+# --- values that are filled in when they are asked for ----------------------------------------------------------------
 
 
-class _Lazy:
-    """A mixin that fills the empty slots of the dataclass behind it.
+class EntryGroup:
+    """Some rows of a manifest. A field becomes Python values when it is first asked for, for all rows at once."""
 
-    A lazy file equals its `DataFile` or `DeleteFile` in all that can be seen: fields, equality, hash, repr, pickle.
-    `_source` is the metrics of the manifest, the row of the file, and its `_SCALARS`.
+    def __init__(self, columns: ManifestColumns, rows: Rows) -> None:
+        self.rows = rows
+        self._columns = columns
+        self._values: dict[str, Sequence[Any]] = {}
+        self._metrics: tuple[int, MetricMaps] = (-1, {})
+
+    def values(self, name: str) -> Sequence[Any]:
+        """Return a field of the entries or of their files."""
+        found = self._values.get(name)
+        if found is None:
+            found = self._values[name] = self._made(name)
+        return found
+
+    def metrics(self, place: int) -> MetricMaps:
+        """Return the metric maps of one file; they are asked for one after the other."""
+        known, maps = self._metrics
+        if known != place:
+            self._metrics = place, (maps := self._columns.metrics(int(self.rows[place])))
+        return maps
+
+    def _made(self, name: str) -> Any:
+        if name == "data_file":
+            kinds = (self._columns.content[self.rows] == _DATA).tolist()
+            return [lazy(LazyDataFile if data else LazyDeleteFile, self, place) for place, data in enumerate(kinds)]
+        return _MetricOf(self, name) if name in METRIC_MAPS else self._columns.values(self.rows, name)
+
+
+@dataclass(frozen=True, slots=True)
+class _MetricOf:
+    """One metric map of each file of a group."""
+
+    group: EntryGroup
+    name: str
+
+    def __getitem__(self, place: int) -> Any:
+        return self.group.metrics(place)[self.name]
+
+
+class Lazy:
+    """A mixin that fills the empty slots of the dataclass behind it, each when it is asked for.
+
+    A lazy value equals that of its class in all that can be seen: fields, equality, hash, repr, pickle.
+    `_source` is a group that knows the fields, and a place in it.
     """
 
     __slots__ = ()
-    _base: type[ContentFile]
-    _source: tuple[MetricsOfRow, int, tuple[Any, ...]]
+    _base: type[Any]
+    _source: tuple[Any, int]
 
     def __getattr__(self, name: str) -> Any:  # only called for a slot that is empty
-        if name in METRIC_MAPS:
-            metrics, row, _ = self._source
-            for key, value in metrics(row).items():
-                _set(self, key, value)
-        elif name in _SCALARS[self._base]:
-            for key, value in zip(_SCALARS[self._base], self._source[2], strict=True):
-                _set(self, key, value)
-        else:
+        if name not in self._base.__dataclass_fields__:
             raise AttributeError(name)
-        return object.__getattribute__(self, name)
+        group, place = self._source
+        value = group.values(name)[place]
+        _set(self, name, value)
+        return value
 
-    def _plain(self) -> ContentFile:
-        """Return the same file with every field filled in."""
-        return self._base(**_fields(self))
+    def _plain(self) -> Any:
+        """Return the same value with every field filled in."""
+        return _made(self._base, _fields(self))
 
     def __eq__(self, other: object) -> bool:
         return _fields(self) == _fields(other) if isinstance(other, self._base) else NotImplemented
@@ -256,28 +294,43 @@ class _Lazy:
         return repr(self._plain())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(self._base, **_fields(self)), ()
+        return _made, (self._base, _fields(self))
 
 
-def _fields(file: Any) -> dict[str, Any]:
-    return {f.name: getattr(file, f.name) for f in fields(file)}
+def lazy(kind: type[T], group: Any, place: int) -> T:
+    """Return a lazy value of a class of `Lazy`."""
+    made = _new(kind)
+    _set(made, "_source", (group, place))
+    return made
 
 
-class LazyDataFile(_Lazy, DataFile):
-    """A `DataFile` that is row `row` of a manifest."""
+def _made(kind: Any, values: Mapping[str, Any]) -> Any:
+    return kind(**values)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {f.name: getattr(value, f.name) for f in fields(value)}
+
+
+class LazyDataFile(Lazy, DataFile):
+    """A `DataFile` in a row of a manifest."""
 
     __slots__ = ("_source",)
     _base = DataFile
 
 
-class LazyDeleteFile(_Lazy, DeleteFile):
-    """A `DeleteFile` that is row `row` of a manifest."""
+class LazyDeleteFile(Lazy, DeleteFile):
+    """A `DeleteFile` in a row of a manifest."""
 
     __slots__ = ("_source",)
     _base = DeleteFile
 
 
-_LAZY: dict[type[ContentFile], type[_Lazy]] = {DataFile: LazyDataFile, DeleteFile: LazyDeleteFile}
+class LazyEntry(Lazy, ManifestEntry):
+    """A `ManifestEntry` in a row of a manifest."""
+
+    __slots__ = ("_source",)
+    _base = ManifestEntry
 
 
 @dataclass(frozen=True, eq=False)

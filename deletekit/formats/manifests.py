@@ -32,6 +32,7 @@ from deletekit.formats.manifest_columns import (
     MetricMaps,
     MetricsCache,
     MetricsOfRow,
+    as_numbers,
     as_text,
     int64s,
     is_known,
@@ -130,8 +131,8 @@ def inherit(manifest: Manifest, listed: ManifestFile, *, strict: bool = True) ->
     file_number = stored.optional.get("file_sequence_number")
     has_file_number = is_known(file_number, len(stored)) | inherits
     optional = {name: column for name, column in stored.optional.items() if name not in (*_INHERITED, "first_row_id")}
-    optional["file_sequence_number"] = pa.array(
-        int64s(file_number, len(stored), listed.sequence_number), mask=~has_file_number
+    optional["file_sequence_number"] = as_numbers(
+        int64s(file_number, len(stored), listed.sequence_number), has_file_number
     )
     if listed.first_row_id is not None:
         optional["first_row_id"] = _row_ids(stored, listed.first_row_id)
@@ -164,7 +165,7 @@ def _row_ids(stored: ManifestColumns, first: int) -> pa.Array:
         expected = "counts of rows that a table can hold"
         raise _bad("row ids leave 64 bits", "record_count", int(counts.max()), expected)
     ids = np.where(known, int64s(column, len(stored), 0), first + np.cumsum(counts) - counts)
-    return pa.array(ids, mask=~(known | inherits))
+    return as_numbers(ids, known | inherits)
 
 
 # --- from bytes to stored columns -------------------------------------------------------------------------------------
@@ -217,7 +218,7 @@ def _distinct(
             more = _codes(column)
             _, codes = np.unique(codes * (int(more.max()) + 1) + more, return_inverse=True)
     _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
-    values = [[None] * len(first) if c is None else c.take(pa.array(first)).to_pylist() for c in partition]
+    values = [[None] * len(first) if c is None else c.take(as_numbers(first)).to_pylist() for c in partition]
     return codes.astype(np.int32), tuple(zip(*values, strict=True))
 
 
@@ -292,7 +293,7 @@ def _checked(stored: _Stored, spec_id: int, partition_field_ids: tuple[int, ...]
         if rows and values.min() < 0:
             raise _bad("bad count", name, int(values.min()), ">= 0")
     format_code, formats = _formats(file["file_format"])
-    optional = {name: file[name] for name in OPTIONAL_DATA_FILE if name in file}
+    optional = {name: file[name] for name in OPTIONAL_DATA_FILE if name in file and is_known(file[name], rows).any()}
     found = ManifestColumns(
         spec_id=spec_id,
         partition_field_ids=partition_field_ids,
@@ -329,7 +330,10 @@ def _check_deletes(found: ManifestColumns) -> None:
 
 def _formats(column: Column) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
     """Return a code for each row's file format, and the canonical names by code."""
-    encoded = as_text(column).dictionary_encode()
+    if isinstance(column, list):
+        known = {name: code for code, name in enumerate(dict.fromkeys(column))}
+        return np.array([known[name] for name in column], np.int32), tuple(map(file_format_of, known))
+    encoded = column.dictionary_encode()
     names = encoded.dictionary.to_pylist()
     return encoded.indices.to_numpy().astype(np.int32), tuple(map(file_format_of, names))
 

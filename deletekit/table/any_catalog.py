@@ -7,11 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import sqlalchemy as sa
-from pyiceberg.catalog import Catalog as PyIcebergCatalog
-
+from deletekit.deferred import Deferred
 from deletekit.errors import CommitConflictError, InvalidInputError, UnsupportedError
 from deletekit.public import public_methods
 from deletekit.table.catalog_errors import asking
@@ -19,6 +17,12 @@ from deletekit.table.file_io import FileIO
 from deletekit.table.identifier import Identifier, dotted, to_identifier
 from deletekit.table.locations import normalised
 from deletekit.table.metadata import TableMetadata
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+    from pyiceberg.catalog import Catalog as PyIcebergCatalog
+else:
+    sa = Deferred("sqlalchemy")
 
 Json = Mapping[str, Any]
 TableChange = tuple[Identifier, Sequence[Json], Sequence[Json]]
@@ -41,7 +45,7 @@ class Catalog(ABC):
     Whatever the wrapped catalog raises becomes a DeletekitError with that as its cause.
     """
 
-    pyiceberg: PyIcebergCatalog
+    pyiceberg: "PyIcebergCatalog"
 
     @property
     def name(self) -> str:

@@ -5,15 +5,16 @@ embedded SQLite one, PostgreSQL), because pyiceberg cannot serialise v3 metadata
 updates through pyiceberg (`pyiceberg_store.py`). `open_catalog.py` opens them.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import sqlalchemy as sa
-from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError
 
+from deletekit.deferred import Deferred
 from deletekit.errors import (
     CommitConflictError,
     CommitStateUnknownError,
@@ -38,21 +39,31 @@ from deletekit.table.metadata_update import (
 )
 from deletekit.table.own_places import unlogged_files
 
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+    from pyiceberg.catalog import sql
+else:
+    sa, sql = Deferred("sqlalchemy"), Deferred("pyiceberg.catalog.sql")
+
 
 @public_methods
 class SqlStore(Catalog):
     """A SQL catalog: one row per table, swapped by `UPDATE ... WHERE metadata_location = <the one we read>`."""
 
-    def __init__(self, catalog: SqlCatalog) -> None:
-        self.pyiceberg: SqlCatalog = catalog
+    def __init__(self, catalog: sql.SqlCatalog) -> None:
+        self.pyiceberg: sql.SqlCatalog = catalog
         self._files: KnownFiles[TableMetadata] = KnownFiles()
+
+    @property
+    def _properties(self) -> dict[str, str]:
+        return self.pyiceberg.properties
 
     def load(self, identifier: Identifier) -> TableState:
         location = self._find(identifier)
         if location is None:
             raise NotFoundError("no such table", kind="table-not-found", found=dotted(identifier))
         with asking(dotted(identifier)):
-            io = PyIcebergIO(self.pyiceberg.properties, location)
+            io = PyIcebergIO(self._properties, location)
             return TableState(self._files.get(identifier, location, io.read(location), parse_metadata), location, io)
 
     def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:
@@ -60,7 +71,7 @@ class SqlStore(Catalog):
             raise InvalidInputError("table exists already", kind="table-exists", found=dotted(identifier))
         self._ensure_namespace(identifier)
         location = metadata_file_path(metadata)
-        state = TableState(metadata, location, PyIcebergIO(self.pyiceberg.properties, location))
+        state = TableState(metadata, location, PyIcebergIO(self._properties, location))
         self._register([(identifier, state, self._new_row(identifier, location))])
         return state
 
@@ -73,7 +84,7 @@ class SqlStore(Catalog):
         key, location = to_identifier(identifier), normalised(metadata_location, "metadata_location")
         if self._find(key) is not None:
             raise InvalidInputError("table exists already", kind="table-exists", found=dotted(key))
-        io = PyIcebergIO(self.pyiceberg.properties, location)
+        io = PyIcebergIO(self._properties, location)
         with asking(dotted(key)):
             parse_metadata(io.read(location), location)
         self._ensure_namespace(key)
@@ -87,12 +98,12 @@ class SqlStore(Catalog):
         with asking(dotted(new[:-1])):
             self.pyiceberg.load_namespace_properties(new[:-1])
         row = self._row(new)
-        if not self._execute(dotted(new), sa.update(IcebergTables).filter_by(**self._row(old)).values(**row)):
+        if not self._execute(dotted(new), sa.update(sql.IcebergTables).filter_by(**self._row(old)).values(**row)):
             raise NotFoundError("no such table", kind="table-not-found", found=dotted(old))
 
     def drop_unchanged(self, identifier: Identifier, metadata_location: str) -> None:
         row = {**self._row(identifier), "metadata_location": metadata_location}
-        if not self._execute(dotted(identifier), sa.delete(IcebergTables).filter_by(**row)):
+        if not self._execute(dotted(identifier), sa.delete(sql.IcebergTables).filter_by(**row)):
             raise table_changed(self.load(identifier).metadata_location, metadata_location)
 
     def _new_row(self, identifier: Identifier, location: str) -> Any:
@@ -101,7 +112,7 @@ class SqlStore(Catalog):
             columns = sa.inspect(self.pyiceberg.engine).get_columns("iceberg_tables")
         if any(c["name"] == "iceberg_type" for c in columns):
             row["iceberg_type"] = "TABLE"
-        return sa.insert(IcebergTables).values(**row)
+        return sa.insert(sql.IcebergTables).values(**row)
 
     def commit(self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json]) -> TableState:
         return self._commit_rows([(identifier, requirements, updates)])[0]
@@ -122,7 +133,7 @@ class SqlStore(Catalog):
             changed = apply_updates(current.metadata, updates)
             changed = with_metadata_log(changed, old, current.metadata.raw["last-updated-ms"])
             location = metadata_file_path(changed, old)
-            swap = sa.update(IcebergTables).filter_by(**self._row(identifier), metadata_location=old)
+            swap = sa.update(sql.IcebergTables).filter_by(**self._row(identifier), metadata_location=old)
             swap = swap.values(metadata_location=location, previous_metadata_location=old)
             swaps.append((identifier, TableState(changed, location, current.io), swap))
             read.append(old)
@@ -183,7 +194,7 @@ class SqlStore(Catalog):
 
     def _find(self, identifier: Identifier) -> str | None:
         # All columns: Spark's JdbcCatalog may have made the SQL table in its V0 form, without `iceberg_type`.
-        statement = sa.select(sa.text("*")).select_from(IcebergTables.__table__).filter_by(**self._row(identifier))
+        statement = sa.select(sa.text("*")).select_from(sql.IcebergTables.__table__).filter_by(**self._row(identifier))
 
         def first_row() -> Any:
             with self.pyiceberg.engine.connect() as connection:
@@ -196,8 +207,7 @@ class SqlStore(Catalog):
                 if not e.connection_invalidated:
                     raise
                 found = first_row()  # the server had closed a pooled connection; the pool is fresh now
-        is_table = found is not None and found.get("iceberg_type") in (None, "TABLE")
-        return found["metadata_location"] if is_table else None
+        return location_of(found)
 
     def _row(self, identifier: Identifier) -> dict[str, str]:
         namespace = ".".join(identifier[:-1])
@@ -210,11 +220,16 @@ class SqlStore(Catalog):
             home = self.pyiceberg.load_namespace_properties(identifier[:-1]).get("location")
         if home:
             return "/".join([str(home).rstrip("/"), identifier[-1]])
-        warehouse = self.pyiceberg.properties.get("warehouse")
+        warehouse = self._properties.get("warehouse")
         if not warehouse:
             expected = "a catalog property"
             raise InvalidInputError("table needs a location", kind="location", field="warehouse", expected=expected)
         return "/".join([str(warehouse).rstrip("/"), *identifier])
+
+
+def location_of(row: Mapping[str, str] | None) -> str | None:
+    """Return the metadata file that a row of `iceberg_tables` names, None for a view's."""
+    return row["metadata_location"] if row is not None and row.get("iceberg_type") in (None, "TABLE") else None
 
 
 def _delete(files: Sequence[tuple[FileIO, str]]) -> None:

@@ -4,15 +4,17 @@ Every error keeps its cause. Only what certainly did not happen is reported as a
 Spec: REST catalog, responses of "updateTable"; Java ErrorHandlers, and `commit.status-check.*`.
 """
 
+from __future__ import annotations
+
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import sqlalchemy as sa
 from pydantic import ValidationError as UnexpectedAnswer
 from pyiceberg import exceptions as theirs
 
+from deletekit.deferred import Deferred
 from deletekit.errors import (
     CommitConflictError,
     CommitStateUnknownError,
@@ -26,6 +28,11 @@ from deletekit.errors import (
 )
 from deletekit.table.back_off import BackOff
 from deletekit.table.format_version import NEWEST, later_version
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+else:
+    sa = Deferred("sqlalchemy")
 
 _ROLLED_BACK = {"40001", "40P01"}  # SQL states: serialisation failure, deadlock
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}

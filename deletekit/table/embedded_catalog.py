@@ -1,29 +1,67 @@
-"""Find the embedded catalog of a directory without making one."""
+"""The embedded catalog of a directory, read without SQLAlchemy until more is asked for than where a table is."""
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from deletekit.errors import NotFoundError
-from deletekit.table.any_catalog import Catalog
-from deletekit.table.open_catalog import local_catalog
+from deletekit.table.catalog import SqlStore, location_of
+from deletekit.table.catalog_errors import asking
+from deletekit.table.identifier import Identifier, dotted
+from deletekit.table.metadata_parts import KnownFiles
 
 
-def existing_catalog(directory: Path, name: str) -> Catalog:
-    """Open the embedded catalog of a directory. Raises NotFoundError if there is none: opening it would create one."""
-    if catalog_names(directory) is None:
-        message, file = "no embedded catalog here", str(directory)
-        raise NotFoundError(message, kind="catalog-not-found", file=file, expected="its file, catalog.db")
-    return local_catalog(directory, name)
+class EmbeddedStore(SqlStore):
+    """A SQL catalog in a SQLite file that is there.
+
+    SQLAlchemy and pyiceberg's catalogs take longer to import than a small table takes to read, so pyiceberg's catalog
+    is made when it is first used.
+
+    Parameters
+    ----------
+    make: makes the catalog of these properties.
+    """
+
+    def __init__(self, name: str, directory: Path, properties: dict[str, str], make: Callable[[], Any]) -> None:
+        self._name, self._directory, self._given, self._make = name, directory, properties, make
+        self._files = KnownFiles()
+
+    @cached_property
+    def pyiceberg(self) -> Any:  # type: ignore[override]  # written once, when it is first asked for
+        return self._make()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def is_open(self) -> bool:
+        """Whether pyiceberg's catalog is made."""
+        return "pyiceberg" in vars(self)
+
+    @property
+    def _properties(self) -> dict[str, str]:
+        return self._given
+
+    def _find(self, identifier: Identifier) -> str | None:
+        if self.is_open:
+            return super()._find(identifier)
+        row = self._row(identifier)
+        statement = f"SELECT * FROM iceberg_tables WHERE {' AND '.join(f'{name} = ?' for name in row)}"  # noqa: S608
+        with asking(dotted(identifier)), closing(_connected(self._directory)) as connection:
+            connection.row_factory = sqlite3.Row
+            found = connection.execute(statement, tuple(row.values())).fetchone()
+        return location_of(None if found is None else dict(found))
 
 
 def catalog_names(directory: Path) -> set[str] | None:
     """Return the catalog names under which `catalog.db` of a directory lists tables, or None if it is no catalog."""
     if not (directory / "catalog.db").is_file():
         return None
-    file = quote(str((directory / "catalog.db").absolute()))
-    with closing(sqlite3.connect(f"file:{file}?mode=rw", uri=True, timeout=60)) as connection:
+    with closing(_connected(directory)) as connection:
         try:
             if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'iceberg_tables'").fetchall():
                 return None
@@ -32,3 +70,8 @@ def catalog_names(directory: Path) -> set[str] | None:
             raise  # locked, or not readable: it may well be a catalog
         except sqlite3.DatabaseError:
             return None
+
+
+def _connected(directory: Path) -> sqlite3.Connection:
+    file = quote(str((directory / "catalog.db").absolute()))
+    return sqlite3.connect(f"file:{file}?mode=rw", uri=True, timeout=60)

@@ -33,7 +33,9 @@ from deletekit.errors import (
     storage_error,
 )
 from deletekit.formats.puffin import FileMetadata, read_footer
+from deletekit.table.local_files import LocalFiles
 from deletekit.table.locations import local_path
+from deletekit.table.s3_files import is_on_s3, with_fewer_requests
 
 _LOST_FOLDERS = 3
 
@@ -96,7 +98,7 @@ class PyIcebergIO:
         self.properties = {k: str(v) for k, v in properties.items()}
         self.location = location
         with answering(location or "storage"):
-            self._impl = impl if impl is not None else load_file_io(self.properties, location)
+            self._impl: Any = impl if impl is not None else _implementation(self.properties, location)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PyIcebergIO, (self.properties, self.location)
@@ -138,7 +140,7 @@ class PyIcebergIO:
         raise UnsupportedError("this storage cannot be listed", kind="storage-listing", found=type(self._impl).__name__)
 
     def _arrow_files(self, prefix: str) -> Iterator[FileInfo]:
-        impl: Any = self._impl
+        impl = self._impl
         scheme, authority, root = impl.parse_location(prefix, impl.properties)
         system = impl.fs_by_scheme(scheme, authority)
         for info in system.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True)):
@@ -147,7 +149,7 @@ class PyIcebergIO:
                 yield FileInfo(path=path, size=info.size, modified_ms=info.mtime_ns // 1_000_000)
 
     def _fsspec_files(self, prefix: str) -> Iterator[FileInfo]:
-        impl: Any = self._impl
+        impl = self._impl
         uri = urlparse(prefix)
         system = impl.get_fs(uri.scheme, uri.hostname) if uri.scheme.startswith("abf") else impl.get_fs(uri.scheme)
         root = system._strip_protocol(prefix)  # noqa: SLF001  # fsspec's own way to what `find` answers with
@@ -172,8 +174,17 @@ class PyIcebergIO:
         for _ in range(_LOST_FOLDERS):
             # Another process has just removed the folder, because it was empty.
             with suppress(FileNotFoundError):
-                return self._impl.new_output(_opened(path)).create(overwrite=False)
-        return self._impl.new_output(_opened(path)).create(overwrite=False)
+                return self._created(path)
+        return self._created(path)
+
+    def _created(self, path: str) -> Any:
+        output = self._impl.new_output(_opened(path))
+        if not is_on_s3(output):
+            return output.create(overwrite=False)
+        # One request. `exists` makes a second one, for a folder of this name.
+        with suppress(FileNotFoundError), output.open():
+            raise FileExistsError(path)
+        return output.create(overwrite=True)
 
     def delete(self, path: str) -> None:
         opened = _opened(path)
@@ -217,6 +228,12 @@ class WritesNothing:
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
         return self._io.list(prefix)
+
+
+def _implementation(properties: Mapping[str, str], location: str | None) -> Any:
+    if location and not is_remote(location) and "py-io-impl" not in properties:
+        return LocalFiles(properties)
+    return with_fewer_requests(load_file_io(dict(properties), location))
 
 
 def _listed(prefix: str, found: Iterator[FileInfo]) -> Iterator[FileInfo]:

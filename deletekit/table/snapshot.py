@@ -3,8 +3,12 @@
 Deletes come only from the chosen snapshot's manifest list (spec "Scan Planning").
 """
 
+import os
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,18 +18,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deletekit.errors import UNREADABLE, DeletekitError, FormatError, UnsupportedError
+from deletekit.errors import UNREADABLE, DeletekitError, FormatError, StorageError, UnsupportedError
 from deletekit.formats.content_file import DataFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns, MetricsCache, Rows, text_array
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile, read_manifest_list
 from deletekit.formats.manifests import inherit, read_manifest
-from deletekit.table.file_io import FileIO
+from deletekit.table.file_io import FileIO, is_remote
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import with_current_decimals
 
 # What the strict decoder takes about as long for as polars takes to be imported.
 _WORTH_POLARS_BYTES = 1 << 19
 _WORTH_COLUMNS_BYTES = 1 << 14
+# So many requests to an object store at a time.
+_REMOTE_READS = 32
 _Key = tuple[str, int | None]
 
 
@@ -72,6 +78,23 @@ class SnapshotReader:
                 raise e.in_file(listed.manifest_path) from e
         return self._columns[_key(listed)]
 
+    def read_ahead(self, listed: Iterable[ManifestFile]) -> None:
+        """Read manifests that `columns` will be asked for: several at a time, where storage or their size make it pay.
+
+        What cannot be read is left to `columns`, which raises.
+        """
+        todo = [m for m in listed if _key(m) not in self._columns]
+        remote = any(is_remote(m.manifest_path) for m in todo)
+        if len(todo) < 2 or not (remote or sum(m.manifest_length for m in todo) >= _WORTH_POLARS_BYTES):
+            return
+
+        def read(manifest: ManifestFile) -> None:
+            with suppress(*UNREADABLE, StorageError):
+                self.columns(manifest)
+
+        with ThreadPoolExecutor(_REMOTE_READS if remote else os.cpu_count()) as pool:
+            deque(pool.map(read, todo), 0)
+
     def live_entries(self, snapshot: Snapshot, content: ManifestContent) -> Iterator[ManifestEntry]:
         """Yield the live data files, or the live delete files, of a snapshot."""
         for columns in self.live_columns(snapshot, content):
@@ -79,9 +102,10 @@ class SnapshotReader:
 
     def live_columns(self, snapshot: Snapshot, content: ManifestContent) -> Iterator[ManifestColumns]:
         """Yield the manifests that hold live data files, or live delete files, of a snapshot."""
-        for listed in self.manifests(snapshot):
-            if listed.content == content and listed.has_live_files and self.may_hold(listed):
-                yield self.columns(listed)
+        live = (m for m in self.manifests(snapshot) if m.content == content and m.has_live_files)
+        wanted = list(filter(self.may_hold, live))
+        self.read_ahead(wanted)
+        yield from map(self.columns, wanted)
 
     def may_hold(self, listed: ManifestFile) -> bool:
         """Return whether a manifest is searched for files (`searched`)."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table as PyIcebergTable
 
+from deletekit.deferred import Deferred
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.public import public_methods
 from deletekit.table.catalog import Catalog, TableState
@@ -19,6 +19,11 @@ from deletekit.table.identifier import Identifier, to_identifier
 from deletekit.table.metadata import Snapshot, TableMetadata, parse_metadata
 from deletekit.table.metadata_file import METADATA_SUFFIXES, metadata_number
 from deletekit.table.open_catalog import wrap_catalog
+
+if TYPE_CHECKING:
+    from pyiceberg import table as theirs
+else:
+    theirs = Deferred("pyiceberg.table")
 
 
 @public_methods
@@ -119,7 +124,7 @@ def load_table(catalog: Catalog, identifier: str | Sequence[str]) -> Table:
     return Table(key, catalog.load(key), catalog)
 
 
-def from_pyiceberg(table: PyIcebergTable) -> Table:
+def from_pyiceberg(table: theirs.Table) -> Table:
     """Return the deletekit handle of a pyiceberg `Table`, on the same catalog and storage."""
     catalog = wrap_catalog(table.catalog)
     key = tuple(table.name())

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import numpy as np
@@ -17,16 +17,21 @@ import pyarrow as pa
 from pyiceberg import types as it
 from pyiceberg.conversions import from_json, to_json
 from pyiceberg.exceptions import ValidationError
-from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException, _pyarrow_to_schema_without_ids
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.transforms import DayTransform
 
+from deletekit.deferred import Deferred
 from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
 from deletekit.formats.decimals import decimal_size, unscaled_value
 from deletekit.formats.manifest_schema import PartitionFieldType
 from deletekit.formats.metrics import FIELD_ID_KEY
 from deletekit.formats.reserved_fields import FILE_PATH_ID, LAST_UPDATED_ID, LINEAGE_NAMES, POS_ID, ROW_ID_ID
+
+if TYPE_CHECKING:
+    from pyiceberg.io import pyarrow as theirs
+else:
+    theirs = Deferred("pyiceberg.io.pyarrow")
 
 _PRIMITIVES: dict[type[it.IcebergType], pa.DataType] = {
     it.BooleanType: pa.bool_(),
@@ -129,8 +134,8 @@ def schema_from_arrow(schema: pa.Schema) -> Schema:
     Raises UnsupportedError for an Arrow type without an Iceberg type.
     """
     try:
-        return assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(schema, format_version=3))
-    except (TypeError, ValueError, UnsupportedPyArrowTypeException) as e:
+        return assign_fresh_schema_ids(theirs._pyarrow_to_schema_without_ids(schema, format_version=3))  # noqa: SLF001  # there is no public one
+    except (TypeError, ValueError, theirs.UnsupportedPyArrowTypeException) as e:
         raise UnsupportedError("Arrow type has no Iceberg type", kind="type", found=str(e)) from e
 
 

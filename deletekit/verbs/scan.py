@@ -16,7 +16,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from deletekit.deletes.filter import Filter, keep_rows, parse_filter, unbound_filter
-from deletekit.deletes.plan import plan_scan
+from deletekit.deletes.plan import ScanTasks, plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask, TaskPart, task_parts
 from deletekit.engines.current import engine_or_default
@@ -118,6 +118,9 @@ class Scan(ArrowResult):
 
     def plan(self) -> Sequence[ScanTask]:
         """Return the data files to read, each with the deletes that apply to it. Only manifests are read."""
+        return self._plan()
+
+    def _plan(self) -> ScanTasks:
         reader, where = SnapshotReader(self.table.io, self.table.metadata), unbound_filter(self.where, self.schema)
         return plan_scan(self.table.metadata, self.snapshot, reader, where, self.schema)
 
@@ -137,13 +140,16 @@ class Scan(ArrowResult):
         context = ReadContext(self.table.io, self.table.metadata)
         if _shows_deleted(self.columns, self.fields):
             return sum(len(t) for t in self._tables())
-        total, by_position, to_read = 0, [], []
-        for task in self.plan():
+        planned, total = self._plan(), 0
+        by_position: list[ScanTask] = []
+        to_read: list[ScanTask] = []
+        if self.where is None:
+            total, planned = planned.rows_under_no_delete, planned.under_deletes()
+        for task in planned:
             if self.where is not None or any(d.content == FileContent.EQUALITY_DELETES for d in task.delete_files):
                 to_read.append(task)
-                continue
-            total += task.data_file.record_count
-            if task.deletes:
+            else:
+                total += task.data_file.record_count
                 by_position.append(task)
         total -= sum(self.engine.map(lambda task: _hidden(context, task), _announced(by_position, context)))
         request = ReadRequest((), self.bound, only_live=True)

@@ -31,6 +31,7 @@ PARTS = {
     "delta_ladder": "sync_delta by the size of the table",
     "delta_log": "The log of a Delta table",
     "delta_xtable": "sync_delta beside Apache XTable",
+    "requests": "Requests to S3",
     "start": "import deletekit",
     "spark": "On Spark",
 }

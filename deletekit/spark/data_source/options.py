@@ -13,9 +13,8 @@ from typing import Any
 
 from deletekit.errors import InvalidInputError
 from deletekit.spark.session_catalogs import session_catalogs
-from deletekit.table.embedded_catalog import existing_catalog
 from deletekit.table.metadata import MAIN
-from deletekit.table.open_catalog import load_catalog
+from deletekit.table.open_catalog import existing_catalog, load_catalog
 from deletekit.table.table import Table, from_metadata, load_table
 
 READ_OPTIONS = frozenset({"as-of-timestamp", "branch", "columns", "ref", "snapshot-id", "split-size", "tag", "where"})

@@ -1,0 +1,22 @@
+"""Import a module when it is first used: what a first small scan does not need, it does not wait for.
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Deferred("polars")
+"""
+
+from importlib import import_module
+from typing import Any
+
+
+class Deferred:
+    """Stands for a module, and imports it when a name of it is first asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(import_module(self._name), name)
+        setattr(self, name, found)
+        return found

@@ -1,0 +1,53 @@
+"""What a fresh process does not import: counted, because seconds differ from machine to machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import deletekit as dk
+
+ROOT = Path(__file__).parents[1]
+TABLE_LIBRARIES = {"numpy", "pyarrow", "pydantic", "pyiceberg", "fastavro", "polars", "pandas", "sqlalchemy", "click"}
+# Each of these takes between a thirtieth and a third of a second. pyarrow itself imports pandas, where that is
+# installed, as soon as it makes an array of Python values.
+SLOW = {"polars", "pandas", "sqlalchemy", "pyarrow.dataset", "pyiceberg.table", "pyiceberg.manifest"}
+SLOW |= {"pyiceberg.catalog", "pyiceberg.io.pyarrow", "pyparsing", "pyspark", "IPython"}
+
+
+def loaded(code: str, *arguments: str) -> set[str]:
+    """Run code in a fresh process, and return the modules that it has imported."""
+    code += "\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_importing_deletekit_imports_nothing_else() -> None:
+    assert loaded("import deletekit") & TABLE_LIBRARIES == set()
+
+
+def test_help_imports_no_table_library() -> None:
+    code = "from deletekit.cli import main; main(['--help'], standalone_mode=False)"
+    assert loaded(code) & (TABLE_LIBRARIES - {"click"}) == set()
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "position-delete", "deletion-vector"])
+def test_a_first_scan_of_a_small_table_imports_what_it_needs(tmp_path: Path, mode: str) -> None:
+    schema, version = pa.schema([("id", pa.int64()), ("name", pa.string())]), 3 if mode == "deletion-vector" else 2
+    table = dk.create_table(dk.local_catalog(tmp_path), "n.t", schema, format_version=version)
+    dk.append(table, pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}))
+    dk.delete(table, "id = 2", mode=mode)
+    code = (
+        "import sys, deletekit as dk\n"
+        "table = dk.load_table(dk.local_catalog(sys.argv[1]), 'n.t')\n"
+        "assert dk.scan(table).to_arrow()['id'].to_pylist() == [1, 3]\n"
+        "assert dk.scan(table).count() == 2"
+    )
+    # Position delete files are read with pyarrow's `to_numpy`, which imports pandas too.
+    assert loaded(code, str(tmp_path)) & SLOW == ({"pandas"} if mode == "position-delete" else set())
