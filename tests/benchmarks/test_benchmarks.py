@@ -52,7 +52,7 @@ def test_scan_table_has_every_row_and_right_results(work: Path) -> None:
 @pytest.mark.slow
 def test_other_parts_run(work: Path) -> None:
     streams = ["changes", "oracle", "ladder", "rows"]
-    parts = ["count", "lazy", "stream", "delete", "merge", *streams, "delta", "delta_ladder", "start"]
+    parts = ["count", "lazy", "stream", "delete", "merge", "maintain", *streams, "delta", "delta_ladder", "start"]
     report = report_of(work, "--only", *parts, "--peers", "--tables", "dv_10")
     assert report.count("\n### ") == len(parts)
     assert "wrong" not in report.lower()
