@@ -94,6 +94,10 @@ def test_many_keys_of_numbers_near_and_far_and_of_text() -> None:
         hits = KeySet(keys.columns).contains(rows.select(names).columns)
         assert hits.to_pylist() == [row in wanted for row in stored], names
         assert hits.true_count, names
+        numbers = KeyNumbers(keys.columns)
+        first = {key: number for number, key in enumerate(dict.fromkeys(zip(*keys.to_pydict().values(), strict=True)))}
+        stored = zip(*(c.to_pylist() for c in rows.select(names).columns), strict=True)
+        assert numbers.find(rows.select(names).columns).tolist() == [first.get(row, -1) for row in stored], names
 
 
 @pytest.mark.parametrize("keys", [[5], [5, 9], [-1, 100], [None, 5]])
