@@ -11,7 +11,8 @@ Spec: "Equality Delete Files"; values compare as in Java's Comparators (Float.co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +34,9 @@ Numbers = npt.NDArray[np.int64]
 _ROW = "row"
 _NUMBER = "number"
 _SEED = 0
+_SLOTS_PER_KEY = 16
+_MOST_BITS = 25
+_MOST_SPREAD = 8
 
 
 class KeyNumbers:
@@ -57,23 +61,26 @@ class KeyNumbers:
         found = (found.drop_nulls() if sql else found).unique(names, keep="first", maintain_order=True)
         self.first_rows: Numbers = found[_ROW].to_numpy().astype(np.int64)
         self._keys = found.drop(_ROW).with_row_index(_NUMBER)
-        self.of_rows = self._find(frame)
+        of_rows = frame.join(self._keys, on=names, how="left", nulls_equal=not sql, maintain_order="left")
+        self.of_rows: Numbers = of_rows[_NUMBER].cast(pl.Int64).fill_null(-1).to_numpy()
 
     def __len__(self) -> int:
         return len(self._keys)
 
     def find(self, columns: Sequence[Any]) -> Numbers:
         """Return the number of each row's key, -1 for a key that is not among them."""
-        return self._find(self._frame(columns))
+        rows = self._frame(columns)
+        found = self._lookup.join(rows, self._lookup.maybe(rows), self._keys, nulls_equal=not self._sql)
+        numbers = np.full(len(rows), -1, np.int64)
+        numbers[found[_ROW].to_numpy()] = found[_NUMBER].to_numpy()
+        return numbers
+
+    @cached_property
+    def _lookup(self) -> _Lookup:
+        return _Lookup(self._keys.drop(_NUMBER))
 
     def _frame(self, columns: Sequence[Any]) -> pl.DataFrame:
         return key_frame(map(without_negative_zero, columns) if self._sql else columns)
-
-    def _find(self, rows: pl.DataFrame) -> Numbers:
-        nulls_equal = not self._sql
-        found = rows.join(self._keys, on=rows.columns, how="left", nulls_equal=nulls_equal, maintain_order="left")
-        numbers: Numbers = found[_NUMBER].cast(pl.Int64).fill_null(-1).to_numpy()
-        return numbers
 
 
 class KeySet:
@@ -86,64 +93,95 @@ class KeySet:
 
     def __init__(self, columns: Sequence[Any]) -> None:
         self._keys = key_frame(columns).unique()
-        self._probe = self._integer_probe()
-        self._hashes = self._keys.hash_rows(seed=_SEED).unique().implode()
+        self._lookup = _Lookup(self._keys)
 
     def contains(self, columns: Sequence[Any]) -> pa.BooleanArray:
         """Return one boolean per row: whether the row's key is in the set."""
-        rows = comparable_columns(columns)
-        if self._probe is None:
-            frame = _frame(rows)
-            return pa.array(self._confirmed(frame.hash_rows(seed=_SEED).is_in(self._hashes), frame.filter))
-        hit = self._probe.hits(pl.Series(rows[self._probe.index]))
-        if len(rows) == 1:
-            return hit.to_arrow()
-        mask = hit.to_arrow()
-        return pa.array(self._confirmed(hit, lambda _: _frame([c.filter(mask) for c in rows])))
+        rows = _frame(comparable_columns(columns))
+        hits = self._lookup.hits(rows)
+        if hits is None or len(rows.columns) > 1:
+            found = self._lookup.join(rows, self._lookup.maybe(rows, hits), self._keys, nulls_equal=True)
+            hits = np.zeros(len(rows), dtype=np.bool_)
+            hits[found[_ROW].to_numpy()] = True
+        return pa.array(hits)
 
     def may_hold(self, lower: int, upper: int) -> bool:
         """Tell whether a key of one integer column is NULL or lies between two bounds; True for any other key."""
-        if self._probe is None or len(self._keys.columns) > 1 or self._probe.null_matches:
-            return True
-        return bool(len(self._probe.between(lower, upper)))
-
-    def _integer_probe(self) -> _Probe | None:
-        """Return an integer column that tells most keys apart. The others are then compared for few rows."""
-        for name, kind in self._keys.schema.items():
-            if kind.is_integer() and 2 * self._keys[name].n_unique() >= len(self._keys):
-                return _Probe(int(name), self._keys[name])
-        return None
-
-    def _confirmed(self, maybe: pl.Series, rows: Callable[[pl.Series], pl.DataFrame]) -> npt.NDArray[np.bool_]:
-        """Return the rows of `maybe` whose whole key is in the set: a hash, or one column, may agree by chance."""
-        mask: npt.NDArray[np.bool_] = maybe.to_numpy().copy()
-        if mask.any():
-            frame = rows(maybe).with_row_index(_ROW)
-            found = frame.join(self._keys, on=self._keys.columns, how="semi", nulls_equal=True)[_ROW]
-            right = np.zeros(len(frame), dtype=np.bool_)
-            right[found.to_numpy()] = True
-            mask[mask] = right
-        return mask
+        return len(self._keys.columns) > 1 or self._lookup.may_hold(lower, upper)
 
 
-class _Probe:
-    """The distinct values of one integer key column."""
+class _Lookup:
+    """Finds the few rows that can have one of the distinct `keys`.
 
-    def __init__(self, index: int, column: pl.Series) -> None:
-        self.index = index
-        self.null_matches = bool(column.null_count())
-        self._values = column.drop_nulls().unique().sort()
+    Bits of a row's hash are an index into a table, which says whether a key has the same bits. So the keys are hashed
+    once, and not for each batch of rows. Integers that lie near each other are such an index without a hash.
+    """
 
-    def between(self, lower: int, upper: int) -> pl.Series:
-        start = self._values.search_sorted(lower, side="left")
-        return self._values.slice(start, self._values.search_sorted(upper, side="right") - start)
+    def __init__(self, keys: pl.DataFrame) -> None:
+        self._telling = _telling_column(keys)
+        hashes = self._hashes(keys)
+        bits = min(_MOST_BITS, max(1, (_SLOTS_PER_KEY * len(hashes)).bit_length()))
+        self._shift, self._low_bits = np.uint64(64 - bits), np.uint64((1 << bits) - 1)
+        self._slots = (hashes >> self._shift).view(np.int64)  # numpy copies what else it is given as indices
+        self._high, self._low = np.zeros((2, 1 << bits), dtype=np.bool_)
+        self._high[self._slots] = True
+        self._low[hashes & self._low_bits] = True
+        telling = None if self._telling is None else keys[self._telling]
+        self._has_null = telling is not None and telling.null_count() > 0
+        if telling is not None and not telling.dtype.is_integer():
+            telling = None
+        self._integers = None if telling is None else telling.drop_nulls().unique().sort()
 
-    def hits(self, values: pl.Series) -> pl.Series:
-        """Tell where the value, NULL included, is that of some key."""
+    def may_hold(self, lower: int, upper: int) -> bool:
+        """Tell whether the integer of a key is NULL or lies between two bounds; True for what is no integer."""
+        return self._integers is None or self._has_null or bool(len(_between(self._integers, lower, upper)))
+
+    def hits(self, rows: pl.DataFrame) -> npt.NDArray[np.bool_] | None:
+        """Tell where the telling integer is that of some key; None if there is none, or the rows' are far apart."""
+        values = rows[self._telling] if self._integers is not None and self._telling is not None else pl.Series()
         lower, upper = values.min(), values.max()
-        # polars hashes the set in each call, so it gets only the values that these rows can have.
-        keys = self._values if lower is None else self.between(lower, upper)  # type: ignore[arg-type]
-        return values.is_in(keys.implode()).fill_null(self.null_matches)
+        if self._integers is None or not isinstance(lower, int) or not isinstance(upper, int):
+            return None
+        if upper - lower > _MOST_SPREAD * len(values):
+            return None
+        table = np.zeros(upper - lower + 1, dtype=np.bool_)
+        table[_between(self._integers, lower, upper).cast(pl.Int64).to_numpy() - lower] = True
+        hits = table.take(values.fill_null(lower).cast(pl.Int64).to_numpy() - lower)
+        if values.null_count():
+            hits[values.is_null().to_numpy()] = self._has_null
+        return hits
+
+    def maybe(self, rows: pl.DataFrame, hits: npt.NDArray[np.bool_] | None = None) -> Numbers:
+        """Return the rows that can have a key: `hits`, or where upper and lower bits of the hash are those of some."""
+        hits = self.hits(rows) if hits is None else hits
+        if hits is not None:
+            return np.flatnonzero(hits)
+        hashes = self._hashes(rows)
+        maybe = np.flatnonzero(self._high.take((hashes >> self._shift).view(np.int64)))
+        return maybe[self._low.take((hashes[maybe] & self._low_bits).view(np.int64))]
+
+    def join(self, rows: pl.DataFrame, maybe: Numbers, keys: pl.DataFrame, *, nulls_equal: bool) -> pl.DataFrame:
+        """Return the rows of `maybe` that have one of the keys, with their numbers: hashes may agree by chance."""
+        found, on = rows[maybe], rows.columns
+        near = np.zeros(len(self._high), dtype=np.bool_)
+        near[(self._hashes(found) >> self._shift).view(np.int64)] = True
+        some = keys.filter(pl.Series(near.take(self._slots)))  # a join hashes all keys that it is given
+        return found.with_columns(pl.Series(_ROW, maybe)).join(some, on=on, how="inner", nulls_equal=nulls_equal)
+
+    def _hashes(self, rows: pl.DataFrame) -> npt.NDArray[np.uint64]:
+        """Return a hash of each row, of its telling column alone if there is one."""
+        return (rows.hash_rows(_SEED) if self._telling is None else rows[self._telling].hash(_SEED)).to_numpy()
+
+
+def _telling_column(keys: pl.DataFrame) -> str | None:
+    """Return a column that tells most keys apart, best an integer; None if each has too few values."""
+    columns = sorted(keys, key=lambda c: not c.dtype.is_integer())
+    return next((c.name for c in columns if len(columns) == 1 or 2 * c.n_unique() >= len(c)), None)
+
+
+def _between(ascending: pl.Series, lower: int, upper: int) -> pl.Series:
+    start = ascending.search_sorted(lower, side="left")
+    return ascending.slice(start, ascending.search_sorted(upper, side="right") - start)
 
 
 def distinct_keys(table: pa.Table) -> pa.Table:

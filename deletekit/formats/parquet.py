@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deletekit.formats.metrics import field_id_of
 
 PYARROW = int(pa.__version__.partition(".")[0])
+_FIRST_ROWS = 20_000
 PAGE_ROWS_FROM, BLOOM_FILTERS_FROM = 26, 24
 """The first pyarrow whose writer ends a page at a number of rows, and the first that writes Bloom filters."""
 
@@ -81,22 +83,9 @@ class ParquetStream:
     """
 
     def __init__(self, sink: Any, schema: pa.Schema, options: ParquetOptions, rows: int) -> None:
-        self._sink, self._schema, self._options = sink, schema, options
+        self._sink, self._schema, self._options, self._rows = sink, schema, options, rows
         self._footers: list[Any] = []
-        self._writer = pq.ParquetWriter(
-            sink,
-            schema,
-            version="2.6",
-            compression=options.compression,
-            compression_level=options.compression_level,
-            data_page_size=options.page_bytes,
-            data_page_version={"v1": "1.0", "v2": "2.0"}[options.page_version],
-            **({"max_rows_per_page": options.page_rows} if PYARROW >= PAGE_ROWS_FROM else {}),
-            dictionary_pagesize_limit=options.dictionary_bytes,
-            store_schema=False,
-            metadata_collector=self._footers,
-            **_column_options(schema, options, max(1, min(rows, options.row_group_rows))),
-        )
+        self._writer: Any = None
 
     @property
     def size(self) -> int:
@@ -107,12 +96,13 @@ class ParquetStream:
     def write(self, table: pa.Table) -> None:
         """Write rows as one or more row groups."""
         rows = rows_per_group(table.nbytes / max(1, len(table)), self._options)
-        self._writer.write_table(without_hidden_nulls(table), row_group_size=rows)
+        self._opened(table).write_table(without_hidden_nulls(table), row_group_size=rows)
 
     def close(self, metadata: Mapping[str, str]) -> WrittenParquet:
         """Write the footer, with `metadata` as key-values, and describe the file."""
-        self._writer.add_key_value_metadata(dict(metadata))  # pyarrow drops a schema's own without store_schema
-        self._writer.close()
+        writer = self._opened(self._schema.empty_table())
+        writer.add_key_value_metadata(dict(metadata))  # pyarrow drops a schema's own without store_schema
+        writer.close()
         (footer,) = self._footers
         return WrittenParquet(
             size=self.size, column_sizes=column_sizes(footer, self._schema), split_offsets=split_offsets(footer)
@@ -123,10 +113,51 @@ class ParquetStream:
         with suppress(Exception):
             self._writer.close()
 
+    def _opened(self, table: pa.Table) -> Any:
+        """Return the writer; the first rows decide which columns it encodes with a dictionary."""
+        if self._writer is None:
+            options, schema = self._options, self._schema
+            plain = options.without_dictionary | _nearly_distinct(table)
+            self._writer = pq.ParquetWriter(
+                self._sink,
+                schema,
+                version="2.6",
+                compression=options.compression,
+                compression_level=options.compression_level,
+                data_page_size=options.page_bytes,
+                data_page_version={"v1": "1.0", "v2": "2.0"}[options.page_version],
+                **({"max_rows_per_page": options.page_rows} if PYARROW >= PAGE_ROWS_FROM else {}),
+                dictionary_pagesize_limit=options.dictionary_bytes,
+                store_schema=False,
+                metadata_collector=self._footers,
+                **_column_options(
+                    schema, replace(options, without_dictionary=plain), max(1, min(self._rows, options.row_group_rows))
+                ),
+            )
+        return self._writer
+
 
 def rows_per_group(bytes_per_row: float, options: ParquetOptions) -> int:
     """Return how many rows a row group gets at most, by the bytes that a row takes in memory."""
     return max(1, min(options.row_group_rows, int(options.row_group_bytes / max(1, bytes_per_row))))
+
+
+def _nearly_distinct(table: pa.Table) -> frozenset[int]:
+    """Return the field ids of columns in whose first rows a dictionary takes as many bytes as the values themselves.
+
+    Java's writer drops the dictionary of such a column after its first page (FallbackValuesWriter). pyarrow's goes on
+    until the dictionary is full, which takes half of the time that it writes.
+    """
+    some, out = table.slice(0, _FIRST_ROWS), set()
+    for column, field_ in zip(some.columns, some.schema, strict=True):
+        field_id, kind = field_id_of(field_), field_.type
+        is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
+        is_number = pa.types.is_primitive(kind) and not pa.types.is_boolean(kind)
+        if field_id is not None and len(some) == _FIRST_ROWS and (is_text or is_number):
+            distinct, size = pc.count_distinct(column).as_py(), column.nbytes / len(some)
+            if distinct * size + len(some) * distinct.bit_length() / 8 >= len(some) * size:
+                out.add(field_id)
+    return frozenset(out)
 
 
 def _column_options(schema: pa.Schema, options: ParquetOptions, group_rows: int) -> dict[str, Any]:

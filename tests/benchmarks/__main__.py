@@ -21,6 +21,7 @@ PARTS = {
     "delete": "DELETE",
     "plan": "Planning",
     "merge": "Merging deletion vectors",
+    "maintain": "Actions that write",
     "changes": "Streams of changes",
     "changelog": "Changes of a table",
     "oracle": "A stream of changes, folded by DuckDB",

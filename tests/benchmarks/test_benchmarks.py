@@ -52,7 +52,8 @@ def test_scan_table_has_every_row_and_right_results(work: Path) -> None:
 @pytest.mark.slow
 def test_other_parts_run(work: Path) -> None:
     streams = ["changes", "oracle", "ladder", "rows"]
-    parts = ["count", "lazy", "stream", "delete", "merge", *streams, "delta", "delta_ladder", "delta_log", "start"]
+    deltas = ["delta", "delta_ladder", "delta_log"]
+    parts = ["count", "lazy", "stream", "delete", "merge", "maintain", *streams, *deltas, "start"]
     report = report_of(work, "--only", *parts, "--peers", "--tables", "dv_10")
     assert report.count("\n### ") == len(parts)
     assert "wrong" not in report.lower()

@@ -8,7 +8,9 @@ import struct
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,6 +78,26 @@ def test_several_columns_against_plain_comparisons(
     chunked = [pa.chunked_array([c[:3], c[3:]]) for c in row_columns]
     for columns in (row_columns, chunked):
         assert KeySet(key_columns).contains(columns).to_pylist() == [tuple(map(normal, r)) in wanted for r in stored]
+
+
+def test_many_keys_of_numbers_near_and_far_and_of_text() -> None:
+    rng = np.random.default_rng(7)
+    near, far, few = (rng.integers(-high, high, 20_000).tolist() for high in (12_000, 2**62, 4))
+    near[5] = near[6] = None
+    columns = {"near": near, "far": far, "few": few, "text": [f"text of number {n}" for n in far]}
+    rows = pa.table(columns)
+    for names in (["near"], ["far"], ["text"], ["few"], ["few", "near"], ["few", "text"], ["few", "far", "near"]):
+        keys = rows.slice(0, 2_000).take(pa.array(rng.permutation(2_000))).select(names)
+        keys = keys.set_column(0, names[0], pc.take(keys[0], pa.array(rng.integers(0, 2_000, 2_000))))
+        wanted = set(zip(*(c.to_pylist() for c in keys.columns), strict=True))
+        stored = zip(*(c.to_pylist() for c in rows.select(names).columns), strict=True)
+        hits = KeySet(keys.columns).contains(rows.select(names).columns)
+        assert hits.to_pylist() == [row in wanted for row in stored], names
+        assert hits.true_count, names
+        numbers = KeyNumbers(keys.columns)
+        first = {key: number for number, key in enumerate(dict.fromkeys(zip(*keys.to_pydict().values(), strict=True)))}
+        stored = zip(*(c.to_pylist() for c in rows.select(names).columns), strict=True)
+        assert numbers.find(rows.select(names).columns).tolist() == [first.get(row, -1) for row in stored], names
 
 
 @pytest.mark.parametrize("keys", [[5], [5, 9], [-1, 100], [None, 5]])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -27,6 +29,32 @@ NESTED = pa.schema(
 )
 ROWS = [{"id": i, "s": {"a": str(i), "b": i}, "l": [i], "m": [("k", i)]} for i in range(100)]
 TABLE = pa.Table.from_pylist(ROWS, schema=NESTED)
+
+
+def test_a_dictionary_is_for_values_that_repeat() -> None:
+    """As parquet-java decides after the first page; few rows, and what is no plain column, are left alone."""
+    rows = np.random.default_rng(1).permutation(30_000)
+    kinds = [pa.int32(), pa.int64(), pa.float64(), pa.date32(), pa.timestamp("us", "UTC")]
+    kinds += [pa.time64("us"), pa.string(), pa.binary(), pa.binary(16), pa.bool_()]
+    for kind in kinds:
+        arrays = [_values(n, kind) for n in (rows, rows % 50)]
+        schema = pa.schema([field("distinct", kind, 1), field("repeated", kind, 2)])
+        for count in (10_000, 30_000):
+            table = pa.Table.from_arrays([a.slice(0, count) for a in arrays], schema=schema)
+            data = pa.BufferReader(encode_parquet(table, {}, ParquetOptions()).data)
+            group = pq.read_metadata(data).row_group(0)
+            found = [group.column(i).has_dictionary_page for i in range(2)]
+            has_any = kind != pa.bool_()
+            assert found == [has_any and (count == 10_000 or kind == pa.binary(16)), has_any], (kind, count)
+            data.seek(0)
+            assert pq.read_table(data).cast(table.schema).equals(table)
+
+
+def _values(numbers: Any, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return pa.array([f"{n:016}" if pa.types.is_string(kind) else f"{n:016}".encode() for n in numbers], kind)
+    plain = pa.array(numbers, pa.int32() if kind.bit_width == 32 else pa.int64())
+    return pc.greater(plain, 9) if pa.types.is_boolean(kind) else plain.cast(kind)
 
 
 def test_file_has_field_ids_and_metadata_and_no_arrow_schema() -> None:
