@@ -22,7 +22,7 @@
 # - say what Spark writes for DELETE, UPDATE and MERGE, and see it in the plan
 # - look at deletes through the metadata tables of Spark
 # - follow a table through the upgrade from format version 2 to 3
-# - prove that two engines see the same rows
+# - prove that two engines see the same rows, and make a table readable for a third
 
 # %% [markdown]
 # ## Predict
@@ -188,6 +188,24 @@ check("12.4")
 dk.widgets.SnapshotDiff(users)
 
 # %% [markdown]
+# ## Who else reads it
+#
+# Spark and deletekit agree. Does PyIceberg? In lesson 08, `dk.readers` told what is known of an engine. `E1` hides no row any more, because `D2` is not older. But PyIceberg refuses a table that only lists an equality delete.
+#
+# `dk.make_readable` makes the least change that helps PyIceberg. Then it runs PyIceberg on the table in a process of its own, and compares the rows with those of deletekit. `dk.readers(users, against=["pyiceberg"])` does only that, and changes nothing. The last line compares with Spark again.
+
+# %%
+here.rewind("readable", users)
+known = {reading.verdict for reading in dk.readers(users, engines=["pyiceberg"])}
+made = dk.make_readable(users, ["pyiceberg"])
+print("before:", *known)
+show([{"step": step.action, "files": step.files, "rows of data files": step.rows} for step in made.steps])
+show([{"engine": run.engine, "verdict of this run": run.verdict} for run in made.readers.against])
+show([compare(users)])
+
+# %% [markdown]
+# No data file was read or written: `E1` left the table, and that was enough.
+#
 # ## From version 2 to version 3
 #
 # `grown` starts with format version 2. Spark deletes id 1, upgrades the table, and then deletes id 3. **12.5** Which positions will the deletion vector hold?
@@ -308,7 +326,7 @@ check("12.7")
 # - Spark writes position deletes in version 2 and deletion vectors in version 3, but never equality deletes. It reads all of them: [row-level deletes](https://iceberg.apache.org/spec/#row-level-deletes).
 # - After an upgrade, older position deletes stay valid until a vector includes them: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
 # - The first commit in version 3 numbers the existing rows, and every engine must keep these numbers: [row lineage for upgraded tables](https://iceberg.apache.org/spec/#row-lineage-for-upgraded-tables).
-# - Two engines agree if neither sees a row that the other does not.
+# - Two engines agree if neither sees a row that the other does not. That is true of one table: run them on yours.
 #
 # Next: [13 · Streaming deletes](13_streaming_deletes.ipynb)
 
