@@ -23,7 +23,7 @@ _SUITE = "The suite of tables.  [default: conformance/ of the checkout of delete
 _OWN = "An engine of your own: the command that answers for it. Repeatable."
 
 
-@click.command(cls=AnswerCommand, short_help="Find which engines read deletes right, on tables that have the answers.")
+@click.command(cls=AnswerCommand, short_help="Find which engines read deletes right.")
 @click.argument("names", metavar="[ENGINE]...", nargs=-1, type=click.Choice(BUILT_IN))
 @repeated_option("--engine", "commands", "NAME=COMMAND", _OWN)
 @click.option("--suite", type=_FOLDER, metavar="DIR", help=_SUITE)
@@ -49,7 +49,7 @@ def conformance(
     \b
     right    the rows that the specification demands
     refuses  an error with words: nothing wrong is believed
-    WRONG    other rows; the rule that the engine breaks is named if these are the rows of a reader that breaks it
+    WRONG    other rows and no error, with the rule that is broken, if known
     crashes  the process ends, is late, or fails by its own bug
 
     Without an engine, all that deletekit knows are asked. The exit code is 1 if an engine is WRONG or crashes, or if an
@@ -68,7 +68,8 @@ def conformance(
         message, expected = "file exists already", "another name, or --overwrite"
         raise InvalidInputError(message, kind="output-exists", file=str(page), expected=expected)
     asked = [engine_of(text) for text in (*names, *commands) or BUILT_IN]
-    cases = runner.chosen_cases(suite or runner.suite_folder(), pattern)
+    folder = suite or runner.suite_folder()
+    cases = runner.chosen_cases(folder, pattern)
     stored = verdicts.read_verdicts(write_verdicts) if write_verdicts is not None else None
     seconds = timeout or runner.SECONDS
     runs = []
@@ -76,7 +77,7 @@ def conformance(
         with output.waiting(f"Asking {plain(engine.name)}"):
             runs.append(runner.run_engine(engine, cases, seconds=seconds))
     document = verdicts.document_of(runs)
-    collected = verdicts.document_of(runs, stored)
+    collected = verdicts.document_of(runs, stored, runner.chosen_cases(folder))
     if write_verdicts is not None:
         verdicts.write_verdicts(write_verdicts, collected)
     if page is not None:

@@ -22,7 +22,7 @@ from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import is_global, referenced_path, scope_of
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 from deletekit.table.snapshot import SnapshotReader
 
@@ -34,28 +34,31 @@ TABLE = "table"
 
 KINDS = ("equality-delete", "position-delete", "deletion-vector")
 
+DATA_FORMATS = ("avro-data", "orc-data")
+
 SEEN = frozenset(
     {*KINDS, "strictly-older", "same-or-older", "older-data-only", "partition-scope", "global-scope", "spec-scope"}
     | {"void-spec-scope", "several-delete-files-union", "vector-wins", "equality-beside-vector", "missing-metrics"}
     | {"nan-outside-bounds", "inherited-sequence", "explicit-sequence", "null-equals-null", "nan-equals-nan"}
     | {"negative-zero", "all-columns-match", "own-equality-ids", "extra-columns-ignored", "nested-key"}
     | {"null-struct-leaf", "promoted-key", "renamed-key", "dropped-key", "added-key", "default-key", "avro-deletes"}
-    | {"orc-deletes", "avro-data", "orc-data", "identity-partition-value", "name-mapping", "position-before-filter"}
+    | {"orc-deletes", *DATA_FORMATS, "identity-partition-value", "name-mapping", "position-before-filter"}
     | {"positions-from-zero", "partition-granularity", "path-exact", "row-groups-positions", "several-blobs-one-puffin"}
     | {"upgrade-keeps-deletes", "removed-deletes-do-not-apply", "removed-files-not-read", "existing-entries-count"}
-    | {"ref-own-deletes", "current-snapshot"}
+    | {"ref-own-deletes", "current-snapshot", "schema-evolution", "snapshot-schema", "named-ref"}
 )
 """Features that metadata can show. A rule that is not among them may hold or not: only files could tell."""
 
 
 def snapshot_features(
-    metadata: TableMetadata, snapshot: Snapshot | None, reader: SnapshotReader, tasks: Sequence[ScanTask]
+    metadata: TableMetadata, snapshot: Snapshot | None, reader: SnapshotReader, tasks: Sequence[ScanTask], ref: str
 ) -> dict[str, frozenset[str]]:
     """Return the features of a snapshot.
 
     Parameters
     ----------
     tasks: those of a scan of the whole snapshot.
+    ref: the branch or tag that is read.
 
     Raises FormatError, NotFoundError for manifests that cannot be read.
     """
@@ -63,8 +66,14 @@ def snapshot_features(
     found.add(f"v{metadata.format_version}", TABLE)
     if NAME_MAPPING in metadata.properties:
         found.add("name-mapping", TABLE)
+    if ref != MAIN:
+        found.add("named-ref", TABLE)
+    if len(metadata.schemas) > 1:
+        found.add("schema-evolution", TABLE)
     if snapshot is None:
         return found.features
+    if snapshot.schema_id not in (None, metadata.schema.schema_id):
+        found.add("snapshot-schema", TABLE)
     live = list(reader.live_entries(snapshot, ManifestContent.DELETES))
     for task in tasks:
         found.of_data_file(task)
@@ -112,10 +121,12 @@ class _Found:
                 self.add(f"{delete.file_format.lower()}-deletes", delete.kind)
             if delete.content == FileContent.POSITION_DELETES:
                 self.add("positions-from-zero", delete.kind)
-            if delete.kind == "position-delete" and referenced_path(delete) is None:
+            if delete.kind != "position-delete":
+                continue
+            self.add("path-exact", delete.kind)
+            if referenced_path(delete) is None:
                 self.add("partition-granularity", delete.kind)
-                self.add("path-exact", delete.kind)
-            if delete.kind == "position-delete" and self._metadata.version.has_deletion_vectors:
+            if self._metadata.version.has_deletion_vectors:
                 self.add("upgrade-keeps-deletes", delete.kind)
         if any(n > 1 for n in Counter(d.file_path for d in deletes if d.is_deletion_vector).values()):
             self.add("several-blobs-one-puffin", "deletion-vector")
@@ -140,6 +151,7 @@ class _Found:
         if "equality-delete" not in self.features:
             return
         kind, places = "equality-delete", {scope_of(task.data_file) for task in tasks}
+        has_specs = len({spec_id for spec_id, _ in places}) > 1
         for task in tasks:
             for old in index.too_old_equality_deletes(task.data):
                 is_same = old.sequence_number == task.data.sequence_number
@@ -153,7 +165,8 @@ class _Found:
                         self.add("global-scope", kind)
                     if spec.fields:
                         self.add("void-spec-scope", kind)
-                elif len(places) > 1 and not {f.source_id for f in spec.fields} <= set(delete.equality_ids or ()):
+                # Where the key decides the partition, a row with an equal key can only be in that of another spec.
+                elif has_specs or not {f.source_id for f in spec.fields} <= set(delete.equality_ids or ()):
                     self.add("partition-scope", kind)
 
     def of_data_file(self, task: ScanTask) -> None:
@@ -161,7 +174,7 @@ class _Found:
         data, deletes = task.data_file, task.delete_files
         if data.file_format != "PARQUET":
             self.add(f"{data.file_format.lower()}-data", TABLE)
-        if _leaves_out(data, self._metadata.specs[data.spec_id]):
+        if _may_leave_out(data, self._metadata.specs[data.spec_id]):
             self.add("identity-partition-value", TABLE)
         counts = Counter(d.kind for d in deletes)
         for kind, number in counts.items():
@@ -198,7 +211,8 @@ class _Found:
         if field_id not in self._looked_at:
             self._looked_at.add(field_id)
             self._of_evolution(field_id, kind)
-        if any(f.value_counts is None or field_id not in f.value_counts for f in (delete, data)):
+        metrics = ((f.value_counts, f.lower_bounds, f.upper_bounds) for f in (delete, data))
+        if any(known is None or field_id not in known for known in chain.from_iterable(metrics)):
             self.add("missing-metrics", kind)
         if not field.required and all((f.null_value_counts or {}).get(field_id) != 0 for f in (delete, data)):
             self.add("null-equals-null", kind)
@@ -221,7 +235,8 @@ class _Found:
         known = [(name, schema.find_field(field_id)) for name, schema in zip(names, self._schemas, strict=True) if name]
         if self._metadata.schema.find_column_name(field_id) is None:
             self.add("dropped-key", kind)
-        if len({name for name, _ in known}) > 1:
+        taken = {s.find_field(n).field_id for n in filter(None, names) for s in self._schemas if n in s.column_names}
+        if len({name for name, _ in known}) > 1 or taken != {field_id}:
             self.add("renamed-key", kind)
         if len({str(field.field_type) for _, field in known}) > 1:
             self.add("promoted-key", kind)
@@ -241,11 +256,10 @@ def _place(delete: DeleteFile) -> Any:
     return scope_of(delete) if referenced_path(delete) is None else None
 
 
-def _leaves_out(data: ContentFile, spec: PartitionSpec) -> bool:
-    """Tell whether a data file lacks a column that its identity partition has the value of."""
-    stored = data.column_sizes or data.value_counts
-    sources = (f.source_id for f in spec.fields if isinstance(f.transform, IdentityTransform))
-    return bool(stored) and any(i not in set(chain(stored or ())) for i in sources)
+def _may_leave_out(data: ContentFile, spec: PartitionSpec) -> bool:
+    """Tell whether a data file may lack a column that its identity partition has the value of."""
+    stored = data.column_sizes or data.value_counts or {}
+    return any(f.source_id not in stored for f in spec.fields if isinstance(f.transform, IdentityTransform))
 
 
 def _bounds(file: ContentFile, field: Any) -> tuple[float, float]:

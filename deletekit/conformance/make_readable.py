@@ -11,11 +11,12 @@ from typing import Any
 
 from deletekit.commit.planned_change import check_request
 from deletekit.commit.swap import Commit
-from deletekit.conformance.features import KINDS, TABLE, Features, snapshot_features
+from deletekit.conformance.features import DATA_FORMATS, KINDS, TABLE, Features, snapshot_features
 from deletekit.conformance.known_verdicts import Verdict, known_verdicts
 from deletekit.conformance.readers import EngineReading, Readers, in_use, judged, readers
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.scan_task import ScanTask
+from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.formats.content_file import DeleteFile
@@ -32,7 +33,8 @@ from deletekit.verbs.schema import upgrade_format_version
 
 _V3 = FormatVersion(3)
 _CONVERT, _REWRITE = "convert-equality-deletes", "rewrite-position-deletes"
-_COMPACT, _DANGLING, _UPGRADE = "compact", "remove-dangling-deletes", "upgrade-format-version"
+_COMPACT, _COMPACT_ALL = "compact", "compact-all"
+_DANGLING, _UPGRADE = "remove-dangling-deletes", "upgrade-format-version"
 _WAYS = (
     (),
     (_DANGLING,),
@@ -41,9 +43,10 @@ _WAYS = (
     (_CONVERT, _REWRITE),
     (_UPGRADE, _CONVERT, _REWRITE),
     (_COMPACT,),
+    (_COMPACT_ALL,),
 )
-"""From the least change to the largest. The last one removes every delete, and so helps whatever an engine reads."""
-_CHANGES = {_CONVERT: KINDS[:1], _REWRITE: KINDS[1:2], _COMPACT: KINDS, _DANGLING: KINDS}
+"""From the least change to the largest. Compactions remove every delete, the last one data in Avro and ORC too."""
+_CHANGES = {_CONVERT: KINDS[:1], _REWRITE: KINDS[1:2], _COMPACT: KINDS, _COMPACT_ALL: KINDS, _DANGLING: KINDS}
 """The kinds of deletes that a step replaces or removes."""
 
 
@@ -53,8 +56,9 @@ class ReadableStep:
 
     Attributes
     ----------
-    action: the verb: `convert-equality-deletes`, `rewrite-position-deletes`, `compact`, `remove-dangling-deletes` or
-        `upgrade-format-version`. After a compaction the deletes that are left without effect are removed.
+    action: the verb: `convert-equality-deletes`, `rewrite-position-deletes`, `upgrade-format-version`,
+        `remove-dangling-deletes`, `compact` (data files with deletes), or `compact-all`. After a compaction the deletes
+        that are left without effect are removed.
     files: how many data files it is about; of `remove-dangling-deletes` how many delete files.
     rows: how many rows these data files hold.
     bytes_read, bytes_written: of data and delete files.
@@ -115,33 +119,44 @@ def make_readable(
     commit_properties: extra entries of the snapshot summaries.
 
     Equality deletes become deletion vectors (v3) or position deletes (v2); position delete files of a v3 table become
-    vectors. If an engine reads no such deletes, the data files with deletes are rewritten without the hidden rows.
+    vectors. If an engine reads no such deletes, the data files with deletes are rewritten without the hidden rows. The
+    next larger change follows if an engine that was run still reads other rows.
 
     Raises UnsupportedError, before anything is written, if no step makes the table right for an engine;
-    InvalidInputError for an unknown engine, a tag or a read-only table; what the verbs of the steps raise.
+    InvalidInputError for an unknown engine, a tag, a read-only table, or a property that asks for a file format that
+    deletekit does not write; what the verbs of the steps raise.
     """
     check_request(table.refresh(), ref, commit_properties, dry_run=dry_run)
     names = list(engines)
     if not names:
         raise InvalidInputError("name an engine", kind="reader-engine", field="engines", found=names)
     known = in_use(known_verdicts(verdicts), names)
-    state = _State.of(table, ref)
-    way, expected = _least(state, known, upgrade=upgrade)
-    steps = tuple(step for action in way if (step := _step(action, state)) is not None)
+    versions = {(v.engine, v.version) for v in known}
+    ways, expected = _enough(_State.of(table, ref), known, upgrade=upgrade)
     if dry_run:
-        return MadeReadable(steps=steps, engines=expected, dry_run=True)
+        return MadeReadable(steps=_steps(_State.of(table, ref), ways[0]), engines=expected, dry_run=True)
     shared: dict[str, Any] = {"ref": ref, "engine": engine, "commit_properties": commit_properties}
-    commits = tuple(commit for step in steps for commit in _run(step.action, table, shared))
     runs: list[str] = []
     if verify:
         from deletekit.conformance.engines import BUILT_IN  # noqa: PLC0415  # for this only
 
         runs = sorted({v.engine for v in known}.intersection(BUILT_IN))
-    found = readers(table, ref=ref, engines=names, against=runs, exact=False, verdicts=verdicts, engine=engine)
-    versions = {(v.engine, v.version) for v in known}
-    after = tuple(reading for reading in found.engines if (reading.engine, reading.version) in versions)
-    good = all(map(_is_good, after)) and all(run.verdict in ("right", "unavailable") for run in found.against)
-    return MadeReadable(steps=steps, commits=commits, engines=after, readers=found, is_readable=good)
+    steps: list[ReadableStep] = []
+    commits: list[Commit] = []
+    done = MadeReadable(steps=())
+    for number, way in enumerate(ways):
+        new = _steps(_State.of(table, ref), way)
+        if number and not new:
+            continue
+        steps += new
+        commits += [commit for step in new for commit in _run(step.action, table, shared)]
+        found = readers(table, ref=ref, engines=names, against=runs, exact=False, verdicts=verdicts, engine=engine)
+        after = tuple(reading for reading in found.engines if (reading.engine, reading.version) in versions)
+        good = all(map(_is_good, after)) and all(run.verdict in ("right", "unavailable") for run in found.against)
+        done = MadeReadable(steps=tuple(steps), commits=tuple(commits), engines=after, readers=found, is_readable=good)
+        if good:
+            break
+    return done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,8 +176,8 @@ class _State:
         live = reader.live_entries(snapshot, ManifestContent.DELETES) if snapshot else ()
         return cls(
             metadata=metadata,
-            features=snapshot_features(metadata, snapshot, reader, tasks),
-            tasks=[task for task in tasks if task.deletes],
+            features=snapshot_features(metadata, snapshot, reader, tasks, ref),
+            tasks=list(tasks),
             deletes=[e.data_file for e in live if isinstance(e.data_file, DeleteFile)],
         )
 
@@ -176,12 +191,14 @@ class _State:
         return [task for task in self.tasks if any(d.kind == kind for d in task.delete_files)]
 
 
-def _least(
+def _enough(
     state: _State, verdicts: Sequence[Verdict], *, upgrade: bool
-) -> tuple[Sequence[str], tuple[EngineReading, ...]]:
-    """Return the least change after which no engine is known to fail, and what they then do."""
+) -> tuple[Sequence[Sequence[str]], tuple[EngineReading, ...]]:
+    """Return the changes after which no engine is known to fail, the least one first, and what they do after that."""
     is_v2 = state.metadata.version.has_deletes and not state.metadata.version.has_deletion_vectors
+    found: list[tuple[Sequence[str], tuple[EngineReading, ...]]] = []
     readings: tuple[EngineReading, ...] = ()
+    refusal: InvalidInputError | None = None
     for way in _WAYS:
         if _UPGRADE not in way or (upgrade and is_v2):
             features, version = state.features, state.metadata.version
@@ -190,12 +207,32 @@ def _least(
                 features = _after(action, features, state, version)
             readings = tuple(judged(features, verdicts))
             if all(map(_is_good, readings)):
-                return way, readings
+                try:
+                    _check_formats(state.metadata, way)
+                    found.append((way, readings))
+                except InvalidInputError as e:
+                    refusal = refusal or e
+    if found:
+        return [way for way, _ in found], found[0][1]
+    if refusal is not None:
+        raise refusal
     bad = next(r for r in readings if not _is_good(r))
     why = str(bad.findings[0]) if bad.findings else f"unknown, for {', '.join(bad.unknown)}"
     message = "no change of its deletes makes the table right for this engine"
-    found, expected = f"{bad.engine} {bad.version}: {why}", "an engine that reads the table without deletes right"
-    raise UnsupportedError(message, kind="not-readable", field="engines", found=found, expected=expected)
+    reason, expected = f"{bad.engine} {bad.version}: {why}", "an engine that reads the table without deletes right"
+    raise UnsupportedError(message, kind="not-readable", field="engines", found=reason, expected=expected)
+
+
+def _check_formats(metadata: TableMetadata, way: Iterable[str]) -> None:
+    """Raise InvalidInputError if a property asks for files that a step cannot write."""
+    if {_COMPACT, _COMPACT_ALL}.intersection(way):
+        check_parquet_only(metadata, "write.format.default")
+    if {_CONVERT, _REWRITE}.intersection(way) and _UPGRADE not in way and not metadata.version.has_deletion_vectors:
+        check_parquet_only(metadata, "write.delete.format.default")
+
+
+def _steps(state: _State, way: Iterable[str]) -> tuple[ReadableStep, ...]:
+    return tuple(step for action in way if (step := _step(action, state)) is not None)
 
 
 def _is_good(reading: EngineReading) -> bool:
@@ -211,8 +248,9 @@ def _after(action: str, features: Features, state: _State, version: FormatVersio
     if action == _DANGLING:
         applied = {d.kind for task in state.tasks for d in task.delete_files}
         return _of(features, {TABLE, *applied}) if state.dangling else features
-    if action == _COMPACT:
-        return _of(features, {TABLE})
+    if action in (_COMPACT, _COMPACT_ALL):
+        left = _of(features, {TABLE})
+        return _without(left, *DATA_FORMATS, "identity-partition-value") if action == _COMPACT_ALL else left
     gone = "equality-delete" if action == _CONVERT else "position-delete"
     if gone not in features:
         return features
@@ -246,19 +284,21 @@ def _step(action: str, state: _State) -> ReadableStep | None:
         return ReadableStep(action=action)
     kinds = _CHANGES[action]
     deletes = [d for d in (state.dangling if action == _DANGLING else state.deletes) if d.kind in kinds]
-    if not deletes:
-        return None
-    if action == _DANGLING:
+    if action == _DANGLING and deletes:
         return ReadableStep(action=action, files=len(deletes))
-    tasks = [task for task in state.tasks if any(d.kind in kinds for d in task.delete_files)]
+    of_kinds = [task for task in state.tasks if any(d.kind in kinds for d in task.delete_files)]
+    tasks = state.tasks if action == _COMPACT_ALL else of_kinds
+    if not deletes and not (action == _COMPACT_ALL and tasks):
+        return None
     sizes = [task.data_file.file_size_in_bytes for task in tasks]
-    read = {_COMPACT: sum(sizes), _CONVERT: sum(map(_key_bytes, tasks)), _REWRITE: 0}[action]
+    compacts = action in (_COMPACT, _COMPACT_ALL)
+    read = sum(sizes if compacts else map(_key_bytes, tasks) if action == _CONVERT else ())
     return ReadableStep(
         action=action,
         files=len(tasks),
         rows=sum(task.data_file.record_count for task in tasks),
         bytes_read=read + sum(d.content_bytes for d in deletes),
-        bytes_written=sum(sizes if action == _COMPACT else map(_largest_delete, tasks)),
+        bytes_written=sum(sizes if compacts else map(_largest_delete, tasks)),
     )
 
 
@@ -280,13 +320,19 @@ def _run(action: str, table: Table, shared: Mapping[str, Any]) -> Iterator[Commi
         upgrade_format_version(table, _V3.number)
         return
     done: list[Commit | None] = []
-    if action == _COMPACT:  # the data files with deletes, and no other, whatever its size
-        size: Any = {"min_file_size_bytes": 0, "max_file_size_bytes": 2**62}
-        done += compact(table, delete_file_threshold=1, **size, **shared).commits
-    if action in (_COMPACT, _CONVERT):  # after a compaction: keys that only bounds keep from older data files
+    if action in (_COMPACT, _COMPACT_ALL):
+        # Without `compact-all`: the data files with deletes, and no other, whatever its size.
+        with_deletes = {"delete_file_threshold": 1, "min_file_size_bytes": 0, "max_file_size_bytes": 2**62}
+        which: Any = {"rewrite_all": True} if action == _COMPACT_ALL else with_deletes
+        done += compact(table, **which, **shared).commits
+    if action in (
+        _COMPACT,
+        _COMPACT_ALL,
+        _CONVERT,
+    ):  # after a compaction: keys that only bounds keep from older data files
         done.append(convert_equality_deletes(table, **shared).commit)
     if action == _REWRITE:
         done.append(rewrite_position_deletes(table, rewrite_all=True, **shared).commit)
-    if action in (_COMPACT, _DANGLING):
+    if action in (_COMPACT, _COMPACT_ALL, _DANGLING):
         done.append(remove_dangling_deletes(table, **shared).commit)
     yield from (commit for commit in done if commit is not None)

@@ -4,13 +4,13 @@ A verdict is known for cases, each with its features. A failing case tells of th
 features. A feature is covered if the engine reads a case with it right. If one is not, the answer is `unknown`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
-from deletekit.conformance.features import KINDS, SEEN, Features, snapshot_features
+from deletekit.conformance.features import DATA_FORMATS, KINDS, SEEN, Features, snapshot_features
 from deletekit.conformance.known_verdicts import NO_VERSION, OTHER_ROWS, VERDICTS, Verdict, known_verdicts
 from deletekit.conformance.rows_at_stake import BROKEN, RowsOfKinds, rows_at_stake, rows_if_ignored, rows_lost
 from deletekit.deletes.plan import plan_scan
@@ -26,6 +26,7 @@ from deletekit.table.table import Table
 from deletekit.verbs.shared.read_options import resolve_snapshot
 
 _MOST_SHOWN = 3
+_VERSIONS = frozenset({"v1", "v2", "v3"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +198,7 @@ def readers(
     known = chosen(known_verdicts(verdicts), engines)
     reader = SnapshotReader(table.io, table.metadata)
     tasks = plan_scan(table.metadata, snapshot, reader)
-    features = snapshot_features(table.metadata, snapshot, reader, tasks)
+    features = snapshot_features(table.metadata, snapshot, reader, tasks, ref)
     context, runner = ReadContext(table.io, table.metadata), engine_or_default(engine)
     hidden = rows_at_stake(context, [t for t in tasks if t.deletes], runner, exact=exact)
     live = list(reader.live_entries(snapshot, ManifestContent.DELETES)) if snapshot else []
@@ -275,30 +276,50 @@ class _AtStake:
 class _Cases:
     """The cases of one engine, as they bear on a table."""
 
-    have: frozenset[str]
+    brought: Features
     right: Sequence[Verdict]
     failed: Sequence[Verdict]
     verified: bool
 
     def relevant(self) -> list[Verdict]:
-        """Return the failed cases whose features the table has, and those of a kind that the engine never reads."""
-        found = [v for v in self.failed if v.features <= self.have]
-        for kind in self.have.intersection(KINDS) if self.verified else ():
-            if not any(kind in v.features for v in self.right) and not any(kind in v.features for v in found):
-                of_kind = [v for v in self.failed if kind in v.features]
-                found += sorted(of_kind, key=lambda v: len(v.features))[:1]
+        """Return the failed cases that tell of the table.
+
+        Those are cases whose features the table has. They may be of another format version, if the engine reads no case
+        of these features right. For a feature that the engine never reads right, one case stands for it, whatever it
+        has besides: a kind of delete, a format of data files, or a rule, if the engine reads such deletes without it.
+        """
+        found = [v for v in self.failed if v.features <= self.have or self._fails_anywhere(v.features - _VERSIONS)]
+        if self.verified:
+            of_kinds = {rule for rule, kinds in self.brought.items() if any(self._reads({k}) for k in kinds)}
+            for feature in self.have & {*KINDS, *DATA_FORMATS} | of_kinds:
+                if not self._reads({feature}) and not any(feature in v.features for v in found):
+                    failed = [v for v in self.failed if feature in v.features]
+                    found += sorted(failed, key=lambda v: len(v.features))[:1]
         return sorted(found, key=lambda v: (-VERDICTS.index(v.verdict), len(v.features)))
+
+    def _fails_anywhere(self, features: frozenset[str]) -> bool:
+        return bool(features) and features <= self.have and not self._reads(features)
+
+    def _reads(self, features: Collection[str]) -> bool:
+        """Tell whether the engine reads a case with these features right."""
+        return any(v.features.issuperset(features) for v in self.right)
+
+    @property
+    def have(self) -> frozenset[str]:
+        return frozenset(self.brought)
 
     def doubts(self) -> set[str]:
         """Return the rules of failed cases that would bear on the table, if metadata could say that it needs them."""
-        return set().union(*(more for v in self.failed if (more := v.features - self.have) and not more & SEEN))
+        return set().union(
+            *(more for v in self.failed if (more := v.features - self.have - _VERSIONS) and not more & SEEN)
+        )
 
 
 def _reading(
     engine: str, version: str, features: Features, verdicts: Sequence[Verdict], at_stake: _AtStake
 ) -> EngineReading:
     right, failed = [v for v in verdicts if v.verdict == "right"], [v for v in verdicts if v.verdict != "right"]
-    cases = _Cases(frozenset(features), right, failed, any(v.verified for v in verdicts))
+    cases = _Cases(features, right, failed, any(v.verified for v in verdicts))
     covered = set().union(*(v.features for v in right))
     needed = set(features) if cases.verified else set(features).intersection(KINDS)  # others report of kinds only
     unknown = tuple(sorted(needed - covered))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import deletekit
 from deletekit.conformance.engines import Answer, Engine, EngineProcess
-from deletekit.conformance.rows import counted
+from deletekit.conformance.rows import Row, counted
 from deletekit.conformance.suite import Case, load_suite, relocate
 from deletekit.errors import NotFoundError
-from deletekit.safe_text import count
+from deletekit.safe_text import brief, count
 
 Kind = Literal["right", "refuses", "WRONG", "crashes"]
 KINDS: tuple[Kind, ...] = ("right", "refuses", "WRONG", "crashes")
@@ -106,14 +108,28 @@ def judge(case: Case, ref: str, answer: Answer, engine: str) -> Verdict:
     say = Verdict(engine=engine, version=answer.version, case=case.name, ref=ref, verdict="right")
     if answer.kind != "rows":
         return replace(say, verdict="crashes" if answer.kind == "crashes" else "refuses", words=answer.words)
+    try:
+        return _compared(case, ref, answer, say)
+    except RecursionError:
+        return replace(say, verdict="crashes", words="values that are nested too deep")
+
+
+def _compared(case: Case, ref: str, answer: Answer, say: Verdict) -> Verdict:
     found, expected = counted(answer.rows), counted(case.expected(ref))
     if found == expected:
         return replace(say, words=answer.words or None)
     decoys = (d for d in case.decoys if d.ref == ref and counted(case.decoy_rows(d)) == found)
     breaks = next((decoy.breaks for decoy in decoys), OTHER_ROWS)
-    missing, extra = (expected - found).total(), (found - expected).total()
-    words = f"{count(missing, 'row')} missing, {count(extra, 'row')} too many"
+    missing, extra = expected - found, found - expected
+    words = f"{_told(missing, 'missing', case.expected(ref))}, {_told(extra, 'too many', answer.rows)}"
     return replace(say, verdict="WRONG", breaks=breaks, words=words)
+
+
+def _told(rows: Counter[Any], what: str, among: Iterable[Row]) -> str:
+    """Say how many rows are missing or too many, and show the first one."""
+    first = next((row for row in among if counted([row]) <= rows), None)
+    example = "" if first is None else f" ({brief(json.dumps(first, ensure_ascii=False), 60)})"
+    return f"{count(rows.total(), 'row')} {what}{example}"
 
 
 def _answers(process: EngineProcess, cases: Iterable[Case], folder: Path) -> Iterator[tuple[Case, str, Answer]]:

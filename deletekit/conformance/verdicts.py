@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from deletekit.conformance.runner import KINDS, EngineRun
+from deletekit.conformance.suite import Case
 from deletekit.version import __version__
 
 Result = Mapping[str, Any]
@@ -20,11 +21,21 @@ VERDICTS = Path(__file__).with_name("verdicts.json")
 """What is known of engines: the verdicts that were found when this version of deletekit was made."""
 
 
-def document_of(runs: Iterable[EngineRun], stored: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the verdicts of runs as one document: those of `stored` stay, except where an engine was asked again."""
+def document_of(
+    runs: Iterable[EngineRun], stored: Mapping[str, Any] | None = None, cases: Iterable[Case] = ()
+) -> dict[str, Any]:
+    """Return the verdicts of runs as one document.
+
+    Parameters
+    ----------
+    stored: a document whose verdicts stay, except where an engine was asked again, and on cases that are no more.
+    cases: the suite, for that.
+    """
+    names = {case.name for case in cases}
     today = datetime.now(UTC).date().isoformat()
     new = {"verified": True, "source": None, "date": today}
-    found = {_key(result): result for result in (stored or {}).get("results", ())}
+    kept = (result for result in (stored or {}).get("results", ()) if result["case"] in names)
+    found = {_key(result): result for result in kept}
     results = [{**asdict(verdict), **new} for run in runs for verdict in run.verdicts]
     found |= {_key(result): result for result in results}
     machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, deletekit {__version__}"

@@ -56,6 +56,7 @@ ELSEWHERE = {
     "add-files",
     "cherry-pick",
     "clean-up-delta",
+    "conformance",
     "doctor",
     "fast-forward",
     "pipeline",

@@ -1,6 +1,6 @@
 """A bench on which deletekit makes one table in memory, with the same bytes each time.
 
-The table lies at the sentinel root. Verbs and commits are deletekit's own; ids, times and Avro's sync markers are given.
+The table lies at the sentinel root. Verbs and commits are deletekit's own; ids, times and sync markers are given.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ class OneTable(Catalog):
     def __init__(self, files: MemoryFileIO) -> None:
         self.files = files
 
-    def load(self, identifier: Identifier) -> TableState:
+    def load(self, identifier: Identifier) -> TableState:  # noqa: ARG002  # there is one table
         return self.state
 
-    def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:
+    def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:  # noqa: ARG002
         return self._store(metadata, metadata_file_path(metadata))
 
-    def commit(self, identifier: Identifier, requirements: Any, updates: Any) -> TableState:
+    def commit(self, identifier: Identifier, requirements: Any, updates: Any) -> TableState:  # noqa: ARG002
         now, old = self.state.metadata, self.state.metadata_location
         check_requirements(now, requirements)
         changed = with_metadata_log(apply_updates(now, updates), old, now.raw["last-updated-ms"])

@@ -83,7 +83,7 @@ def write_case(recipe: Recipe, files: Mapping[str, bytes], metadata: str, made_b
             seen.append((ref, wrong[ref]))
             _write(folder / "decoys" / f"{rule}.json", wrong[ref])
             decoys.append({"breaks": rule, "says": RULES[rule], "ref": ref, "rows": f"decoys/{rule}.json"})
-    assert decoys and decoys[0]["breaks"] == recipe.rule, f"{recipe.name} does not catch {recipe.rule}"
+    assert [decoy["breaks"] for decoy in decoys[:1]] == [recipe.rule], f"{recipe.name} does not catch {recipe.rule}"
     _write(folder / "case.json", {
         "name": recipe.name, "rule": recipe.rule, "sentence": recipe.sentence, "spec": SECTIONS[recipe.rule],
         "writer": recipe.writer, "made_by": made_by, "format_version": json.loads(files[metadata])["format-version"],

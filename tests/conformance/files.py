@@ -14,6 +14,7 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 
 Row = dict[Any, Any]
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 ID_KEYS = (b"PARQUET:field_id", b"iceberg.id")
 
 
@@ -59,7 +60,7 @@ def _plain(value: Any, kind: Any) -> Any:
     if isinstance(kind, list):
         kind = next(k for k in kind if k != "null")
     if isinstance(value, dt.datetime):
-        return (value.replace(tzinfo=None) - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
+        return (value.replace(tzinfo=dt.UTC) - EPOCH) // dt.timedelta(microseconds=1)
     if isinstance(value, dict) and kind.get("type") == "record":
         return {f.get("field-id", f["name"]): _plain(value[f["name"]], f["type"]) for f in kind["fields"]}
     return value

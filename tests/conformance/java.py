@@ -1,7 +1,7 @@
 """Make the tables that Spark and Iceberg Java write: `python -m tests.conformance.java [NAME ...]`, with a JDK.
 
-They come from the recipes of the interop corpus, at the sentinel root. Names and ids in them are random, so a table that
-is made again is another one: the files are golden.
+They come from the recipes of the interop corpus, at the sentinel root. Names and ids in them are random, so a table
+that is made again is another one: the files are golden.
 """
 
 from __future__ import annotations

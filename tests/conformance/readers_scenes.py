@@ -34,9 +34,8 @@ def verdicts_file(folder: Path, *verdicts: Mapping[str, Any]) -> Path:
 def engine_without(engine: str, *kinds: str, how: str = "refuses") -> list[dict[str, Any]]:
     """Verdicts of an engine that reads every table, but for those with deletes of some kinds."""
     found = [verdict(engine, "right", version) for version in ("v1", "v2", "v3")]
-    for kind in (E, P, V):
-        found.append(verdict(engine, how if kind in kinds else "right", kind, case=f"{kind}-case", words="no"))
-    return found
+    of_kinds = {kind: how if kind in kinds else "right" for kind in (E, P, V)}
+    return found + [verdict(engine, said, kind, case=f"{kind}-case", words="no") for kind, said in of_kinds.items()]
 
 
 def plain(catalog: dk.Catalog, version: int, mode: str) -> Scene:

@@ -287,7 +287,7 @@ def tag_before_a_rename(b: Bench) -> None:
     data = b.append(*FOUR)
     b.add(*b.at((data, [0])))
     dk.create_tag(b.table, "before")
-    dk.create_branch(b.table, "work")
+    dk.create_branch(b.table, "audit")
     dk.rename_column(b.table, "name", "title")
     dk.add_column(b.table, "extra", "long")
     b.append((5, "e", 50))

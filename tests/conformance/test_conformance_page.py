@@ -27,17 +27,17 @@ def test_the_page_is_that_of_the_verdicts() -> None:
 
 def test_the_engine_in_python() -> None:
     engine = Engine(name="mine", command=(sys.executable, "-c", PYTHON))
-    [(verdict, words)] = verdicts(engine, CASES["two-key-columns-v2"])
+    [(verdict, words)] = verdicts(engine, CASES["two_key_columns"])
     assert verdict == "refuses"
     assert "does not yet support equality deletes" in (words or "")
 
 
 def test_the_engine_in_shell(tmp_path: Path) -> None:
     reader = tmp_path / "my-reader"
-    rows = json.dumps(CASES["two-key-columns-v2"].expected())
+    rows = json.dumps(CASES["two_key_columns"].expected())
     reader.write_text(f"#!/bin/sh\ntest -f \"$1\" && echo '{rows}'\n")
     reader.chmod(0o755)
     path = os.pathsep.join((str(tmp_path), os.environ["PATH"]))
     engine = Engine(name="mine", command=("sh", "-c", SHELL), variables={"PATH": path})
-    found = verdicts(engine, CASES["two-key-columns-v2"], CASES["two-key-columns-v3"], CASES["two-key-columns-v2"])
+    found = verdicts(engine, CASES["two_key_columns"], CASES["vector_of_a_run"], CASES["two_key_columns"])
     assert found == [("right", None), ("refuses", "my-reader knows no format version 3"), ("right", None)]

@@ -29,6 +29,7 @@ _ORDER = (
     "widgets",
     "course",
     "comparison",
+    "conformance",
     "benchmarks",
     "glossary",
 )

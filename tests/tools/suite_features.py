@@ -6,23 +6,25 @@ The reader doctor compares a table with these cases, and the suite itself is not
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-import deletekit as dk
-from deletekit.conformance.features import snapshot_features
+import deletekit
+from deletekit.conformance.features import Features, snapshot_features
 from deletekit.conformance.runner import suite_folder
-from deletekit.conformance.suite import Case, load_suite, relocate
+from deletekit.conformance.suite import Case, load_suite
 from deletekit.deletes.plan import plan_scan
+from deletekit.table.file_io import PyIcebergIO
+from deletekit.table.metadata import parse_metadata
 from deletekit.table.snapshot import SnapshotReader
 
-FILE = Path(dk.__file__).parent / "conformance" / "features.json"
+FILE = Path(deletekit.__file__).parent / "conformance" / "features.json"
 
 
-def seen() -> dict[str, tuple[str, dict[str, list[str]]]]:
+@cache
+def seen() -> dict[str, tuple[str, dict[str, Features]]]:
     """Return the rule of each case, and what metadata shows of each of its refs."""
-    with TemporaryDirectory() as folder:
-        return {case.name: (case.rule, _features(case, Path(folder))) for case in load_suite(suite_folder())}
+    return {case.name: (case.rule, _features(case)) for case in load_suite(suite_folder())}
 
 
 def document() -> str:
@@ -35,13 +37,25 @@ def document() -> str:
     return f"{{\n{lines}\n}}\n"
 
 
-def _features(case: Case, folder: Path) -> dict[str, list[str]]:
-    table = dk.from_metadata(relocate(case, folder / case.name))
-    found = {}
+class _InPlace(PyIcebergIO):
+    """Reads the table of a case where it lies; its paths begin with the sentinel root."""
+
+    def __init__(self, case: Case) -> None:
+        super().__init__({}, case.root)
+        self._case = case
+
+    def read(self, location: str, offset: int = 0, length: int | None = None) -> bytes:
+        assert (offset, length) == (0, None), "manifests are read whole"
+        return (self._case.folder / "table" / location.removeprefix(self._case.root).lstrip("/")).read_bytes()
+
+
+def _features(case: Case) -> dict[str, Features]:
+    metadata, io = parse_metadata((case.folder / case.metadata).read_bytes()), _InPlace(case)
+    found: dict[str, Features] = {}
     for ref in case.refs:
-        snapshot, reader = table.metadata.snapshot_of_ref(ref), SnapshotReader(table.io, table.metadata)
-        tasks = plan_scan(table.metadata, snapshot, reader)
-        found[ref] = sorted(snapshot_features(table.metadata, snapshot, reader, tasks))
+        snapshot, reader = metadata.snapshot_of_ref(ref), SnapshotReader(io, metadata)
+        tasks = plan_scan(metadata, snapshot, reader)
+        found[ref] = snapshot_features(metadata, snapshot, reader, tasks, ref)
     return found
 
 

@@ -34,7 +34,11 @@ _ARROW = {
 
 
 class RefusedError(Exception):
-    """The engine has no way to read what is asked."""
+    """The engine has no way to read what is asked; or these are its words, without the library that gave them."""
+
+
+class BugError(Exception):
+    """The engine failed by its own bug, which only its words show."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +124,12 @@ def _as_type(column: pa.ChunkedArray, wanted: pa.DataType | None) -> pa.ChunkedA
 
 
 def _kind(error: BaseException) -> str:
-    is_bug = isinstance(error, _BUGS) or not isinstance(error, Exception) or type(error).__name__ in _BUG_NAMES
+    is_bug = (
+        isinstance(error, (*_BUGS, BugError)) or not isinstance(error, Exception) or type(error).__name__ in _BUG_NAMES
+    )
     return "crashes" if is_bug else "refuses"
 
 
 def _words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    line = str(error).strip().partition("\n")[0]  # what follows are plans, stacks and carets
+    return line if isinstance(error, RefusedError | BugError) else f"{type(error).__name__}: {line}"

@@ -5,7 +5,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from deletekit.conformance.adapters.protocol import Read, Request, serve
+from deletekit.conformance.adapters.protocol import Read, RefusedError, Request, serve
 
 _ALIVE: list[Any] = []
 """The server, which stops when no name holds it."""
@@ -31,7 +31,11 @@ def open_engine() -> tuple[str, Read]:
     def read(request: Request) -> Any:
         folder = request.folder.replace("`", "``")
         at = "" if request.is_main else f" VERSION AS OF {request.snapshot_id}"
-        return query(f"SELECT {request.sql_columns('`')} FROM iceberg.`{folder}`{at}")  # noqa: S608  # quoted
+        try:
+            return query(f"SELECT {request.sql_columns('`')} FROM iceberg.`{folder}`{at}")  # noqa: S608  # quoted
+        except flight.FlightInternalError as e:  # Flight's name for every error of the server
+            _, _, words = str(e).partition("with message: ")
+            raise RefusedError(words.partition(". gRPC client debug context")[0]) from e
 
     return version("pysail"), read
 
