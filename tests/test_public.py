@@ -94,6 +94,7 @@ def right_arguments(verb: str, catalog: dk.Catalog, folder: Path) -> dict[str, A
         "route": "name",
         "pool": ThreadPoolExecutor(1),
         "files": [folder / "data.parquet"],
+        "engines": ["snowflake"],
         "sort_by": "id",
         "sink": dk.stream.sink(table, "s", equality_fields="id") if verb == "stream.foreach_messages" else None,
         "decoder": dk.stream.decoder("debezium-json"),

@@ -15,7 +15,7 @@ from deletekit.cli.printer import grid, heading
 from deletekit.cli.terminal import Answer, Output
 from deletekit.conformance.engines import BUILT_IN, engine_of
 from deletekit.errors import InvalidInputError
-from deletekit.safe_text import plain
+from deletekit.safe_text import count, plain
 
 _FILE: Any = click.Path(dir_okay=False, path_type=Path)
 _FOLDER: Any = click.Path(file_okay=False, path_type=Path)
@@ -29,6 +29,7 @@ _OWN = "An engine of your own: the command that answers for it. Repeatable."
 @click.option("--suite", type=_FOLDER, metavar="DIR", help=_SUITE)
 @click.option("--case", "pattern", default="*", metavar="GLOB", help="Cases whose names match.")
 @number_option("--timeout", "Seconds that one answer may take.  [default: 120]", float, "SECONDS")
+@number_option("--times", "Ask so often, and keep the worst verdict.  [default: 1]", click.IntRange(min=1))
 @click.option("--page", type=_FILE, metavar="FILE", help="Also write the verdicts as one HTML page.")
 @click.option("--write-verdicts", type=_FILE, metavar="FILE", help="Also put the verdicts into this JSON file.")
 @click.option("--overwrite", is_flag=True, help="Replace the page where it exists.")
@@ -41,6 +42,7 @@ def conformance(
     commands: Sequence[str] = (),
     suite: Path | None = None,
     timeout: float | None = None,
+    times: int = 1,
     page: Path | None = None,
     write_verdicts: Path | None = None,
 ) -> Answer:
@@ -58,7 +60,7 @@ def conformance(
     \b
     Examples:
       deletekit conformance polars duckdb
-      deletekit conformance --case 'equality-*' --page verdicts.html
+      deletekit conformance --case 'equality_*' --page verdicts.html
       deletekit conformance --engine mine='node my_reader.mjs' --json
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     from deletekit.conformance import page as pages  # noqa: PLC0415  # not for help
@@ -75,7 +77,7 @@ def conformance(
     runs = []
     for engine in asked:
         with output.waiting(f"Asking {plain(engine.name)}"):
-            runs.append(runner.run_engine(engine, cases, seconds=seconds))
+            runs.append(runner.run_engine(engine, cases, seconds=seconds, times=times))
     document = verdicts.document_of(runs)
     collected = verdicts.document_of(runs, stored, runner.chosen_cases(folder))
     if write_verdicts is not None:
@@ -93,10 +95,13 @@ def _text(document: Mapping[str, Any]) -> Iterator[RenderableType]:
 
     results = document["results"]
     for engine, version in verdicts.engines_of(results):
-        own = [r for r in results if (r["engine"], r["version"], r["verdict"] == "right") == (engine, version, False)]
-        if own:
+        own = [r for r in results if (r["engine"], r["version"]) == (engine, version)]
+        failed = [r for r in own if r["verdict"] in ("WRONG", "crashes")]
+        rows = [(verdicts.case_name(r["case"], r["ref"]), verdicts.said(r), r["words"]) for r in failed]
+        refused = verdicts.spoken(r for r in own if r["verdict"] == "refuses")
+        rows += [(count(number, "case"), verdict, words) for _, verdict, number, words in refused]
+        if rows:
             yield heading(f"{engine} {version}")
-            rows = [(verdicts.case_name(r["case"], r["ref"]), verdicts.said(r), r["words"] or "") for r in own]
             yield grid(("case", "verdict", "words"), rows)
     if results:
         yield heading("Verdicts")

@@ -46,8 +46,8 @@ def readers(argument: TableArgument, output: Output, **options: Any) -> Answer:
     \b
     Examples:
       deletekit readers wh/demo/users
-      deletekit readers --warehouse wh demo.users --engine snowflake --engine trino
-      deletekit readers --catalog prod demo.users --against duckdb --against polars --json
+      deletekit readers --warehouse wh demo.users --engine trino
+      deletekit readers --catalog prod demo.users --against duckdb --json
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     table = argument.open()
     with output.engine("Counting rows") as engine:
@@ -104,8 +104,8 @@ def make_readable(argument: TableArgument, output: Output, engines: tuple[str, .
 
     \b
     Examples:
-      deletekit make-readable --warehouse wh demo.users --engine snowflake --dry-run
-      deletekit make-readable --catalog prod demo.users --engine trino --engine duckdb
+      deletekit make-readable --warehouse wh demo.users --engine trino --dry-run
+      deletekit make-readable --catalog prod demo.users --engine duckdb
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     verb = dk.make_readable
     table, result = change(verb, argument, output, "Changing deletes", engines=engines, **options)

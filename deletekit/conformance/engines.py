@@ -103,6 +103,8 @@ class EngineProcess:
 
         A process that ends after earlier answers may have been ended by those: a new one is asked the same.
         """
+        if self._process is not None and _has_spoken(self._process):
+            self._stop()  # by itself: what it says next may be the answer to an earlier question
         is_fresh = self._process is None
         try:
             process = self._process = self._process or self._start()
@@ -134,7 +136,10 @@ class EngineProcess:
                         continue
                     found += data
                     if b"\n" in data:
-                        return bytes(found).partition(b"\n")[0]
+                        answer, _, more = bytes(found).partition(b"\n")
+                        if more:
+                            self._stop()
+                        return answer
                     if not data:
                         raise _EndedError(self._ended(process))
                     if len(found) > self._largest:
@@ -182,6 +187,13 @@ class EngineProcess:
                     process.wait(_SECONDS_TO_END)
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+
+def _has_spoken(process: subprocess.Popen[bytes]) -> bool:
+    """Whether there is output that no question has asked for, or the end of it."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)  # type: ignore[arg-type]  # there is a pipe
+        return bool(selector.select(0))
 
 
 class _EndedError(Exception):

@@ -1,7 +1,7 @@
 """What engines do with each kind of delete: verdicts of our own runs, and what others report, with the source.
 
 `verdicts.json` is what the conformance runner found, case by case. `features.json` says what each case depends on.
-`reported.json` is about engines that do not run here: nobody of us has verified it.
+`reported.json` is about engines that do not run here: we have verified none of it.
 """
 
 import json

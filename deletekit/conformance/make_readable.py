@@ -4,13 +4,14 @@ Deletes change their kind, or go with the rows that they hide. No row that a rig
 verb of maintenance with its own commit, so a step that fails undoes none before it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from deletekit.commit.planned_change import check_request
 from deletekit.commit.swap import Commit
+from deletekit.conformance.engines import BUILT_IN
 from deletekit.conformance.features import DATA_FORMATS, KINDS, TABLE, Features, snapshot_features
 from deletekit.conformance.known_verdicts import Verdict, known_verdicts
 from deletekit.conformance.readers import EngineReading, Readers, in_use, judged, readers
@@ -136,25 +137,32 @@ def make_readable(
     if dry_run:
         return MadeReadable(steps=_steps(_State.of(table, ref), ways[0]), engines=expected, dry_run=True)
     shared: dict[str, Any] = {"ref": ref, "engine": engine, "commit_properties": commit_properties}
-    runs: list[str] = []
-    if verify:
-        from deletekit.conformance.engines import BUILT_IN  # noqa: PLC0415  # for this only
+    runs = sorted({v.engine for v in known}.intersection(BUILT_IN)) if verify else []
 
-        runs = sorted({v.engine for v in known}.intersection(BUILT_IN))
+    def asked() -> MadeReadable:
+        found = readers(table, ref=ref, engines=names, against=runs, exact=False, verdicts=verdicts, engine=engine)
+        after = tuple(reading for reading in found.engines if (reading.engine, reading.version) in versions)
+        good = all(map(_is_good, after)) and all(run.verdict in ("right", "unavailable") for run in found.against)
+        return MadeReadable(steps=(), engines=after, readers=found, is_readable=good)
+
+    return _changed(table, ways, asked, shared)
+
+
+def _changed(
+    table: Table, ways: Iterable[Sequence[str]], asked: Callable[[], MadeReadable], shared: Mapping[str, Any]
+) -> MadeReadable:
+    """Make one change after the other until the engines read the table right."""
     steps: list[ReadableStep] = []
     commits: list[Commit] = []
     done = MadeReadable(steps=())
     for number, way in enumerate(ways):
-        new = _steps(_State.of(table, ref), way)
+        new = _steps(_State.of(table, shared["ref"]), way)
         if number and not new:
             continue
         steps += new
         commits += [commit for step in new for commit in _run(step.action, table, shared)]
-        found = readers(table, ref=ref, engines=names, against=runs, exact=False, verdicts=verdicts, engine=engine)
-        after = tuple(reading for reading in found.engines if (reading.engine, reading.version) in versions)
-        good = all(map(_is_good, after)) and all(run.verdict in ("right", "unavailable") for run in found.against)
-        done = MadeReadable(steps=tuple(steps), commits=tuple(commits), engines=after, readers=found, is_readable=good)
-        if good:
+        done = replace(asked(), steps=tuple(steps), commits=tuple(commits))
+        if done.is_readable:
             break
     return done
 
@@ -219,7 +227,7 @@ def _enough(
     bad = next(r for r in readings if not _is_good(r))
     why = str(bad.findings[0]) if bad.findings else f"unknown, for {', '.join(bad.unknown)}"
     message = "no change of its deletes makes the table right for this engine"
-    reason, expected = f"{bad.engine} {bad.version}: {why}", "an engine that reads the table without deletes right"
+    reason, expected = f"{bad.named}: {why}", "an engine that reads the table without deletes right"
     raise UnsupportedError(message, kind="not-readable", field="engines", found=reason, expected=expected)
 
 

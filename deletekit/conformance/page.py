@@ -5,7 +5,7 @@ from typing import Any
 
 from deletekit.conformance.runner import KINDS, EngineRun
 from deletekit.conformance.suite import Case
-from deletekit.conformance.verdicts import case_name, engines_of, matrix, said, summary
+from deletekit.conformance.verdicts import case_name, engines_of, matrix, said, spoken, summary
 from deletekit.html_table import html_table, safe_html
 
 _HEAD = """<!doctype html>
@@ -30,20 +30,19 @@ def verdicts_page(document: Mapping[str, Any], cases: Iterable[Case], runs: Iter
     """
     results = document["results"]
     engines = [f"{name} {version}" for name, version in engines_of(results)]
-    words = [
-        [case_name(r["case"], r["ref"]), f"{r['engine']} {r['version']}", said(r), r["words"] or ""]
-        for r in results
-        if r["verdict"] != "right" or r["words"]
-    ]
+    failed = [r for r in results if r["verdict"] in ("WRONG", "crashes")]
+    shown = [[case_name(r["case"], r["ref"]), f"{r['engine']} {r['version']}", said(r), r["words"]] for r in failed]
+    words = spoken(r for r in results if r not in failed)
     missing = [[run.engine, run.unavailable] for run in runs if run.unavailable is not None]
     about = [[case.name, case.rule, case.sentence, case.spec, case.writer] for case in cases]
     tables = [
         (("engine", "version", *KINDS), summary(results), "How many refs of cases each engine reads"),
         (("engine", "why"), missing, "Engines that could not be asked"),
         (("case", *engines), matrix(results), "Verdict for each case"),
-        (("case", "engine", "verdict", "words"), words, "What engines said, and how many rows are wrong"),
+        (("case", "engine", "verdict", "words"), shown, "What is wrong"),
+        (("engine", "verdict", "refs", "words"), words, "What engines said"),
         (("case", "rule", "what it tests", "section of the specification", "writer"), about, "Cases"),
     ]
     dated = f"<p>{safe_html(document['date'])}, on {safe_html(document['machine'])}.</p>"
-    shown = [html_table(columns, rows, caption=caption) for columns, rows, caption in tables if rows]
-    return "\n".join([_HEAD + dated, *shown, "</body></html>\n"])
+    parts = [html_table(columns, rows, caption=caption) for columns, rows, caption in tables if rows]
+    return "\n".join([_HEAD + dated, *parts, "</body></html>\n"])

@@ -27,6 +27,12 @@ from deletekit.verbs.shared.read_options import resolve_snapshot
 
 _MOST_SHOWN = 3
 _VERSIONS = frozenset({"v1", "v2", "v3"})
+_IGNORED = {
+    "equality-deletes-apply": "equality-delete",
+    "position-deletes-apply": "position-delete",
+    "vectors-apply": "deletion-vector",
+}
+"""The rules that say of a kind of delete no more than that it applies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +82,7 @@ class EngineReading:
     verified: whether we ran the engine; else others report it.
     findings: why it is not right.
     unknown: features of the table that no case covers which the engine reads right.
-    doubts: rules that it fails, of which metadata does not say whether the table needs them.
+    doubts: rules that it fails. Metadata does not say whether the table needs them.
     """
 
     engine: str
@@ -222,7 +228,7 @@ def readers(
 def chosen(verdicts: Sequence[Verdict], engines: Iterable[str] | None) -> Sequence[Verdict]:
     """Return the verdicts of some engines, or of one version as in `duckdb 1.5.5`.
 
-    Raises InvalidInputError for an engine of which nothing is known.
+    Raises InvalidInputError for an engine that no verdict is about.
     """
     if engines is None:
         return verdicts
@@ -257,7 +263,7 @@ def judged(
     found, at_stake = [], _AtStake(hidden, lost or {})
     for engine, group in groupby(sorted(verdicts, key=lambda v: v.engine), key=lambda v: v.engine):
         of_engine = list(group)
-        for version in sorted({v.version for v in of_engine}):
+        for version in sorted({v.version for v in of_engine}, key=lambda name: (name != NO_VERSION, name)):
             # What is said of an engine without a version holds for all of them.
             own = [v for v in of_engine if v.version in (version, NO_VERSION)]
             found.append(_reading(engine, version, features, own, at_stake))
@@ -343,6 +349,7 @@ def _finding(verdict: Verdict, have: frozenset[str], at_stake: _AtStake) -> Read
         return ReaderFinding(**shared, rows=lost.rows, exact=lost.exact, effect="are lost")
     if verdict.verdict != "WRONG" or verdict.breaks == OTHER_ROWS:
         return ReaderFinding(**shared)
-    back = rows_if_ignored(at_stake.hidden, verdict.features.intersection(KINDS))
-    is_narrow = bool(verdict.features.intersection(SEEN) - set(KINDS)) or verdict.breaks is not None
+    ignored = _IGNORED.get(verdict.breaks or "")
+    back = rows_if_ignored(at_stake.hidden, {ignored} if ignored else verdict.features.intersection(KINDS))
+    is_narrow = not ignored and (bool(verdict.features.intersection(SEEN) - set(KINDS)) or bool(verdict.breaks))
     return ReaderFinding(**shared, rows=back.rows, exact=back.exact and not is_narrow)

@@ -80,12 +80,13 @@ def chosen_cases(folder: Path, pattern: str = "*") -> tuple[Case, ...]:
     return chosen
 
 
-def run_engine(engine: Engine, cases: Sequence[Case], *, seconds: float = SECONDS) -> EngineRun:
+def run_engine(engine: Engine, cases: Sequence[Case], *, seconds: float = SECONDS, times: int = 1) -> EngineRun:
     """Ask an engine for every ref of the cases; each table is copied to a temporary folder first.
 
     Parameters
     ----------
     seconds: the longest that one answer may take.
+    times: ask so often, and keep the worst verdict: what an engine reads may depend on which of its threads is first.
     """
     verdicts: list[Verdict] = []
     version = ""
@@ -93,11 +94,12 @@ def run_engine(engine: Engine, cases: Sequence[Case], *, seconds: float = SECOND
         tempfile.TemporaryDirectory(prefix="deletekit-suite-", ignore_cleanup_errors=True) as folder,
         EngineProcess(engine, Path(folder) if engine.is_built_in else Path.cwd(), seconds) as process,
     ):
-        for case, ref, answer in _answers(process, cases, Path(folder)):
-            version = version or answer.version
-            if answer.kind == "unavailable":
-                return EngineRun(engine=engine.name, version="", verdicts=(), unavailable=answer.words)
-            verdicts.append(judge(case, ref, answer, engine.name))
+        for case, ref, request in _requests(cases, Path(folder)):
+            answers = [process.ask(request) for _ in range(times)]
+            version = version or answers[-1].version
+            if answers[0].kind == "unavailable" and not verdicts:
+                return EngineRun(engine=engine.name, version="", verdicts=(), unavailable=answers[0].words)
+            verdicts.append(_worst([judge(case, ref, answer, engine.name) for answer in answers]))
     version = version or "unknown"
     found = tuple(replace(verdict, version=version) for verdict in verdicts)
     return EngineRun(engine=engine.name, version=version, verdicts=found)
@@ -107,7 +109,7 @@ def judge(case: Case, ref: str, answer: Answer, engine: str) -> Verdict:
     """Judge what an engine answered for a ref of a case."""
     say = Verdict(engine=engine, version=answer.version, case=case.name, ref=ref, verdict="right")
     if answer.kind != "rows":
-        return replace(say, verdict="crashes" if answer.kind == "crashes" else "refuses", words=answer.words)
+        return replace(say, verdict="refuses" if answer.kind == "refuses" else "crashes", words=answer.words)
     try:
         return _compared(case, ref, answer, say)
     except RecursionError:
@@ -132,9 +134,18 @@ def _told(rows: Counter[Any], what: str, among: Iterable[Row]) -> str:
     return f"{count(rows.total(), 'row')} {what}{example}"
 
 
-def _answers(process: EngineProcess, cases: Iterable[Case], folder: Path) -> Iterator[tuple[Case, str, Answer]]:
+def _worst(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict of an engine that was asked several times: wrong rows without an error are the worst."""
+    worst = max(verdicts, key=lambda verdict: ("right", "refuses", "crashes", "WRONG").index(verdict.verdict))
+    number = sum(verdict.verdict == worst.verdict for verdict in verdicts)
+    return (
+        worst if number == len(verdicts) else replace(worst, words=f"{number} of {len(verdicts)} times: {worst.words}")
+    )
+
+
+def _requests(cases: Iterable[Case], folder: Path) -> Iterator[tuple[Case, str, dict[str, Any]]]:
     for case in cases:
         metadata = relocate(case, folder / case.name)
         for ref in case.refs:
             asked = {"metadata": metadata, "ref": ref, "snapshot_id": case.snapshot_id(ref)}
-            yield case, ref, process.ask({**asked, "columns": case.columns(ref)})
+            yield case, ref, {**asked, "columns": case.columns(ref)}

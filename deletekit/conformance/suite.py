@@ -147,7 +147,7 @@ def _relative(path: str, old: str) -> str:
 
 
 def _replaced(value: Any, old: str, new: str) -> Any:
-    """Return a JSON value with the beginning of paths replaced, wherever a text is a path."""
+    """Return a JSON value with the beginning of paths replaced, where a text is a path."""
     if isinstance(value, str):
         return new + value[len(old) :] if value == old or value.startswith(f"{old}/") else value
     if isinstance(value, list):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -16,6 +17,8 @@ from deletekit.conformance.suite import Case
 from deletekit.version import __version__
 
 Result = Mapping[str, Any]
+
+_FILE = re.compile(r"…/[^\s'\"`,;()]+")
 
 VERDICTS = Path(__file__).with_name("verdicts.json")
 """What is known of engines: the verdicts that were found when this version of deletekit was made."""
@@ -69,9 +72,19 @@ def summary(results: Sequence[Result]) -> list[list[Any]]:
 def matrix(results: Sequence[Result]) -> list[list[str]]:
     """Return a row for each ref of each case: its name, and what each of `engines_of` does with it, or nothing."""
     found = {_key(result): said(result) for result in results}
-    cases = sorted({(result["case"], result["ref"]) for result in results})
+    named = {(result["case"], result["ref"]) for result in results}
+    cases = sorted(named, key=lambda case: (case[0], case[1] != "main", case[1]))
     engines = engines_of(results)
     return [[case_name(*case), *(found.get((*engine, *case), "") for engine in engines)] for case in cases]
+
+
+def spoken(results: Iterable[Result]) -> list[list[Any]]:
+    """Return a row for what each engine said beside rows: engine, verdict, on how many refs, and the words.
+
+    Words that differ by a file alone are one.
+    """
+    found = Counter((r["engine"], r["verdict"], _FILE.sub("…", r["words"])) for r in results if r["words"])
+    return [[engine, verdict, number, words] for (engine, verdict, words), number in sorted(found.items())]
 
 
 def said(result: Result) -> str:

@@ -8,15 +8,16 @@ table to an Arrow table in this process. A job is {"location", "name", "folder",
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+
+from deletekit.conformance.adapters.duckdb import connect
+from deletekit.conformance.adapters.pysail import sail_query
 
 __all__ = ["COLUMNS", "PEERS", "READERS", "Job", "Reader", "duckdb_query", "open_reader", "raw_ways", "spark_session"]
 
@@ -114,12 +115,12 @@ def chdb_aggregate() -> Callable[[Job], Facts]:
 
 
 def pysail() -> Reader:
-    query = _sail_query()
+    query = sail_query()
     return lambda job: query(f"SELECT {', '.join(job['columns'])} FROM iceberg.`{job['folder']}`")
 
 
 def pysail_aggregate() -> Callable[[Job], Facts]:
-    query = _sail_query()
+    query = sail_query()
     return lambda job: _facts(query(f"SELECT {AGGREGATES} FROM iceberg.`{job['folder']}`"))
 
 
@@ -142,12 +143,7 @@ def spark_session(warehouse: str) -> Any:
 
 def duckdb_query() -> Callable[[str], pa.Table]:
     """DuckDB with its Iceberg extension from the package of that name."""
-    import duckdb as db
-
-    connection = db.connect(config={"allow_unsigned_extensions": "true"})
-    for name in ("avro", "httpfs", "iceberg"):
-        package = Path(str(importlib.import_module(f"duckdb_extension_{name}").__file__)).parent
-        connection.execute(f"LOAD '{next(package.glob('extensions/*/*.duckdb_extension'))}'")
+    connection = connect()
     return lambda sql: connection.execute(sql).to_arrow_table()
 
 
@@ -156,35 +152,6 @@ def _chdb_query() -> Callable[[str], pa.Table]:
 
     os.chdir("/")  # ClickHouse reads files below the current directory alone
     return lambda sql: chdb.query(sql, "ArrowTable")
-
-
-def _sail_query() -> Callable[[str], pa.Table]:
-    """Sail by Arrow Flight SQL, which needs no Spark Connect client."""
-    os.environ["RUST_LOG"] = "error"
-    from pyarrow.flight import FlightClient, FlightDescriptor
-    from pysail.flight import FlightSqlServer
-
-    server = FlightSqlServer()
-    server.start()
-    host, port = server.listening_address
-    client = FlightClient(f"grpc://{host}:{port}")
-
-    def query(sql: str) -> pa.Table:
-        # A google.protobuf.Any around a CommandStatementQuery: each field is its number, its length, its bytes.
-        kind = b"type.googleapis.com/arrow.flight.protocol.sql.CommandStatementQuery"
-        command = _protobuf(1, kind) + _protobuf(2, _protobuf(1, sql.encode()))
-        info = client.get_flight_info(FlightDescriptor.for_command(command))
-        return client.do_get(info.endpoints[0].ticket).read_all()
-
-    query.server = server  # type: ignore[attr-defined]  # lives as long as who asks it
-    return query
-
-
-def _protobuf(number: int, value: bytes) -> bytes:
-    length, rest = b"", len(value)
-    while rest > 127:
-        length, rest = length + bytes([rest & 127 | 128]), rest >> 7
-    return bytes([number << 3 | 2]) + length + bytes([rest]) + value
 
 
 def _facts(row: pa.Table) -> Facts:

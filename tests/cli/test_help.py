@@ -19,10 +19,10 @@ def test_the_commands() -> None:
     assert COMMANDS == [
         "add-files", "append", "branch", "changes", "cherry-pick", "clean-up-delta", "compact", "conformance",
         "convert-equality-deletes", "delete", "doctor", "erase", "expire-snapshots", "explain", "explore",
-        "fast-forward", "inspect", "lab", "merge", "pipeline", "promote", "remove-dangling-deletes",
-        "remove-orphan-files", "repack", "repair", "rewrite-manifests", "rewrite-position-deletes", "rollback",
-        "scan", "set-current-snapshot", "sinks", "snapshots", "stream", "sync-delta", "tables", "tour", "update",
-        "upgrade", "verify", "workshop-bundle",
+        "fast-forward", "inspect", "lab", "make-readable", "merge", "pipeline", "promote", "readers",
+        "remove-dangling-deletes", "remove-orphan-files", "repack", "repair", "rewrite-manifests",
+        "rewrite-position-deletes", "rollback", "scan", "set-current-snapshot", "sinks", "snapshots", "stream",
+        "sync-delta", "tables", "tour", "update", "upgrade", "verify", "workshop-bundle",
     ]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deletekit.conformance.suite import SENTINEL, moved
+from deletekit.conformance.suite import SENTINEL, load_case, moved
 from tests.conformance.bench import Bench, same_bytes
 from tests.conformance.oracle import Oracle
 from tests.conformance.recipes import Recipe
@@ -25,9 +25,9 @@ SUITE = Path(__file__).parents[2] / "conformance"
 
 def recipes() -> list[Recipe]:
     """The recipes of the tables that deletekit makes."""
-    from tests.conformance import recipes_equality, recipes_positions  # noqa: PLC0415
+    from tests.conformance import recipes_equality, recipes_positions, recipes_scope  # noqa: PLC0415
 
-    return [recipe for module in (recipes_equality, recipes_positions) for recipe in module.RECIPES]
+    return [recipe for module in (recipes_equality, recipes_positions, recipes_scope) for recipe in module.RECIPES]
 
 
 def make(recipe: Recipe) -> tuple[dict[str, bytes], str]:
@@ -103,9 +103,17 @@ def write_index() -> None:
 
 def main(*names: str) -> None:
     """Write the cases whose names begin with one of these."""
+    from tests.conformance.java import picked  # noqa: PLC0415  # needs pyspark
+
     for recipe in recipes():
         if recipe.name.startswith(names or ("",)):
             write_case(recipe, *make(recipe), f"python -m tests.conformance.build {recipe.name}")
+    for _, recipe in picked():
+        if recipe.name.startswith(names or ("",)):
+            case = load_case(SUITE / recipe.name)
+            table = case.folder / "table"
+            files = {p.relative_to(table).as_posix(): p.read_bytes() for p in sorted(table.rglob("*")) if p.is_file()}
+            write_case(recipe, files, case.metadata.removeprefix("table/"), case.made_by)
     write_index()
 
 

@@ -6,6 +6,7 @@ count from 1970 in the unit of the type, so nothing is rounded.
 
 import datetime as dt
 import io
+from functools import cache
 from typing import Any
 
 import fastavro
@@ -18,8 +19,12 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 ID_KEYS = (b"PARQUET:field_id", b"iceberg.id")
 
 
+@cache
 def read(data: bytes, file_format: str) -> tuple[list[Row], list[int], dict[Any, tuple[str, str]]]:
-    """Return the rows, how many each row group has, and by id, in the file's order, name and type of each column."""
+    """Return the rows, how many each row group has, and by id, in the file's order, name and type of each column.
+
+    What is returned is kept, so it must not be changed.
+    """
     if file_format.upper() == "AVRO":
         return _avro(data)
     groups: list[int] = []

@@ -55,7 +55,7 @@ JAVA: list[tuple[str, str, tuple[str, ...]]] = [
     ("equality_timestamp_ns_key", "exact-times", ()),
     ("equality_nested_key", "nested-key", ()),
     ("equality_nested_null_key", "null-struct-leaf", ()),
-    ("equality_nested_key_not_projected", "key-not-projected", ("id",)),
+    ("equality_nested_key_not_projected", "nested-key-not-projected", ("id",)),
     ("equality_promoted_before_delete_v2", "promoted-key", ()),
     ("equality_renamed_key", "renamed-key", ()),
     ("equality_dropped_key_v2", "dropped-key", ()),

@@ -1,6 +1,11 @@
 """The rules that the suite tests: by section of the spec, the id of each, and what a reader does who breaks it."""
 
 BY_SECTION = {
+    "Delete Formats": {
+        "equality-deletes-apply": "ignores equality deletes",
+        "position-deletes-apply": "ignores position delete files",
+        "vectors-apply": "ignores deletion vectors",
+    },
     "Scan Planning": {
         "strictly-older": "applies equality deletes to data of the same sequence number too",
         "same-or-older": "applies position deletes and vectors to data of lower sequence numbers only",
@@ -33,6 +38,7 @@ BY_SECTION = {
         "key-by-id": "takes the columns of an equality delete file by their place",
         "extra-columns-ignored": "compares all columns of an equality delete file",
         "nested-key": "looks for a nested key at the top of the row, and reads NULL",
+        "nested-key-not-projected": "reads a nested key that was not asked for as NULL, in rows and in deletes",
         "null-struct-leaf": "does not take the leaf of a NULL struct for NULL",
         "promoted-key": "never matches keys that were written with another type",
         "renamed-key": "finds key columns by name",
@@ -65,7 +71,7 @@ BY_SECTION = {
     "Version 3": {
         "upgrade-keeps-deletes": "ignores position delete files in a table of version 3",
     },
-    "Manifests": {
+    "Entries in Manifests": {
         "removed-deletes-do-not-apply": "applies deletes that were removed",
         "removed-files-not-read": "reads data files that were removed",
         "existing-entries-count": "reads only entries that were added, and not those that were carried over",
@@ -74,7 +80,7 @@ BY_SECTION = {
         "ref-own-deletes": "applies deletes of all snapshots to each",
         "snapshot-schema": "reads a tag with the current schema",
     },
-    "Snapshot References": {
+    "Snapshot Reference": {
         "current-snapshot": "reads the newest snapshot for main",
     },
     "Row Lineage": {

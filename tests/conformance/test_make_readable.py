@@ -63,23 +63,31 @@ NEEDS: list[Need] = [
 
 
 @pytest.mark.parametrize("need", NEEDS, ids=str)
-@pytest.mark.parametrize(
-    "kind", ["evolved", *(pytest.param(k, marks=pytest.mark.slow) for k in ("flat", "partitioned"))]
-)
-def test_the_least_change(catalog: dk.Catalog, tmp_path: Path, need: Need, kind: str) -> None:
+def test_the_least_change(catalog: dk.Catalog, tmp_path: Path, need: Need) -> None:
     version, cannot, steps, left = need
-    table, rows = busy(catalog, version, kind)
-    past = history(table)
+    table, rows, _ = SCENES["overlapping"][0](catalog, version)
     done = made(table, verdicts_file(tmp_path, *engine_without("x", *cannot)), "x")
     assert tuple(step.action for step in done.steps) == steps
     assert kinds_of(table) == left
     assert live(table) == expected(rows)
-    assert past.items() <= history(table).items()
-    assert all(c.operation == "replace" for c in done.commits)
     assert bool(done.commits) == bool(steps)
-    clean(table)
     with unchanged(table):
         assert dk.make_readable(table, ["x"], verdicts=tmp_path / "verdicts.json", verify=False).steps == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("need", [need for need in NEEDS if E in need[1]], ids=str)
+@pytest.mark.parametrize("kind", ["partitioned", "evolved"])
+def test_the_least_change_of_many_deletes(catalog: dk.Catalog, tmp_path: Path, need: Need, kind: str) -> None:
+    version, cannot, steps, left = need
+    table, rows = busy(catalog, version, kind)
+    past = history(table)
+    done = made(table, verdicts_file(tmp_path, *engine_without("x", *cannot)), "x")
+    assert (tuple(step.action for step in done.steps), kinds_of(table)) == (steps, left)
+    assert live(table) == expected(rows)
+    assert past.items() <= history(table).items()
+    assert all(c.operation == "replace" for c in done.commits)
+    clean(table)
 
 
 @pytest.mark.parametrize("name", SCENES)
@@ -96,12 +104,11 @@ def test_an_upgrade_only_if_allowed(catalog: dk.Catalog, tmp_path: Path) -> None
     """The engine reads vectors and no v2 deletes. Without an upgrade the data is written again."""
     file = verdicts_file(tmp_path, *engine_without("x", E, P))
     for upgrade, steps, left in ((False, (COMPACT,), set()), (True, ("upgrade-format-version", CONVERT, REWRITE), {V})):
-        table, rows = busy(catalog, 2)
+        table, rows, _ = SCENES["overlapping"][0](catalog, 2)
         done = made(table, file, "x", upgrade=upgrade)
         assert tuple(step.action for step in done.steps) == steps
         assert (kinds_of(table), table.refresh().format_version) == (left, 3 if upgrade else 2)
         assert live(table) == expected(rows)
-        clean(table)
 
 
 def test_position_deletes_of_an_upgraded_table_become_vectors(catalog: dk.Catalog, tmp_path: Path) -> None:
@@ -203,7 +210,7 @@ def test_real_engines_read_the_right_rows_afterwards(
 
 @pytest.mark.slow
 @pytest.mark.peers
-@pytest.mark.parametrize("engine", ["pyiceberg", "duckdb"])
+@pytest.mark.parametrize("engine", [pytest.param("pyiceberg", marks=pytest.mark.long), "duckdb"])
 def test_tables_of_the_suite(catalog: dk.Catalog, tmp_path: Path, engine: str) -> None:
     """Each is made readable for the engine by what deletekit knows of it, or refused. Then the engine is asked.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import deletekit
 from deletekit.conformance.engines import Engine, EngineProcess, engine_of
 from deletekit.conformance.runner import OTHER_ROWS, EngineRun, Verdict, chosen_cases, run_engine, suite_folder
 from deletekit.conformance.suite import Case, load_suite
@@ -145,6 +146,12 @@ def test_one_process_answers_for_all_cases_and_a_new_one_after_a_crash(tmp_path:
     # It is asked again after an end that an earlier answer may have caused: a program may answer once and end.
     once = "say(rows=rows(request)); sys.exit(0)"
     assert [v.verdict for v in run(once, CASE, OTHER).verdicts] == ["right", "right"]
+    # A second line is not the answer to the next question.
+    twice = "say(rows=rows(request)); say(rows=[])"
+    both = "sys.stdout.write(2 * (json.dumps({'rows': rows(request)}) + chr(10))); sys.stdout.flush()"
+    assert [v.verdict for v in run(twice, CASE, OTHER, CASE).verdicts] == ["right"] * 3
+    assert [v.verdict for v in run(both, CASE, OTHER, CASE).verdicts] == ["right"] * 3
+
     fails = f"{count}if 'nan_key' in request['metadata']: sys.exit(1)\nsay(rows=rows(request))"
     started.unlink()
     assert [v.verdict for v in run(fails, CASE, OTHER, CASE).verdicts] == ["right", "crashes", "right"]
@@ -166,12 +173,26 @@ def test_what_cannot_be_asked() -> None:
     assert run('say(unavailable="not here")').unavailable == "not here"
 
 
+def test_the_worst_of_several_verdicts_is_kept() -> None:
+    racing = "n = globals().get('n', -1) + 1; say(rows=rows(request)[1:] if n % 3 == 1 else rows(request))"
+    [verdict] = run_engine(program(racing), [CASE], times=6).verdicts
+    assert (verdict.verdict, (verdict.words or "").partition(":")[0]) == ("WRONG", "2 of 6 times")
+    [verdict] = run_engine(program("say(rows=rows(request))"), [CASE], times=2).verdicts
+    assert (verdict.verdict, verdict.words) == ("right", None)
+
+
 def test_names_of_engines() -> None:
     assert engine_of("mine=a 'b c'") == Engine(name="mine", command=("a", "b c"))
     for name in ("trino", "", "=x", "spark="):
         with pytest.raises(InvalidInputError) as found:
             engine_of(name)
         assert (found.value.kind, found.value.found) == ("engine", name)
+
+
+def test_where_the_suite_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deletekit, "__file__", str(tmp_path / "deletekit" / "__init__.py"))
+    with pytest.raises(NotFoundError, match="it is in the sources of deletekit"):
+        suite_folder()
 
 
 def test_cases_are_chosen_by_name(tmp_path: Path) -> None:

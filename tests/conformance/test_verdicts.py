@@ -37,7 +37,7 @@ def test_peer(name: str) -> None:
     same_as_known(run_engine(engine_of(name), CASES))
 
 
-@pytest.mark.slow
+@pytest.mark.long  # test_spark_reads_the_suite.py has Spark read every table too
 @pytest.mark.spark
 def test_spark(own_spark: None) -> None:
     same_as_known(run_engine(engine_of("spark"), CASES))

@@ -46,13 +46,10 @@ def by_polars(location: str) -> list[dict[str, Any]]:
 
 
 DUCKDB_SCRIPT = """
-import importlib, sys
-from pathlib import Path
-import duckdb, pyarrow as pa
-with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
-    for name in ("avro", "httpfs", "iceberg"):
-        package = Path(importlib.import_module(f"duckdb_extension_{name}").__file__).parent
-        connection.execute(f"LOAD '{next(package.glob('extensions/*/*.duckdb_extension'))}'")
+import sys
+import pyarrow as pa
+from deletekit.conformance.adapters.duckdb import connect
+with connect() as connection:
     rows = connection.execute(f"SELECT * FROM iceberg_scan('{sys.argv[1]}')").to_arrow_table()
 # To a file: DuckDB draws a progress bar on standard output when what it does, loading among it, takes two seconds.
 with pa.ipc.new_stream(sys.argv[2], rows.schema) as stream:

@@ -10,7 +10,7 @@ from typing import Any
 
 from deletekit.conformance.runner import KINDS, suite_folder
 from deletekit.conformance.suite import load_suite
-from deletekit.conformance.verdicts import VERDICTS, case_name, engines_of, matrix, read_verdicts, summary
+from deletekit.conformance.verdicts import VERDICTS, engines_of, matrix, read_verdicts, spoken, summary
 from tests.tools.lessons import ROOT
 
 PAGE = ROOT / "docs" / "conformance.md"
@@ -30,23 +30,15 @@ def verdicts() -> str:
     rules = {case.name: case.rule for case in load_suite(suite_folder())}
     engines = engines_of(results)
     alone = [name if sum(name == other for other, _ in engines) == 1 else f"{name} {v}" for name, v in engines]
+    words = spoken(result for result in results if result["verdict"] != "WRONG")
     rows = [[row[0], rules.get(row[0].partition(",")[0], ""), *map(shown, row[1:])] for row in matrix(results)]
     return "\n".join([
         f"Found on {document['date']}; {document['machine']}. A row counts a ref of a case.\n",
         table(("engine", "version", *KINDS), summary(results)),
         table(("case", "rule", *alone), rows),
         "What engines said that is not the rows:\n",
-        table(("engine", "verdict", "cases", "words"), words(results)),
+        table(("engine", "verdict", "refs", "words"), [[*row[:3], code(row[3])] for row in words]),
     ])  # fmt: skip
-
-
-def words(results: Sequence[Any]) -> list[list[Any]]:
-    """Return a row for each thing that an engine said, with the cases."""
-    found: dict[tuple[str, str, str], list[str]] = {}
-    for r in results:
-        if r["words"] and r["verdict"] != "WRONG":
-            found.setdefault((r["engine"], r["verdict"], r["words"]), []).append(case_name(r["case"], r["ref"]))
-    return [[engine, verdict, len(cases), code(said)] for (engine, verdict, said), cases in sorted(found.items())]
 
 
 def shown(cell: str) -> str:

@@ -9,12 +9,9 @@ from deletekit.conformance.adapters.protocol import Read, Request, serve
 
 def open_engine() -> tuple[str, Read]:
     """Return the version, and what reads a table."""
-    duckdb = import_module("duckdb")
-    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-    for name in ("avro", "httpfs", "iceberg"):
-        connection.execute(f"LOAD '{_extension(name)}'")
+    connection = connect()
     asked = "SELECT extension_version FROM duckdb_extensions() WHERE extension_name = 'iceberg'"
-    version = f"{duckdb.__version__} (iceberg {connection.execute(asked).fetchall()[0][0]})"
+    version = f"{import_module('duckdb').__version__} (iceberg {connection.execute(asked).fetchall()[0][0]})"
 
     def read(request: Request) -> Any:
         at = "" if request.is_main else f", snapshot_from_id = {request.snapshot_id}::UBIGINT"
@@ -22,6 +19,14 @@ def open_engine() -> tuple[str, Read]:
         return connection.execute(sql, [request.metadata]).to_arrow_table()
 
     return version, read
+
+
+def connect() -> Any:
+    """Return a connection to a DuckDB that has its Iceberg extension."""
+    connection = import_module("duckdb").connect(config={"allow_unsigned_extensions": "true"})
+    for name in ("avro", "httpfs", "iceberg"):
+        connection.execute(f"LOAD '{_extension(name)}'")
+    return connection
 
 
 def _extension(name: str) -> str:

@@ -1,6 +1,7 @@
 """Read with Sail, by Arrow Flight SQL, which needs no client of Spark Connect."""
 
 import os
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
@@ -8,11 +9,28 @@ from typing import Any
 from deletekit.conformance.adapters.protocol import Read, RefusedError, Request, serve
 
 _ALIVE: list[Any] = []
-"""The server, which stops when no name holds it."""
+"""Servers, which stop when no name holds them."""
 
 
 def open_engine() -> tuple[str, Read]:
     """Return the version, and what reads a table."""
+    query = sail_query()
+    internal_error = import_module("pyarrow.flight").FlightInternalError  # Flight's name for every error of the server
+
+    def read(request: Request) -> Any:
+        folder = request.folder.replace("`", "``")
+        at = "" if request.is_main else f" VERSION AS OF {request.snapshot_id}"
+        try:
+            return query(f"SELECT {request.sql_columns('`')} FROM iceberg.`{folder}`{at}")  # noqa: S608  # quoted
+        except internal_error as e:
+            _, _, words = str(e).partition("with message: ")
+            raise RefusedError(words.partition(". gRPC client debug context")[0]) from e
+
+    return version("pysail"), read
+
+
+def sail_query() -> Callable[[str], Any]:
+    """Start Sail in this process, and return what runs a query to Arrow."""
     os.environ.setdefault("RUST_LOG", "error")
     flight = import_module("pyarrow.flight")
     server = import_module("pysail.flight").FlightSqlServer()
@@ -28,16 +46,7 @@ def open_engine() -> tuple[str, Read]:
         info = client.get_flight_info(flight.FlightDescriptor.for_command(command))
         return client.do_get(info.endpoints[0].ticket).read_all()
 
-    def read(request: Request) -> Any:
-        folder = request.folder.replace("`", "``")
-        at = "" if request.is_main else f" VERSION AS OF {request.snapshot_id}"
-        try:
-            return query(f"SELECT {request.sql_columns('`')} FROM iceberg.`{folder}`{at}")  # noqa: S608  # quoted
-        except flight.FlightInternalError as e:  # Flight's name for every error of the server
-            _, _, words = str(e).partition("with message: ")
-            raise RefusedError(words.partition(". gRPC client debug context")[0]) from e
-
-    return version("pysail"), read
+    return query
 
 
 def _protobuf(number: int, value: bytes) -> bytes:
