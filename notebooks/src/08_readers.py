@@ -2,7 +2,7 @@
 # jupyter:
 #   deletekit:
 #     lesson: "08"
-#     minutes: {teach: 25, exercise: 25}
+#     minutes: {teach: 30, exercise: 25}
 #     needs: plain
 #   kernelspec:
 #     display_name: Python 3
@@ -13,7 +13,7 @@
 # %% [markdown]
 # # 08 · Readers
 #
-# **25 minutes to read and run, 25 for the exercises.** Before it: [07 · Roaring bitmaps](07_roaring_bitmaps.ipynb).
+# **30 minutes to read and run, 25 for the exercises.** Before it: [07 · Roaring bitmaps](07_roaring_bitmaps.ipynb).
 #
 # A snapshot may have every kind of delete at once, and the reader must combine them with the data files. Here is a table that has them all. You decide which delete applies to which file. Then a reader of sixty lines reads the table without deletekit.
 #
@@ -23,6 +23,7 @@
 # - decide whether a delete applies to a data file
 # - skip deletes that cannot hide a row of a file, without opening them
 # - say which rows a wrong reader loses or brings back, rule by rule
+# - find out which engines read a table right, and plan the least change that helps the others
 
 # %% [markdown]
 # ## Predict
@@ -470,6 +471,83 @@ dk.widgets.RowFate(orders, data_file="D4", row=0, sequence_rule=False)
 # %% [markdown]
 # No reader reported an error. A reader that applies deletes wrongly is worse than one that refuses them.
 #
+# ## Who reads this table right?
+#
+# An engine may have such a mistake too, and you cannot read the code of them all. But you can give an engine a table whose right rows are known. deletekit has a suite of such tables, at least one for each rule. The case `upsert_in_one_commit_v2` is for the rule `strictly-older`: one commit deletes keys by value and adds them again. Here is a table like it, and what three readers find in it.
+
+# %%
+upserted = here.table("upserted", of_shop("north", [1, 2, 3]))
+coffee = of_shop("north", [1, 2]).set_column(2, "item", pa.array(["coffee"] * 2))
+dk.upsert(upserted, coffee, key="id", mode="equality-delete")
+listed = [file for manifest in records(upserted.current_snapshot.manifest_list) for file in live_files(manifest)]
+
+
+def items_in(rows):
+    return ", ".join(f"{number} {item}" for _, number, item in sorted(rows))
+
+
+show(
+    [
+        {"reader": "right", "rows": items_in(read(listed))},
+        {"reader": "equality deletes by <=", "rows": items_in(read(listed, number=not_newer))},
+        {"reader": "equality deletes ignored", "rows": items_in(read(of_kind(listed, "data")))},
+    ]
+)
+
+# %% [markdown]
+# `dk.readers` finds out from metadata which rules a table depends on. deletekit knows what each engine did with each case of the suite: it was `right`, it `refuses` the table, or its rows were `WRONG`. If no case tells, the answer is `unknown`. For an engine that we have not run, deletekit repeats what others report, and names the source.
+
+# %%
+asked = dk.readers(upserted, engines=["deletekit", "spark", "pyiceberg", "databricks"])
+print("depends on:", ", ".join(sorted(asked.features)))
+
+run = {reading.engine for reading in asked if reading.verified}
+show(
+    [
+        {
+            "engine": reading.engine,
+            "verdict": reading.verdict,
+            "we ran it": reading.verified,
+            "rows that come back": reading.findings[0].rows if reading.findings else None,
+        }
+        for reading in asked
+        if reading.verified or reading.engine not in run
+    ]
+)
+
+# %% [markdown]
+# By that report, Databricks reads a table of version 2 without its deletes. So two rows come back, those of the third reader above.
+#
+# `dk.make_readable` looks for the least change of the deletes after which all engines that you name read the table right. A dry run only plans it. The second plan may upgrade the table.
+
+# %%
+plans = {
+    "for three engines": dk.make_readable(upserted, ["spark", "pyiceberg", "databricks"], dry_run=True),
+    "for databricks, in v3": dk.make_readable(upserted, ["databricks"], upgrade=True, dry_run=True),
+}
+show(
+    [
+        {"plan": plan, "step": step.action, "data files": step.files, "rows": step.rows}
+        for plan, made in plans.items()
+        for step in made.steps
+    ]
+)
+
+# %% [markdown]
+# In version 2 Databricks is reported to ignore position deletes too. So the first plan writes the data file again, without the hidden rows. In version 3 a deletion vector is enough for Databricks: the second plan writes one, and leaves the data file as it is. A table never goes back to version 2, so no plan upgrades it unless you allow it.
+#
+# Now we run the first plan, and let PyIceberg read the table.
+
+# %%
+here.rewind("readable", upserted)
+made = dk.make_readable(upserted, ["spark", "pyiceberg", "databricks"], verify=False)
+print("readable for all three, as far as is known:", made.is_readable)
+found = StaticTable.from_metadata(upserted.metadata_location).scan().to_arrow().to_pylist()
+print("PyIceberg:", items_in(tuple(row.values()) for row in found))
+
+# %% [markdown]
+# Without `verify=False`, deletekit runs those of the engines that are installed, and compares their rows. You do this yourself in lesson 12.
+#
 # ## Key points
 #
 # - A reader uses only the live entries of the snapshot's manifests, with inherited sequence numbers: [sequence number inheritance](https://iceberg.apache.org/spec/#sequence-number-inheritance).
@@ -477,6 +555,7 @@ dk.widgets.RowFate(orders, data_file="D4", row=0, sequence_rule=False)
 # - A vector replaces position delete files for its data file only, and never replaces equality deletes: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
 # - Bounds say what a reader can skip; a missing bound says nothing.
 # - Counts in metadata count lines, not live rows.
+# - An engine can read one table right and another one wrong: it depends on the rules that decide rows of the table. So test an engine rule by rule: [row-level deletes](https://iceberg.apache.org/spec/#row-level-deletes).
 #
 # Next: [09 · Commits and conflicts](09_commits_and_conflicts.ipynb)
 
