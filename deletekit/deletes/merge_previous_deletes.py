@@ -284,10 +284,7 @@ def write_encoded_vectors(context: WriteContext, path: str, vectors: Sequence[En
         for v in vectors
     ]
     parts, metadata = puffin_parts(blobs, {"created-by": f"deletekit {version.__version__}"})
-    context.remember(path)
-    with context.io.create(path) as sink:
-        for part in parts:
-            sink.write(part)
+    context.write(path, *parts)
     size = sum(map(len, parts))
     return [
         v.entry(path, file_size=size, offset=blob.offset, size=blob.length)

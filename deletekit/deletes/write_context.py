@@ -23,7 +23,7 @@ from deletekit.deletes.sort_order import RowOrder
 from deletekit.errors import CommitConflictError, InvalidInputError
 from deletekit.formats.metrics import Metrics, MetricsMode, metrics_mode, to_optional
 from deletekit.formats.parquet import ParquetOptions, WrittenParquet
-from deletekit.table.file_io import FileIO, try_delete
+from deletekit.table.file_io import FileIO, answering, try_delete
 from deletekit.table.locations import SpellingRules
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_file import metadata_folder
@@ -38,6 +38,9 @@ from deletekit.table.properties import (
     columns_with,
     value_of,
 )
+
+_JOINED_BYTES = 1 << 20
+"""Up to this size, the parts of a file are written by one call."""
 
 
 class WriteContext:
@@ -65,11 +68,19 @@ class WriteContext:
         """Remember a path that is written without `write`, here or by a worker."""
         self.written.append(path)
 
-    def write(self, path: str, data: bytes | pa.Buffer) -> None:
-        """Write a file and remember it, before the first byte: a write may fail half way."""
+    def write(self, path: str, *parts: bytes | pa.Buffer) -> None:
+        """Write a file and remember it, before the first byte: a write may fail half way.
+
+        Large parts are not joined in memory.
+        """
         self.remember(path)
         try:
-            self.io.write(path, data)
+            if len(parts) == 1 or sum(map(len, parts)) <= _JOINED_BYTES:
+                self.io.write(path, parts[0] if len(parts) == 1 else b"".join(parts))
+                return
+            with self.io.create(path) as stream, answering(path):
+                for part in parts:
+                    stream.write(part)
         except CommitConflictError:
             self.written.remove(path)  # somebody else's file, which `discard` must not remove
             raise

@@ -169,6 +169,8 @@ class PyIcebergIO:
             stream = self._new(path)
         with _reading(path), stream:
             yield stream
+            with answering(path, is_new=True):
+                stream.close()  # an object store may only now be asked to keep the file
 
     def _new(self, path: str) -> Any:
         for _ in range(_LOST_FOLDERS):
