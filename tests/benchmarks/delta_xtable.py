@@ -1,6 +1,6 @@
 """Part `delta_xtable`: the first sync of Delta tables without vectors (XTable drops them), beside Apache XTable.
 
-XTable has no release with jars, so it is built from its source. DELETEKIT_XTABLE has the class path: xtable-core,
+XTable has no jars on Maven Central. DELETEKIT_XTABLE has a class path of it: xtable-core,
 xtable-api, xtable-hudi-support-utils, and what they need. Seconds are without the start of JVM and Python.
 """
 
