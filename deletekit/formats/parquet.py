@@ -117,7 +117,7 @@ class ParquetStream:
         """Return the writer; the first rows decide which columns it encodes with a dictionary."""
         if self._writer is None:
             options, schema = self._options, self._schema
-            plain = options.without_dictionary | _nearly_distinct(table)
+            plain = options.without_dictionary | _nearly_distinct(table, schema)
             self._writer = pq.ParquetWriter(
                 self._sink,
                 schema,
@@ -142,14 +142,14 @@ def rows_per_group(bytes_per_row: float, options: ParquetOptions) -> int:
     return max(1, min(options.row_group_rows, int(options.row_group_bytes / max(1, bytes_per_row))))
 
 
-def _nearly_distinct(table: pa.Table) -> frozenset[int]:
-    """Return the field ids of columns in whose first rows a dictionary takes as many bytes as the values themselves.
+def _nearly_distinct(table: pa.Table, schema: pa.Schema) -> frozenset[int]:
+    """Return columns in whose first rows a dictionary takes as many bytes as the values, by the field ids of `schema`.
 
     Java's writer drops the dictionary of such a column after its first page (FallbackValuesWriter). pyarrow's goes on
     until the dictionary is full, which takes half of the time that it writes.
     """
     some, out = table.slice(0, _FIRST_ROWS), set()
-    for column, field_ in zip(some.columns, some.schema, strict=True):
+    for column, field_ in zip(some.columns, schema, strict=True):
         field_id, kind = field_id_of(field_), field_.type
         is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
         is_number = pa.types.is_primitive(kind) and not pa.types.is_boolean(kind)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deletekit.formats.metrics import FIELD_ID_KEY
-from deletekit.formats.parquet import ParquetOptions, encode_parquet, without_hidden_nulls
+from deletekit.formats.parquet import ParquetOptions, ParquetStream, encode_parquet, without_hidden_nulls
 
 
 def field(name: str, kind: pa.DataType, field_id: int) -> pa.Field:
@@ -41,7 +41,11 @@ def test_a_dictionary_is_for_values_that_repeat() -> None:
         schema = pa.schema([field("distinct", kind, 1), field("repeated", kind, 2)])
         for count in (10_000, 30_000):
             table = pa.Table.from_arrays([a.slice(0, count) for a in arrays], schema=schema)
-            data = pa.BufferReader(encode_parquet(table, {}, ParquetOptions()).data)
+            sink = pa.BufferOutputStream()
+            stream = ParquetStream(sink, schema, ParquetOptions(), count)
+            stream.write(pa.table(table.columns, names=table.column_names))  # its fields have no ids
+            stream.close({})
+            data = pa.BufferReader(sink.getvalue())
             group = pq.read_metadata(data).row_group(0)
             found = [group.column(i).has_dictionary_page for i in range(2)]
             has_any = kind != pa.bool_()
