@@ -1,9 +1,10 @@
-// What is wider than its place can be scrolled by keyboard too: it takes the focus, and only where it is.
-function markWide() {
+// What is larger than its place can be scrolled by keyboard too: it takes the focus, and only where it is.
+function markLarge() {
   for (const part of document.querySelectorAll("pre, .cell_output, .table-wrapper, div.wide")) {
-    if (part.scrollWidth > part.clientWidth) part.tabIndex = 0;
+    const isTall = getComputedStyle(part).overflowY === "auto" && part.scrollHeight > part.clientHeight;
+    if (isTall || part.scrollWidth > part.clientWidth) part.tabIndex = 0;
     else part.removeAttribute("tabindex");
   }
 }
-addEventListener("load", markWide);
-addEventListener("resize", markWide);
+addEventListener("load", markLarge);
+addEventListener("resize", markLarge);
