@@ -30,7 +30,7 @@ from deletekit.engines.local import LocalEngine
 from deletekit.errors import DeletekitError
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap, decode_blob
-from deletekit.table.file_io import FileIO
+from deletekit.table.file_io import FileIO, reads_at_a_time
 from deletekit.table.properties import value_of
 
 VECTOR_ID = "delta-dv-id"
@@ -40,6 +40,7 @@ Positions = npt.NDArray[np.int64]
 T = TypeVar("T")
 
 _PIECE = 1 << 16
+_SMALL_BYTES = 1 << 20
 _TARGET = "write.delete.target-file-size-bytes"
 
 
@@ -109,7 +110,8 @@ def convert_vectors(
     names = file_names(write, directory, prefix)
     if mode == "position-delete":
         named = [(job, f"{next(names)}-deletes.parquet") for job in ordered]
-        return list(LocalEngine().map(lambda pair: _position_deletes(write, *pair), named))
+        engine = LocalEngine(reads_at_a_time(directory))
+        return list(engine.map(lambda pair: _position_deletes(write, *pair), named))
     references: list[DeleteFile] = []
 
     def to_write() -> Iterator[EncodedVector]:
@@ -137,7 +139,10 @@ def _verified(storage: FileIO, jobs: Sequence[VectorJob]) -> Iterator[tuple[Vect
     ranges = BlobRanges(storage)
     of_files = ((j, path) for j in jobs if (path := j.path) is not None)
     ranges.expect((path, j.offset(storage, path), j.frame_size) for j, path in of_files)
-    return LocalEngine().map(lambda job: _blob(storage, ranges, job), jobs)
+    # Large vectors are not held by the dozen.
+    are_small = max((job.frame_size for job in jobs), default=0) <= _SMALL_BYTES
+    engine = LocalEngine(reads_at_a_time(jobs[0].root) if jobs and are_small else None)
+    return engine.map(lambda job: _blob(storage, ranges, job), jobs)
 
 
 def write_vectors(

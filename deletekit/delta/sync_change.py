@@ -39,7 +39,7 @@ from deletekit.engines.local import LocalEngine
 from deletekit.errors import FormatError, InvalidInputError, is_storage_failure
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.table.file_io import FileIO, read_puffin_footer
+from deletekit.table.file_io import FileIO, read_puffin_footer, reads_at_a_time
 from deletekit.table.metadata_update import apply_updates
 from deletekit.table.own_places import DELTA_LOCATION
 from deletekit.table.snapshot import LiveFiles
@@ -139,7 +139,8 @@ class SyncChange:
             time_zone=self.request.time_zone,
             check_size=self.request.check_data_files,
         )
-        entries = LocalEngine().map(lambda path: files.entry(plan.added[path], path), list(plan.added))
+        engine = LocalEngine(reads_at_a_time(self.log.root))
+        entries = engine.map(lambda path: files.entry(plan.added[path], path), list(plan.added))
         added = dict(zip(plan.added, entries, strict=True))
         self._check_counters(base, plan, wanted, {path: file.record_count for path, file in added.items()})
         carried = frozenset(added) if schema.carries_row_ids else frozenset()

@@ -38,6 +38,7 @@ from deletekit.table.locations import local_path
 from deletekit.table.s3_files import is_on_s3, with_fewer_requests
 
 _LOST_FOLDERS = 3
+_REMOTE_READS = 32  # the AWS client under Arrow lets 25 through
 
 # The names that fsspec's file systems give to the time of the last change.
 _FSSPEC_TIMES = ("mtime", "LastModified", "last_modified", "updated", "created")
@@ -289,6 +290,11 @@ def try_delete(io: FileIO, path: str) -> None:
     """Remove a file, ignoring failures. `remove_orphan_files` finds what stays."""
     with suppress(Exception):
         io.delete(path)
+
+
+def reads_at_a_time(path: str) -> int:
+    """Return how many files of a storage to read at a time: of an object store many, because most of it is waiting."""
+    return _REMOTE_READS if is_remote(path) else os.cpu_count() or 1
 
 
 def is_remote(path: str) -> bool:

@@ -3,7 +3,6 @@
 Deletes come only from the chosen snapshot's manifest list (spec "Scan Planning").
 """
 
-import os
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -23,15 +22,13 @@ from deletekit.formats.content_file import DataFile, EntryStatus, FileContent, M
 from deletekit.formats.manifest_columns import ManifestColumns, MetricsCache, Rows, text_array
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile, read_manifest_list
 from deletekit.formats.manifests import inherit, read_manifest
-from deletekit.table.file_io import FileIO, is_remote
+from deletekit.table.file_io import FileIO, is_remote, reads_at_a_time
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import with_current_decimals
 
 # What the strict decoder takes about as long for as polars takes to be imported.
 _WORTH_POLARS_BYTES = 1 << 19
 _WORTH_COLUMNS_BYTES = 1 << 14
-# So many requests to an object store at a time.
-_REMOTE_READS = 32
 _Key = tuple[str, int | None]
 
 
@@ -84,7 +81,7 @@ class SnapshotReader:
         What cannot be read is left to `columns`, which raises.
         """
         todo = [m for m in listed if _key(m) not in self._columns]
-        remote = any(is_remote(m.manifest_path) for m in todo)
+        remote = next((m.manifest_path for m in todo if is_remote(m.manifest_path)), None)
         if len(todo) < 2 or not (remote or sum(m.manifest_length for m in todo) >= _WORTH_POLARS_BYTES):
             return
 
@@ -92,7 +89,7 @@ class SnapshotReader:
             with suppress(*UNREADABLE, StorageError):
                 self.columns(manifest)
 
-        with ThreadPoolExecutor(_REMOTE_READS if remote else os.cpu_count()) as pool:
+        with ThreadPoolExecutor(reads_at_a_time(remote or todo[0].manifest_path)) as pool:
             deque(pool.map(read, todo), 0)
 
     def live_entries(self, snapshot: Snapshot, content: ManifestContent) -> Iterator[ManifestEntry]:

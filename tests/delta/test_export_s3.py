@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Barrier
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from deletekit.delta.data_files import DataFiles
 from deletekit.table.create_if_absent import CreateIfAbsent
 from tests.s3 import S3
 from tests.storage import catalog_on
@@ -122,3 +125,20 @@ def test_a_fault_leaves_the_old_version_or_the_new(
     assert dk.export_delta(table, uri).version == 1
     assert by_deltalake(s3, uri) == live(table)
     assert all(file.path.endswith((".bin", ".json")) for file in table.io.list(uri)), "no probe stays"
+
+
+def test_footers_on_s3_are_read_many_at_a_time(
+    s3: S3, table: dk.Table, s3_catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of eight footers waits until all eight are asked for."""
+    for start in (20, 40, 60):
+        dk.append(table, [{"id": start + i, "p": PARTS[i % 2]} for i in range(2)])
+    uri, waiting, entry = beside(table), Barrier(8, timeout=30), DataFiles.entry
+    dk.export_delta(table, uri)
+
+    def together(self: DataFiles, *arguments: Any) -> Any:
+        waiting.wait()
+        return entry(self, *arguments)
+
+    monkeypatch.setattr(DataFiles, "entry", together)
+    assert live(dk.sync_delta(uri, s3_catalog, "t.again").table) == live(table)
