@@ -20,3 +20,6 @@ class Deferred:
         found = getattr(import_module(self._name), name)
         setattr(self, name, found)
         return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Deferred, (self._name,)  # a copy that is filled in later would ask itself for its name

@@ -138,9 +138,11 @@ class _Lookup:
 
     def hits(self, rows: pl.DataFrame) -> npt.NDArray[np.bool_] | None:
         """Tell where the telling integer is that of some key; None if there is none, or the rows' are far apart."""
-        values = rows[self._telling] if self._integers is not None and self._telling is not None else pl.Series()
+        if self._integers is None or self._telling is None:
+            return None
+        values = rows[self._telling]
         lower, upper = values.min(), values.max()
-        if self._integers is None or not isinstance(lower, int) or not isinstance(upper, int):
+        if not isinstance(lower, int) or not isinstance(upper, int):
             return None
         if upper - lower > _MOST_SPREAD * len(values):
             return None

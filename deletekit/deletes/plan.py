@@ -110,7 +110,9 @@ class ScanTasks(Sequence[ScanTask]):
     @property
     def rows_under_no_delete(self) -> int:
         """How many rows the data files have that are under no delete."""
-        return sum(int(p.columns.record_count[p.rows[~p.is_under_deletes]].sum()) for p in self._planned)
+        counts = (p.columns.record_count[p.rows[~p.is_under_deletes]] for p in self._planned)
+        # In two halves: a sum of what a manifest claims may leave 64 bits, and numpy would wrap round.
+        return sum((int((c >> 32).sum()) << 32) + int((c & 0xFFFFFFFF).sum()) for c in counts)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):

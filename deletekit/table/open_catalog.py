@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from deletekit.deferred import Deferred
 from deletekit.errors import NotFoundError
@@ -49,11 +48,12 @@ def local_catalog(path: str | Path, name: str = "local") -> Catalog:
     with opening(name):
         root.mkdir(parents=True, exist_ok=True)
         is_there = catalog_names(root) is not None
-    uri = f"sqlite:///{quote(str(root / 'catalog.db'), safe='/ +')}?timeout=60"
-    properties = {"uri": uri, "warehouse": str(root), "init_catalog_tables": "true"}
+    properties = {"warehouse": str(root), "init_catalog_tables": "true"}
 
     def make() -> theirs.Catalog:
-        return _made(lambda: sql.SqlCatalog(name, **properties))
+        # SQLAlchemy makes the text: its releases do not agree what is quoted in it.
+        uri = sa.URL.create("sqlite", database=str(root / "catalog.db"), query={"timeout": "60"}).render_as_string()
+        return _made(lambda: sql.SqlCatalog(name, uri=uri, **properties))
 
     with opening(name):
         return EmbeddedStore(name, root, properties, make) if is_there else wrap_catalog(make())

@@ -8,14 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import deletekit as dk
+from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.deletes.filter import unbound_filter
-from deletekit.deletes.plan import plan_scan
+from deletekit.deletes.plan import ScanTasks, _PlannedFiles, plan_scan
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.formats.content_file import DataFile, DeleteFile, FileContent
+from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import DecodedMetrics
+from deletekit.formats.manifests import columns_of
 from deletekit.table import snapshot as snapshot_module
 from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.snapshot import SnapshotReader
@@ -245,3 +248,17 @@ def test_data_files_of_the_tables_are_about_as_long_as_real_paths() -> None:
     file = data_file("s3://bucket/warehouse/database.db/table", 123456)
     assert isinstance(file, DataFile)
     assert 90 <= len(file.file_path) <= 130
+
+
+def test_more_rows_than_64_bits_count_are_not_fewer() -> None:
+    counts = [2**62, 2**62, 2**63 - 1, 7]
+    columns = columns_of([data_entry(i, count) for i, count in enumerate(counts)], 0, ())
+    planned = _PlannedFiles(DeleteFileIndex([], {}, {}), columns, np.arange(4), np.array([-1, -1, -1, 0]), {})
+    assert ScanTasks([planned]).rows_under_no_delete == sum(counts[:3])
+
+
+def data_entry(number: int, rows: int) -> ManifestEntry:
+    file = DataFile(spec_id=0, file_path=f"f{number}", file_format="PARQUET", record_count=rows, file_size_in_bytes=1)
+    return ManifestEntry(
+        status=EntryStatus.ADDED, snapshot_id=1, sequence_number=1, file_sequence_number=1, data_file=file
+    )
