@@ -100,7 +100,7 @@ class ParquetStream:
 
     def close(self, metadata: Mapping[str, str]) -> WrittenParquet:
         """Write the footer, with `metadata` as key-values, and describe the file."""
-        writer = self._opened(self._schema.empty_table())
+        writer = self._writer or self._opened(pa.Table.from_batches([], self._schema))
         writer.add_key_value_metadata(dict(metadata))  # pyarrow drops a schema's own without store_schema
         writer.close()
         (footer,) = self._footers

@@ -276,7 +276,7 @@ def test_sqlite_is_busy(impatient: dk.Table, tmp_path: Path, statement: str) -> 
         dk.append(impatient, MORE)
     assert "locked" in str(caught.value)
     assert on_disk(impatient.location) == files
-    threading.Timer(0.15, other.execute, ("rollback",)).start()
+    threading.Timer(0.6, other.execute, ("rollback",)).start()  # after the first attempt, and before the last
     committed = dk.append(impatient, MORE)
     assert committed.attempts > 1
     assert live(impatient.refresh()) == expected(ROWS + MORE)
