@@ -218,9 +218,12 @@ class Oracle:
             return lambda _: False
         mixed = any if self.broken == "all-columns-match" else all
 
+        unknown = self.broken == "null-is-no-other-value"  # as SQL, where NULL = 1 is neither true nor false
+
         def matches(row: Json) -> bool:
             key = [self._key(self._value(row, into[i], file, key=True), i) for i in ids]
-            return any(mixed(a == b for a, b in zip(key, listed, strict=True)) for listed in keys)
+            pairs = (zip(key, listed, strict=True) for listed in keys)
+            return any(mixed(a == b or (unknown and a is None and b is not None) for a, b in pair) for pair in pairs)
 
         return matches
 

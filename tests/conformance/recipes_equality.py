@@ -29,6 +29,14 @@ def null_key(b: Bench) -> None:
     b.add(*b.equal("name", {"name": None}, {"name": "x"}))
 
 
+@RECIPES.add("null-is-no-other-value", "equality-delete", "null-key", versions=(2, 3))
+def null_beside_a_deleted_value(b: Bench) -> None:
+    """A delete of one number, beside rows whose key is NULL. These rows stay: NULL differs from every value."""
+    b.create(id="int", k="int")
+    b.append((1, 7), (2, None), (3, 8), (4, None))
+    b.add(*b.equal("k", {"k": 7}))
+
+
 @RECIPES.add("all-columns-match", "equality-delete", "multi-column-key", "null-key", versions=(2,))
 def two_key_columns(b: Bench) -> None:
     """Two key columns, each sometimes NULL. A row is deleted when all its key columns match, and not by one alone."""

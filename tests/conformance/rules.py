@@ -28,6 +28,7 @@ BY_SECTION = {
     },
     "Equality Delete Files": {
         "null-equals-null": "never matches NULL",
+        "null-is-no-other-value": "loses a row with NULL in a key column where the delete has a value",
         "nan-equals-nan": "never matches NaN",
         "negative-zero": "takes -0.0 for 0.0",
         "exact-strings": "compares texts without case and in one Unicode form",
