@@ -64,6 +64,9 @@ def open_stream(engine: str) -> Callable[[Job], Facts]:
         import pyarrow.dataset as ds
 
         return lambda job: sums(ds.dataset(job["paths"]).scanner(columns=job["columns"]).to_batches())
+    import pandas  # noqa: F401, ICN001  # pyarrow imports it as soon as it meets it
+    import polars  # noqa: F401, ICN001  # the keys of a scan need it
+
     import deletekit as dk
 
     _ = dk.scan, dk.from_metadata  # imported when first named

@@ -208,6 +208,10 @@ def test_real_engines_read_the_right_rows_afterwards(
     assert live(table) == expected(rows)
 
 
+IN_DOUBT = {"pyiceberg": {"sparse-keys-vector"}, "duckdb": {"exact-numbers", "null-is-no-other-value"}}
+"""Rules that an engine breaks on tables whose metadata does not say that they need the rule."""
+
+
 @pytest.mark.slow
 @pytest.mark.peers
 @pytest.mark.parametrize("engine", [pytest.param("pyiceberg", marks=pytest.mark.long), "duckdb"])
@@ -243,7 +247,7 @@ def test_tables_of_the_suite(catalog: dk.Catalog, tmp_path: Path, engine: str) -
                 assert case.rule in doubts, (case.name, verdict)
                 doubtful.append((case, table))
     assert len(refusals) <= 2, refusals
-    assert len(doubtful) <= 2, doubtful
+    assert {case.rule for case, _ in doubtful} <= IN_DOUBT[engine]
     for case, table in doubtful:
         done = dk.make_readable(table, [engine])
         assert done.is_readable, case.name
