@@ -76,6 +76,7 @@ READERS: dict[str, tuple[Callable[[str], list[dict[str, Any]]], int]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.peers
 @quiet_polars
 @pytest.mark.parametrize(
