@@ -208,13 +208,23 @@ def test_real_engines_read_the_right_rows_afterwards(
     assert live(table) == expected(rows)
 
 
-IN_DOUBT = {"pyiceberg": {"sparse-keys-vector"}, "duckdb": {"exact-numbers", "null-is-no-other-value"}}
+IN_DOUBT = {
+    "pyiceberg": {"sparse-keys-vector"},
+    "polars": {"high-positions", "position-behind-end", "sparse-keys-vector"},
+    "duckdb": {"exact-numbers", "null-is-no-other-value"},
+    "pysail": {"high-positions", "position-behind-end", "sparse-keys-vector"},
+    "chdb": {"exact-numbers", "null-is-no-other-value", "unsorted-positions"},
+}
 """Rules that an engine breaks on tables whose metadata does not say that they need the rule."""
+NEVER = {"chdb": {"equality_nested_key", "key_in_a_struct"}}
+"""Tables that an engine reads wrong without any delete: ClickHouse has no NULL for a struct."""
 
 
 @pytest.mark.slow
 @pytest.mark.peers
-@pytest.mark.parametrize("engine", [pytest.param("pyiceberg", marks=pytest.mark.long), "duckdb"])
+@pytest.mark.parametrize(
+    "engine", ["duckdb", *(pytest.param(name, marks=pytest.mark.long) for name in IN_DOUBT if name != "duckdb")]
+)
 def test_tables_of_the_suite(catalog: dk.Catalog, tmp_path: Path, engine: str) -> None:
     """Each is made readable for the engine by what deletekit knows of it, or refused. Then the engine is asked.
 
@@ -241,14 +251,18 @@ def test_tables_of_the_suite(catalog: dk.Catalog, tmp_path: Path, engine: str) -
     with EngineProcess(engine_of(engine), tmp_path, 120) as process:
         for case, table, doubts in asked:
             snapshot_id = table.metadata.refs["main"]["snapshot-id"]
-            request = {"metadata": table.metadata_location, "ref": "main", "snapshot_id": snapshot_id}
+            request = {
+                "metadata": table.metadata_location.removeprefix("file://"),
+                "ref": "main",
+                "snapshot_id": snapshot_id,
+            }
             verdict = judge(case, "main", process.ask({**request, "columns": case.columns()}), engine)
             if verdict.verdict != "right":
-                assert case.rule in doubts, (case.name, verdict)
+                assert case.rule in doubts or case.name in NEVER.get(engine, ()), (case.name, verdict)
                 doubtful.append((case, table))
     assert len(refusals) <= 2, refusals
-    assert {case.rule for case, _ in doubtful} <= IN_DOUBT[engine]
+    assert {case.rule for case, _ in doubtful if case.name not in NEVER.get(engine, ())} <= IN_DOUBT[engine]
     for case, table in doubtful:
         done = dk.make_readable(table, [engine])
-        assert done.is_readable, case.name
+        assert done.is_readable == (case.name not in NEVER.get(engine, ())), case.name
         assert done.steps, case.name
