@@ -49,7 +49,7 @@ def _planning(settings: Settings, s3: S3, requests: S3Requests) -> list[list[str
     home = f"s3://{s3.bucket()}/wh/t"
     location = _moved(folder, home, s3)
     system = fs.S3FileSystem(
-        endpoint_override=requests.properties["s3.endpoint"], anonymous=True, region="us-east-1"
+        endpoint_override=requests.properties["s3.endpoint"], access_key="test", secret_key="test", region="us-east-1"
     )  # fmt: skip
     names = [f"{home.removeprefix('s3://')}/metadata/{path.name}" for path in (folder / "metadata").glob("*-m0.avro")]
 
