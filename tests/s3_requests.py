@@ -41,7 +41,7 @@ class S3Requests:
         self.seconds = 0.0
         self.seen: list[tuple[str, str]] = []
         self.most_at_once = 0
-        self.fails: Callable[[int], bytes | None] = lambda number: None
+        self.fails: Callable[[int], bytes | None] = lambda _: None
         self.times: list[float] = []
         self._at_once = 0
         self._lock = threading.Lock()

@@ -114,7 +114,7 @@ def test_verbs_survive_storage_that_fails_now_and_then(table: dk.Table, requests
     wanted = [row for row in ROWS.to_pylist() if row["id"] not in (7, 13)]
     assert sorted(dk.scan(table).to_arrow().to_pylist(), key=lambda row: row["id"]) == wanted
     dk.compact(table)
-    requests.fails = lambda number: None
+    requests.fails = lambda _: None
     assert sorted(dk.scan(table).to_arrow().to_pylist(), key=lambda row: row["id"]) == wanted
     assert dk.verify(table).ok
     assert len(asked) > 40
@@ -128,14 +128,14 @@ def test_a_failure_that_lasts_names_the_file_and_what_to_do(
     before = table.metadata_location
     monkeypatch.setattr(s3_files, "_TRIES", 2)
     table.refresh()
-    requests.fails = lambda number: SLOW[0]
+    requests.fails = lambda _: SLOW[0]
     for attempt in (lambda: dk.scan(table).to_arrow(), lambda: dk.append(table, ROWS)):
         with pytest.raises(dk.errors.StorageError) as e:
             attempt()
         assert (e.value.kind, e.value.expected) == ("storage-busy", "the same later")
         assert e.value.file is not None
         assert e.value.file.startswith(table.location)
-    requests.fails = lambda number: None
+    requests.fails = lambda _: None
     assert table.refresh().metadata_location == before
     assert dk.scan(table).to_arrow().equals(ROWS)
 
