@@ -1,10 +1,11 @@
 """The commands: the module of each, and what it does, so that the list of them imports none."""
 
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from typing import Any
 
 import click
+
+from deletekit.deferred import imported
 
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 80, "show_default": True}
 
@@ -59,7 +60,7 @@ class Commands(Mapping[str, click.Command]):
 
     def __getitem__(self, name: str) -> click.Command:
         module, does = LISTED[name]
-        command: click.Command = getattr(import_module(f"deletekit.cli.{module}"), name.replace("-", "_"))
+        command: click.Command = getattr(imported(f"deletekit.cli.{module}"), name.replace("-", "_"))
         # click keeps a command's help option from its first context, which may be one without `main`.
         command.context_settings, command.short_help = SETTINGS, does
         return command
