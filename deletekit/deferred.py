@@ -13,7 +13,7 @@ from typing import Any
 
 
 def imported(name: str) -> ModuleType:
-    """Import a module. No garbage is collected meanwhile: there is none, and to look for it takes a tenth of the time."""
+    """Import a module. No garbage is collected meanwhile: there is none, and to look for it takes a tenth of it all."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
