@@ -176,8 +176,9 @@ def _by_path(
         # There are no nulls here, and `to_numpy` would import pandas where that is installed.
         part = np.from_dlpack(positions.slice(at, len(chunk)).combine_chunks()).astype(np.int64, copy=False)
         at += len(chunk)
+        codes: Any = np.from_dlpack(chunk.indices)
         names = chunk.dictionary.to_pylist()
-        for code, values in _runs(np.from_dlpack(chunk.indices), part, len(names)):
+        for code, values in _runs(codes, part, len(names)):
             if only is None or names[code] == only:
                 yield names[code], values
 
