@@ -12,6 +12,7 @@ from pyarrow import fs
 
 _LOCATION = re.compile(r"(s3[an]?://[^/@?#]+)/([^?#]+)", re.DOTALL)
 _TRIES = 6
+_PROCESS = os.getpid()  # a fork has none of obstore's threads
 # What both clients understand in the same way. A catalog's property that is not here leaves reading to Arrow.
 _KEYS = {f"{at}.{name}" for at in ("s3", "client") for name in ("access-key-id", "secret-access-key")}
 _SAME = _KEYS | {f"{at}.{name}" for at in ("s3", "client") for name in ("session-token", "region")}
@@ -31,14 +32,13 @@ class S3Reads:
         signs = all({f"s3.{name}", f"client.{name}"} & settings for name in ("access-key-id", "secret-access-key"))
         self._works = signs and named and settings <= _SAME and any(name.endswith(".region") for name in settings)
         self._properties = properties
-        self._process = os.getpid()  # obstore's threads are not in a fork
         self._stores: dict[str, Any] = {}
         self._lock = Lock()
 
     def read(self, path: str, offset: int, length: int | None) -> bytes | None:
         """Return `length` bytes from `offset` (None: to the end) by one request, or None."""
         match = _LOCATION.fullmatch(path)
-        if not self._works or match is None or (length or 1) < 1 or os.getpid() != self._process:
+        if not self._works or match is None or (length is not None and length < 1) or os.getpid() != _PROCESS:
             return None
         try:
             import obstore  # noqa: PLC0415  # an extra

@@ -70,7 +70,8 @@ def test_a_file_of_any_name_is_read_as_arrow_reads_it(s3: S3, requests: S3Reques
 def test_what_obstore_cannot_do_is_left_to_arrow(s3: S3, requests: S3Requests, monkeypatch: pytest.MonkeyPatch) -> None:
     path, given = f"s3://{s3.bucket()}/wh/file", requests.properties
     PyIcebergIO(given, path).write(path, b"bytes")
-    assert S3Reads(given).read(path, 1, 3) == b"yte"
+    reads = S3Reads(given)
+    assert [reads.read(path, *at) for at in ((0, 0), (0, -1), (1, 3), (1, None))] == [None, None, b"yte", b"ytes"]
     for more in ("s3.role-arn", "client.role-arn", "s3.profile-name", "s3.signer", "s3.anonymous", "s3.resolve-region"):
         assert S3Reads({**given, more: "x"}).read(path, 0, None) is None
     for fewer in ("s3.access-key-id", "s3.secret-access-key", "s3.region"):
@@ -79,9 +80,8 @@ def test_what_obstore_cannot_do_is_left_to_arrow(s3: S3, requests: S3Requests, m
     assert S3Reads(given).read(path.replace("s3:", "gs:"), 0, None) is None
     other = {**given, "py-io-impl": "tests.table.failing_io.FailingIO"}
     assert PyIcebergIO(other, path)._s3.read(path, 0, None) is None
-    forked = S3Reads(given)
-    monkeypatch.setattr(s3_files.os, "getpid", lambda: -1)
-    assert forked.read(path, 0, None) is None
+    monkeypatch.setattr(s3_files, "_PROCESS", -1)
+    assert S3Reads(given).read(path, 0, None) is None
 
 
 @pytest.mark.usefixtures("obstore")
@@ -138,6 +138,19 @@ def test_a_failure_that_lasts_names_the_file_and_what_to_do(
     requests.fails = lambda _: None
     assert table.refresh().metadata_location == before
     assert dk.scan(table).to_arrow().equals(ROWS)
+
+
+@pytest.mark.usefixtures("client")
+def test_an_answer_that_breaks_off_is_no_answer(s3: S3, requests: S3Requests) -> None:
+    path = f"s3://{s3.bucket()}/wh/file"
+    io = PyIcebergIO(requests.properties, path)
+    io.write(path, b"bytes" * 100)
+    head = b'HTTP/1.1 200 OK\r\nLast-Modified: Thu, 26 Nov 2026 03:00:00 GMT\r\nETag: "x"\r\nContent-Length: 500\r\n'
+    requests.clear()
+    requests.fails = lambda number: (
+        head + b"\r\nbytes" if requests.seen[number - 1][0] == "GET" and number < 4 else None
+    )
+    assert io.read(path) == b"bytes" * 100
 
 
 def test_waits_between_tries_grow(s3: S3, requests: S3Requests) -> None:
