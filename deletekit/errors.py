@@ -49,6 +49,7 @@ _AWAY = {
 }
 # pyarrow's clients of object stores set no errno, and are known by their words.
 _CLIENT = re.compile(r"AWS Error (\w+)|Azure Error|google::cloud|curlCode|HTTP status|HDFS")
+_BUSY = re.compile(r"HTTP status 5\d\d|AWS Error (?:SLOW_DOWN|INTERNAL_FAILURE|SERVICE_UNAVAILABLE|THROTTLING)")
 
 
 class DeletekitError(Exception):
@@ -162,8 +163,8 @@ class CommitStateUnknownError(DeletekitError):
 class StorageError(DeletekitError, OSError):
     """Storage refused access, is full, does not answer, or failed.
 
-    `kind` is `storage-permission`, `storage-full`, `storage-connection` or `storage`. The library's own error is the
-    cause.
+    `kind` is `storage-permission`, `storage-full`, `storage-connection`, `storage-busy` or `storage`. The library's own
+    error is the cause.
     """
 
     default_kind = "storage"
@@ -186,15 +187,17 @@ def storage_error(error: Exception, file: str | None = None) -> StorageError:
     """Return what a storage library raised as a StorageError, which names the file if it is known."""
     number, text = getattr(error, "errno", None), f"{type(error).__name__}: {error}"
     words = _CLIENT.search(text)
-    kind, message = "storage", "storage failed"
+    kind, message, expected = "storage", "storage failed", None
     if number in _REFUSED or isinstance(error, PermissionError) or (words and words[1] == "ACCESS_DENIED"):
         kind, message = "storage-permission", "storage refuses access"
     elif number in _FULL:
         kind, message = "storage-full", "storage is full"
     elif number in _AWAY or isinstance(error, ConnectionError | TimeoutError) or "NETWORK_CONNECTION" in text:
         kind, message = "storage-connection", "storage cannot be reached"
+    elif _BUSY.search(text):
+        kind, message, expected = "storage-busy", "storage answered each try with an error of its own", "the same later"
     named = getattr(error, "filename", None)
-    made = StorageError(message, kind=kind, file=file or (str(named) if named else None), found=text)
+    made = StorageError(message, kind=kind, file=file or (str(named) if named else None), found=text, expected=expected)
     made.errno = number
     return made
 

@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, wraps
-from importlib import import_module
 from numbers import Integral, Real
 from pathlib import Path
 from reprlib import Repr
 from types import NoneType, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
+from deletekit.deferred import imported
 from deletekit.errors import DeletekitError, EnvironmentMissingError, InvalidInputError, storage_error
 from deletekit.log import span
 
@@ -89,8 +89,8 @@ def load(package: str, name: str) -> Any:
     Raise EnvironmentMissingError if a package of an extra is missing.
     """
     with _own_errors():
-        names = vars(import_module(package))
-        found = names[name] if name in names else import_module(f"{package}.{name}")
+        names = vars(imported(package))
+        found = names[name] if name in names else imported(f"{package}.{name}")
     if not inspect.isfunction(found):
         return found
     wrapped = public(found, is_verb=True)

@@ -1,19 +1,30 @@
-"""A proxy before moto's server, which notes each request to S3, and may hold it back for a while."""
+"""A proxy before moto's server, which notes each request to S3, and may hold it back for a while or let it fail."""
 
 from __future__ import annotations
 
 import re
 import socket
+import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from tests.s3 import S3
 
-__all__ = ["S3Requests", "requests_of"]
+__all__ = ["RESET", "S3Requests", "refusal", "requests_of"]
+
+RESET = b""
+"""An answer that is none: the connection is broken off."""
 
 _REQUEST = re.compile(rb"(GET|HEAD|PUT|POST|DELETE) ([^ ?]*)[^ ]* HTTP/1\.1\r\n")
+
+
+def refusal(status: int, code: str) -> bytes:
+    """An answer of S3 that refuses a request."""
+    body = f"<Error><Code>{code}</Code><Message>{code} by the test</Message></Error>"
+    head = f"HTTP/1.1 {status} {code}\r\nContent-Type: application/xml\r\nConnection: close\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
 
 
 class S3Requests:
@@ -23,12 +34,15 @@ class S3Requests:
     ----------
     seconds: how long each one is held back.
     most_at_once: how many were held back at the same time.
+    fails: gets the number of a request, from 1, and returns what is answered in the server's place, or None.
     """
 
     def __init__(self, s3: S3) -> None:
         self.seconds = 0.0
         self.seen: list[tuple[str, str]] = []
         self.most_at_once = 0
+        self.fails: Callable[[int], bytes | None] = lambda _: None
+        self.times: list[float] = []
         self._at_once = 0
         self._lock = threading.Lock()
         self._s3 = s3
@@ -52,16 +66,20 @@ class S3Requests:
     def clear(self) -> None:
         """Forget what was seen."""
         self.seen.clear()
+        self.times.clear()
         self.most_at_once = 0
 
-    def _hold(self, method: str, key: str) -> None:
+    def _hold(self, method: str, key: str) -> bytes | None:
         with self._lock:
             self.seen.append((method, key))
+            self.times.append(time.monotonic())
+            answer = self.fails(len(self.seen))
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
         time.sleep(self.seconds)
         with self._lock:
             self._at_once -= 1
+        return answer
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -77,9 +95,27 @@ class S3Requests:
             while data := source.recv(1 << 16):
                 # A client waits for the answer before it sends the next request, so that begins what is received.
                 if notes and (found := _REQUEST.match(data)):
-                    self._hold(found[1].decode(), found[2].decode().partition("/wh/")[2])
+                    answer = self._hold(found[1].decode(), found[2].decode().partition("/wh/")[2])
+                    if answer is not None:
+                        _refuse(source, answer)
+                        break
                 target.sendall(data)
             target.shutdown(socket.SHUT_WR)
+
+
+def _refuse(client: socket.socket, answer: bytes) -> None:
+    """Answer in the server's place, and close the connection; a client that is still sending sees that first."""
+    if answer == RESET:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        return
+    client.settimeout(0.2)
+    with suppress(TimeoutError):
+        while client.recv(1 << 16):
+            pass
+    client.settimeout(None)
+    client.sendall(answer)
+    client.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager

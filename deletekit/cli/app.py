@@ -6,29 +6,7 @@ from typing import Any
 
 import click
 
-from deletekit.cli import (
-    clean_up,
-    conformance,
-    course,
-    delete,
-    delta,
-    doctor,
-    explain,
-    explore,
-    inspect,
-    pipeline,
-    readers,
-    refs,
-    repair,
-    rewrite,
-    rows,
-    stream,
-    table_changes,
-    tables,
-    verify,
-)
-from deletekit.cli.options import INTERRUPTED, TRACEBACK
-from deletekit.cli.terminal import show_error
+from deletekit.cli.commands import LISTED, SETTINGS, Commands
 from deletekit.version import __version__
 
 _CTRL_C = 130
@@ -41,6 +19,8 @@ class _Program(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
+            from deletekit.cli.options import INTERRUPTED  # noqa: PLC0415  # the help needs no options
+
             click.echo(f"\nInterrupted. {ctx.meta.get(INTERRUPTED, '')}".rstrip(), err=True)
             ctx.exit(_CTRL_C)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -48,14 +28,18 @@ class _Program(click.Group):
         except Exception as e:
             if isinstance(e, OSError) and e.errno == errno.EPIPE:
                 raise  # `| head` closed the pipe; click ends without a message
+            from deletekit.cli.options import TRACEBACK  # noqa: PLC0415  # nor a terminal
+            from deletekit.cli.terminal import show_error  # noqa: PLC0415
+
             show_error(e, with_traceback=ctx.meta.get(TRACEBACK, False))
             ctx.exit(1)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, LISTED[name][1]) for name in self.list_commands(ctx)])
 
-_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 80, "show_default": True}
 
-
-@click.group(cls=_Program, context_settings=_SETTINGS)
+@click.group(cls=_Program, context_settings=SETTINGS)
 @click.version_option(__version__, prog_name="deletekit")
 def main() -> None:
     """Look at the row-level deletes of Apache Iceberg tables, make them, and clean up after them.
@@ -81,12 +65,4 @@ def main() -> None:
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
 
 
-_MODULES = (
-    clean_up, conformance, course, delete, delta, doctor, explain, explore, inspect, pipeline, readers, refs, repair,
-    rewrite, rows, stream, table_changes, tables, verify,
-)  # fmt: skip
-
-for command in (member for module in _MODULES for member in vars(module).values() if isinstance(member, click.Command)):
-    # click keeps a command's help option from its first context, which may be one without `main`.
-    command.context_settings = _SETTINGS
-    main.add_command(command)
+main.commands = Commands()  # type: ignore[assignment]  # no command is added later

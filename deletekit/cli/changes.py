@@ -24,7 +24,7 @@ _NOT_KNOWN = "Whether it was committed is not known: look with `deletekit inspec
 
 
 def change_command(
-    label: str, short_help: str, interrupted: str = _NOT_KNOWN
+    label: str, interrupted: str = _NOT_KNOWN
 ) -> Callable[[Callable[[dk.Table, Any], Answer]], click.Command]:
     """Make a command that calls the verb of its name, with its arguments and options by name.
 
@@ -37,7 +37,7 @@ def change_command(
     """
 
     def made(report: Callable[[dk.Table, Any], Answer]) -> click.Command:
-        @click.command(cls=TableAnswerCommand, short_help=short_help)
+        @click.command(cls=TableAnswerCommand)
         @functools.wraps(report)
         def command(argument: TableArgument, output: Output, **options: Any) -> Answer:
             verb = getattr(dk, report.__name__)

@@ -38,7 +38,7 @@ _MISMATCH = "What to do with a file that metadata names by another scheme or hos
 _LEFT_FILES = "Files may be left that nothing needs: `deletekit remove-orphan-files` finds them."
 
 
-@change_command("Expiring snapshots", "Remove old snapshots, and what only they need.", _LEFT_FILES)
+@change_command("Expiring snapshots", _LEFT_FILES)
 @older_than_option
 @number_option("--retain-last", _RETAIN_LAST, click.IntRange(min=1))
 @repeated_option("--snapshot", "snapshot_ids", "ID", "Expire this snapshot too; repeatable.", type=int)
@@ -68,7 +68,7 @@ def expire_snapshots(table: dk.Table, result: dk.ExpiredSnapshots) -> Answer:
     )
 
 
-@change_command("Looking for orphans", "Remove files that nothing in the table needs.", "")
+@change_command("Looking for orphans", "")
 @older_than_option
 @click.option("--location", metavar="DIR", help="Look only here.  [default: the table's location]")
 @choice_option("--prefix-mismatch-mode", ("error", "ignore", "delete"), _MISMATCH, default="error")
@@ -98,7 +98,7 @@ def remove_orphan_files(table: dk.Table, result: dk.OrphanFiles) -> Answer:
     )
 
 
-@change_command("Rewriting manifests", "Combine manifests, so that planning reads less.")
+@change_command("Rewriting manifests")
 @click.option("--spec-id", type=int, metavar="ID", help="Only manifests of this partition spec.  [default: of each]")
 @branch_option("commit to")
 @dry_run_option

@@ -23,7 +23,7 @@ _SUITE = "The suite of tables.  [default: conformance/ of the checkout of delete
 _OWN = "An engine of your own: the command that answers for it. Repeatable."
 
 
-@click.command(cls=AnswerCommand, short_help="Find which engines read deletes right.")
+@click.command(cls=AnswerCommand)
 @click.argument("names", metavar="[ENGINE]...", nargs=-1, type=click.Choice(BUILT_IN))
 @repeated_option("--engine", "commands", "NAME=COMMAND", _OWN)
 @click.option("--suite", type=_FOLDER, metavar="DIR", help=_SUITE)

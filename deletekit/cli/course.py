@@ -19,7 +19,7 @@ _NEEDED = ("jupyterlab", "nbconvert", "packaging", "pip")
 _PLATFORM = f"Machine to pack for: {', '.join(_PLATFORMS)}; repeatable.  [default: this one]"
 
 
-@click.command(cls=Command, short_help="See every kind of delete on real rows.")
+@click.command(cls=Command)
 @click.argument("directory", required=False, type=click.Path(file_okay=False, path_type=Path))
 @click.option("--keep/--no-keep", default=True, help="Keep the tables to look at.")
 def tour(directory: Path | None, *, keep: bool) -> None:
@@ -39,7 +39,7 @@ def tour(directory: Path | None, *, keep: bool) -> None:
     run_tour(directory, console=Console(highlight=False), keep=keep)
 
 
-@click.command(cls=Command, short_help="Take the course in JupyterLab.")
+@click.command(cls=Command)
 @click.argument("directory", required=False, type=click.Path(file_okay=False, path_type=Path))
 @click.option(
     "--lang",
@@ -88,7 +88,7 @@ def lab(directory: Path | None, *, language: str, track: str | None, start: bool
     click.get_current_context().exit(run_jupyterlab(folder))
 
 
-@click.command(cls=Command, short_help="Pack the course for a room without a network.")
+@click.command(cls=Command)
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--spark/--no-spark", default=False, help="Pack Spark and its jars too, some 500 MB.")
 @repeated_option("--platform", "platforms", "MACHINE", _PLATFORM, type=click.Choice(_PLATFORMS))

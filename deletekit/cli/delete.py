@@ -34,7 +34,7 @@ _GRANULARITY = "Write one position delete file for each of these.  [default: the
 _INTERRUPTED = "Whether the delete was committed is not known: look with `deletekit inspect`."
 
 
-@click.command(cls=TableAnswerCommand, short_help="Delete rows in one commit, in any mode.")
+@click.command(cls=TableAnswerCommand)
 @click.argument("where")
 @mode_option("delete")
 @branch_option("commit to")

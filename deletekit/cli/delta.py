@@ -50,7 +50,7 @@ _SECONDS = 10.0
 _ORPHAN_HOURS = "Remove files of failed syncs that are older; a running sync must be younger."
 
 
-@click.command(cls=SourceAnswerCommand, short_help="Follow a Delta table, deletes included.")
+@click.command(cls=SourceAnswerCommand)
 @number_option("--version", "Delta version.  [default: the latest]", click.IntRange(min=0))
 @number_option("--format-version", "Format version of a new table.  [default: 3]", click.IntRange(2, 3))
 @choice_option("--deletion-vectors", ("copy", "reference"), _VECTORS)
@@ -140,7 +140,7 @@ def _sync_answer(argument: TableArgument, done: dk.DeltaSync, asked: Mapping[str
     return Answer(document={**sync_document(argument.table, done), "summary": summary}, text=text())
 
 
-@change_command("Cleaning up", "Remove what syncs left behind.", "")
+@change_command("Cleaning up", "")
 @older_than_option
 @click.option("--orphan-hours", type=float, default=72, metavar="N", help=_ORPHAN_HOURS)
 @dry_run_option
@@ -162,7 +162,7 @@ def clean_up_delta(table: dk.Table, result: dk.DeltaCleanUp) -> Answer:
     )
 
 
-@change_command("Repacking", "Copy vectors into true Puffin files.")
+@change_command("Repacking")
 @branch_option("commit to")
 def repack(table: dk.Table, result: dk.RepackedVectors) -> Answer:
     """Copy deletion vectors that lie in files without a Puffin footer (Delta's, UniForm's) into Puffin files.

@@ -29,7 +29,7 @@ _PARTS = {
 _STYLE = {"ok": "green", "warning": "yellow", "missing": "bold red"}
 
 
-@click.command(cls=AnswerCommand, short_help="Say what works on this machine, and what fixes it.")
+@click.command(cls=AnswerCommand)
 def doctor(output: Output) -> Answer:
     """Say what works on this machine, what does not, what that means, and which command fixes it.
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from deletekit.verbs.explain import HidingDelete, RowVersion, UnreadFile
 
 
-@click.command(cls=TableAnswerCommand, short_help="Show row versions, and what hides each.")
+@click.command(cls=TableAnswerCommand)
 @click.argument("where")
 @snapshot_options
 @click.option("--columns", metavar="A,B", help="Columns to read and show.  [default: all]")

@@ -12,7 +12,7 @@ from deletekit.errors import InvalidInputError
 from deletekit.safe_text import plain
 
 
-@click.command(cls=TableCommand, short_help="Write what a table consists of as one HTML page.")
+@click.command(cls=TableCommand)
 @click.option(
     "--html",
     "target",

@@ -19,7 +19,7 @@ _POSITIONS_READ = 100_000
 """Enough for the runs that are shown, without reading every position of a large vector."""
 
 
-@click.command(cls=TableAnswerCommand, short_help="Show what a table is made of, down to its deletes.")
+@click.command(cls=TableAnswerCommand)
 @snapshot_options
 @click.option("--deletes", is_flag=True, help="Open the live delete files: keys, positions, Puffin footers.")
 @click.option("--metrics", is_flag=True, help="Show each file's counts and bounds by column.")

@@ -14,7 +14,7 @@ _FORMAT_VERSION = "Format version: 2 deletes rows by position delete files, 3 by
 _CATALOG = "pyiceberg catalog for the table.  [default: an embedded one in DIRECTORY]"
 
 
-@click.command(cls=AnswerCommand, short_help="Run a restartable pipeline on Spark.")
+@click.command(cls=AnswerCommand)
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--master", metavar="URL", help="Spark's master.  [default: local[2], or spark-submit's]")
 @click.option("--days", type=click.IntRange(1, 30), default=7, metavar="N", help="Days of changes, 1 to 30.")

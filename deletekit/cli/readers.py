@@ -29,7 +29,7 @@ _verdicts_option = click.option(
 )
 
 
-@click.command(cls=TableAnswerCommand, short_help="Tell which engines read this table right.")
+@click.command(cls=TableAnswerCommand)
 @click.option("--ref", default="main", metavar="NAME", help="Branch or tag to read.")
 @repeated_option("--engine", "engines", "NAME", "Only this engine, or one version of it; repeatable.  [default: all]")
 @repeated_option("--against", "against", "NAME", "Run this engine on the table, and compare the rows; repeatable.")
@@ -88,7 +88,7 @@ def _run(run: Comparison) -> Iterator[RenderableType]:
         yield from (indented(Text(plain(f"{title}: {row}"))) for row in some)
 
 
-@click.command(cls=TableAnswerCommand, short_help="Change deletes so that engines read the table right.")
+@click.command(cls=TableAnswerCommand)
 @repeated_option("--engine", "engines", "NAME", "Engine that must read the table right; repeatable.", required=True)
 @branch_option("change")
 @click.option("--upgrade", is_flag=True, help="Allow an upgrade to format version 3; there is no way back.")

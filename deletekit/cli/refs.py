@@ -16,7 +16,7 @@ _AS_OF = "Instead of SNAPSHOT: the last one made before this time, as ISO 8601 o
 _snapshot_argument = click.argument("snapshot_id", metavar="[SNAPSHOT]", type=int, required=False)
 
 
-@change_command(_MOVING, "Make an earlier snapshot current again.")
+@change_command(_MOVING)
 @one_of("give SNAPSHOT or --as-of, one of them.", "snapshot_id", "as_of", needed=True)
 @_snapshot_argument
 @click.option("--as-of", type=time_of, metavar="TIME", help=_AS_OF)
@@ -33,7 +33,7 @@ def rollback(table: dk.Table, result: dk.MovedRef) -> Answer:
     return _moved(table, result)
 
 
-@change_command(_MOVING, "Make any snapshot current.")
+@change_command(_MOVING)
 @one_of("give SNAPSHOT or --ref, one of them.", "snapshot_id", "ref", needed=True)
 @_snapshot_argument
 @click.option("--ref", metavar="NAME", help="Instead of SNAPSHOT: the head of this branch or tag.")
@@ -50,7 +50,7 @@ def set_current_snapshot(table: dk.Table, result: dk.MovedRef) -> Answer:
     return _moved(table, result)
 
 
-@change_command(_MOVING, "Move a branch up to another.")
+@change_command(_MOVING)
 @click.argument("branch")
 @click.argument("to")
 @dry_run_option
@@ -64,7 +64,7 @@ def fast_forward(table: dk.Table, result: dk.MovedRef) -> Answer:
     return _moved(table, result)
 
 
-@change_command("Picking the snapshot", "Repeat on a branch what one snapshot did.")
+@change_command("Picking the snapshot")
 @click.argument("snapshot_id", metavar="SNAPSHOT", type=int)
 @branch_option("commit to")
 @dry_run_option

@@ -32,7 +32,7 @@ KINDS = (
 _KINDS = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}; repeatable.  [default: all but the last]"
 
 
-@click.command(cls=TableAnswerCommand, short_help="Repair damage without changing a row.")
+@click.command(cls=TableAnswerCommand)
 @repeated_option("--kind", "kinds", "KIND", _KINDS, type=click.Choice(KINDS))
 @branch_option("repair")
 @dry_run_option

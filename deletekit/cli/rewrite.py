@@ -41,7 +41,7 @@ def _size_options(command: Callback) -> Callback:
     return command
 
 
-@change_command("Compacting", "Rewrite small data files and half-empty ones.")
+@change_command("Compacting")
 @_where_option
 @branch_option("commit to")
 @_size_options
@@ -83,7 +83,7 @@ def compact(table: dk.Table, result: dk.CompactedFiles) -> Answer:
     )
 
 
-@change_command("Rewriting deletes", "Combine position delete files.")
+@change_command("Rewriting deletes")
 @_where_option
 @branch_option("commit to")
 @_size_options
@@ -107,7 +107,7 @@ def rewrite_position_deletes(table: dk.Table, result: dk.RewrittenPositionDelete
     )
 
 
-@change_command("Converting", "Turn equality deletes into deletes by position.")
+@change_command("Converting")
 @_where_option
 @branch_option("commit to")
 @dry_run_option
@@ -130,7 +130,7 @@ def convert_equality_deletes(table: dk.Table, result: dk.ConvertedEqualityDelete
     )
 
 
-@change_command("Looking at deletes", "Remove deletes that apply to no data file.")
+@change_command("Looking at deletes")
 @branch_option("commit to")
 @dry_run_option
 def remove_dangling_deletes(table: dk.Table, result: dk.RemovedDeletes) -> Answer:
@@ -149,7 +149,7 @@ def remove_dangling_deletes(table: dk.Table, result: dk.RemovedDeletes) -> Answe
     return change_answer(table, result, headline, failures(result.refused, table.location, _LEFT), files=files)
 
 
-@change_command("Erasing", "Remove rows from storage, and prove it.")
+@change_command("Erasing")
 @click.argument("where", metavar="FILTER")
 @repeated_option("--ref", "refs", "BRANCH", "Branch to clean; repeatable.  [default: main]")
 @click.option("--all-refs", is_flag=True, help="Clean every branch, and drop tags that hold the rows.")

@@ -39,7 +39,7 @@ _TARGET = click.Path(dir_okay=False, path_type=Path)
 _file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=False))
 
 
-@click.command(cls=TableAnswerCommand, short_help="Show live rows, or write them to a file.")
+@click.command(cls=TableAnswerCommand)
 @click.argument("where", required=False)
 @repeated_option("--column", "columns", "COLUMN", "Read this column; repeatable.  [default: all]")
 @snapshot_options
@@ -84,7 +84,7 @@ def scan(
     return Answer(document={**document, "bytes": bytes_written}, text=[bold(said)])
 
 
-@click.command(cls=TableAnswerCommand, short_help="Insert the rows of a file.")
+@click.command(cls=TableAnswerCommand)
 @_file_argument
 @branch_option("commit to")
 def append(argument: TableArgument, output: Output, file: str, ref: str) -> Answer:
@@ -105,7 +105,7 @@ def append(argument: TableArgument, output: Output, file: str, ref: str) -> Answ
     return commit_answer(table, ref, commit, f"Appended to {table.name}", f"{file} has no rows")
 
 
-@click.command(cls=TableAnswerCommand, short_help="Make Parquet files part of the table.")
+@click.command(cls=TableAnswerCommand)
 @click.argument("files", nargs=-1, required=True)
 @branch_option("commit to")
 def add_files(argument: TableArgument, output: Output, files: tuple[str, ...], ref: str) -> Answer:
@@ -119,7 +119,7 @@ def add_files(argument: TableArgument, output: Output, files: tuple[str, ...], r
     return commit_answer(table, ref, commit, f"{count(len(files), 'file')} added to {table.name}", "No file")
 
 
-@click.command(cls=TableAnswerCommand, short_help="Change columns of rows, in one commit.")
+@click.command(cls=TableAnswerCommand)
 @click.argument("where")
 @repeated_option("--set", "values", "COLUMN=VALUE", "Give COLUMN this value; repeatable.", callback=key_values)
 @repeated_option("--set-null", "nulls", "COLUMN", "Give COLUMN no value: NULL; repeatable.")
@@ -158,7 +158,7 @@ def update(
     return commit_answer(table, ref, commit, f"Updated {table.name}", f"No row of {table.name} matches")
 
 
-@click.command(cls=TableAnswerCommand, short_help="Update, delete and insert rows by a file.")
+@click.command(cls=TableAnswerCommand)
 @_file_argument
 @repeated_option("--on", "on", "COLUMN", "Column that must be equal; repeatable.", required=True)
 @choice_option("--when-matched", ("update", "delete", "nothing"), "What becomes of the table's row.", default="update")

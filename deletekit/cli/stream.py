@@ -34,7 +34,7 @@ _OPTION = "Option of the format, such as truncate=apply, ignore=a,b or assume_ut
 _PROMOTION = "Delete old rows by position, or write no delete file."
 
 
-@click.command(cls=TableAnswerCommand, short_help="Apply change rows, each batch exactly once.")
+@click.command(cls=TableAnswerCommand)
 @one_of("give FILES or --rate, one of them.", "files", "rate", needed=True)
 @click.argument("files", nargs=-1)
 @click.option("--rate", type=click.IntRange(1), metavar="ROWS", help=_RATE)
@@ -95,7 +95,7 @@ def stream(
     return Answer(document={"table": table.name, "batches": [_json(p) for p in done]}, text=())
 
 
-@click.command(cls=TableAnswerCommand, short_help="List a table's sinks, reset or drop one.")
+@click.command(cls=TableAnswerCommand)
 @one_of("give --drop or --reset, one of them.", "drop", "reset")
 @click.option("--drop", metavar="NAME", help="Drop the tag of a sink that has ended; its rows stay.")
 @click.option("--reset", metavar="NAME", help="Set a sink whose source lost its count to a batch number.")
@@ -155,7 +155,7 @@ def _facts(sink: dk.stream.SinkInfo) -> dict[str, Any]:
     }
 
 
-@click.command(cls=TableAnswerCommand, short_help="Bring a staging branch to main.")
+@click.command(cls=TableAnswerCommand)
 @click.argument("branch")
 @_key_option
 @branch_option("bring it to")

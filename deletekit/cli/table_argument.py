@@ -7,11 +7,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 import deletekit as dk
+from deletekit.deferred import Deferred
 from deletekit.errors import InvalidInputError, NotFoundError
+
+if TYPE_CHECKING:
+    from deletekit.table import open_catalog as catalogs
+else:
+    catalogs = Deferred("deletekit.table.open_catalog")  # not for help
 
 _MOST_NAMES = 20
 _IN_A_CATALOG = "--warehouse DIR or --catalog NAME, with TABLE as namespace.table"
@@ -47,23 +54,19 @@ class TableArgument:
         """Open the catalog as `open_catalog` does, but raise NotFoundError for an embedded one that is not there."""
         if self.warehouse is None:
             return self.open_catalog()
-        from deletekit.table.open_catalog import close, existing_catalog  # noqa: PLC0415  # not for help
-
-        catalog = existing_catalog(Path(self.warehouse), self._embedded_name)
-        click.get_current_context().call_on_close(partial(close, catalog))
+        catalog = catalogs.existing_catalog(Path(self.warehouse), self._embedded_name)
+        click.get_current_context().call_on_close(partial(catalogs.close, catalog))
         return catalog
 
     def open_catalog(self) -> dk.Catalog:
         """Open the catalog of TABLE; its connections close with the command. Raise InvalidInputError without one."""
-        from deletekit.table.open_catalog import close  # noqa: PLC0415  # not for help
-
         if self.warehouse is not None:
             catalog = dk.local_catalog(self.warehouse, self._embedded_name)
         elif self.catalog is not None:
             catalog = dk.load_catalog(self.catalog, **self.properties)
         else:
             raise _not_a_table("a table is made in a catalog", self.table, _IN_A_CATALOG)
-        click.get_current_context().call_on_close(partial(close, catalog))
+        click.get_current_context().call_on_close(partial(catalogs.close, catalog))
         return catalog
 
     @property

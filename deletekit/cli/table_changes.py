@@ -33,7 +33,7 @@ _SNAPSHOTS = "With --follow: end after so many snapshots."
 _seconds = click.FloatRange(min=0)
 
 
-@click.command(cls=TableAnswerCommand, short_help="Show or write the rows that changed, or follow them.")
+@click.command(cls=TableAnswerCommand)
 @one_of("--to and --ref each say where the changes end; give one of them.", "to_snapshot", "ref")
 @click.option("--from", "from_snapshot", type=int, metavar="ID", help=_FROM)
 @click.option("--to", "to_snapshot", type=int, metavar="ID", help="Changes up to this snapshot.  [default: the newest]")

@@ -21,7 +21,7 @@ _SNAPSHOTS = 50
 _LIMIT = "Snapshots to show; 0 shows all.  [default: 50 as text, all as JSON]"
 
 
-@click.command(cls=CatalogAnswerCommand, short_help="List the tables of a catalog.")
+@click.command(cls=CatalogAnswerCommand)
 def tables(argument: TableArgument, output: Output) -> Answer:
     """List the tables of a catalog, or of one NAMESPACE of it.
 
@@ -38,7 +38,7 @@ def tables(argument: TableArgument, output: Output) -> Answer:
     return Answer(document={"catalog": catalog.name, "tables": names}, text=text)
 
 
-@click.command(cls=TableAnswerCommand, short_help="List the snapshots of a table.")
+@click.command(cls=TableAnswerCommand)
 @click.option("--ref", metavar="NAME", help="Only the head of this branch or tag and its ancestors.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help=_LIMIT)
 def snapshots(argument: TableArgument, output: Output, *, limit: int | None = None, ref: str | None = None) -> Answer:
@@ -75,7 +75,7 @@ def snapshots(argument: TableArgument, output: Output, *, limit: int | None = No
     return Answer(document=document, text=text())
 
 
-@click.command(cls=TableAnswerCommand, short_help="List, create or drop branches and tags.")
+@click.command(cls=TableAnswerCommand)
 @click.argument("name", required=False)
 @click.option("--snapshot", "snapshot_id", type=int, metavar="ID", help="Create it there.  [default: head of main]")
 @click.option("--tag", is_flag=True, help="Create a tag, which commits do not move.")
@@ -118,7 +118,7 @@ def branch(
     )
 
 
-@click.command(cls=TableAnswerCommand, short_help="Raise the format version of a table.")
+@click.command(cls=TableAnswerCommand)
 @click.argument("format_version", metavar="VERSION", type=int)
 def upgrade(argument: TableArgument, output: Output, format_version: int) -> Answer:
     """Raise the format version of a table to VERSION, 2 or 3. There is no way back.

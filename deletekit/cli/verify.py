@@ -21,7 +21,7 @@ _LEVEL = "metadata also reads manifests; deletes also delete files and footers o
 _STYLE = {"error": "bold red", "warning": "yellow"}
 
 
-@click.command(cls=TableAnswerCommand, short_help="Check every rule of the specification.")
+@click.command(cls=TableAnswerCommand)
 @choice_option("--level", _LEVELS, _LEVEL, default="deletes", metavar="LEVEL")
 @repeated_option("--snapshot", "snapshot_ids", "ID", "Check this snapshot only; repeatable.", type=int)
 @click.option("--heads", is_flag=True, help="Check only what branches and tags point to.")

@@ -139,7 +139,7 @@ class DeleteFileIndex:
         may = number <= _newest_covered(self._global)
         if self._by_path:
             named = pc.is_in(columns.paths(rows), value_set=text_array(self._by_path))
-            may |= named.to_numpy(zero_copy_only=False)
+            may |= np.from_dlpack(named.cast(pa.uint8())).astype(np.bool_)  # `to_numpy` would import pandas
         if self._by_partition or self._equality:
             deletes = ((*self._by_partition.get(s, ()), *self._equality.get(s, ())) for s in partition_scopes(columns))
             newest = np.array([_newest_covered(found) for found in deletes], np.int64)
@@ -203,7 +203,7 @@ class VectorIndex:
         """Return deletion vectors by number."""
         part = np.searchsorted(self._ends, numbers, side="right")
         found: list[Any] = [None] * len(numbers)
-        for i in np.unique(part).tolist():
+        for i in np.flatnonzero(np.bincount(part)).tolist():  # np.unique imports numpy.ma
             columns, rows = self._parts[i]
             places = np.flatnonzero(part == i)
             local = numbers[places] - (self._ends[i] - len(rows))

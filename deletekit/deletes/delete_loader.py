@@ -24,7 +24,7 @@ from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.deletion_vector import PositionBitmap, decode_blob
 from deletekit.formats.metrics import field_id_of
 from deletekit.formats.tabular import open_tabular, read_all
-from deletekit.table.file_io import FileIO
+from deletekit.table.file_io import FileIO, open_sized
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 
@@ -127,12 +127,12 @@ class DeleteLoader:
         return EqualityKeys(ids, KeySet(columns))
 
     def _read_positions(self, delete: DeleteFile) -> Mapping[str, PositionBitmap]:
-        with naming(delete.file_path), self._io.open(delete.file_path) as source:
+        with naming(delete.file_path), open_sized(self._io, delete.file_path, delete.file_size_in_bytes) as source:
             return read_position_deletes(open_tabular(source, delete.file_format, dictionary=("file_path",)))
 
     def _read_keys(self, delete: DeleteFile, ids: tuple[int, ...]) -> list[pa.ChunkedArray]:
         with naming(delete.file_path):
-            with self._io.open(delete.file_path) as source:
+            with open_sized(self._io, delete.file_path, delete.file_size_in_bytes) as source:
                 table = read_all(open_tabular(source, delete.file_format))
             schema = with_field_ids(table.schema, self._metadata.properties.get(NAME_MAPPING))
             return [self._key_column(table, schema, i) for i in ids]

@@ -30,7 +30,7 @@ from deletekit.errors import naming
 from deletekit.formats.content_file import ManifestEntry, refuse_encrypted
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.tabular import ColumnStatistics, RowGroup, TabularFile, open_tabular, rows_only
-from deletekit.table.file_io import FileIO, is_remote
+from deletekit.table.file_io import FileIO, is_remote, open_sized
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import plain_value
 from deletekit.table.properties import NAME_MAPPING
@@ -129,7 +129,10 @@ def read_task(
     refuse_encrypted(data_file)
     hidden = context.loader.positions(part.task)
     key_sets = context.loader.key_sets(part.task)
-    with naming(data_file.file_path), context.io.open(data_file.file_path) as source:
+    with (
+        naming(data_file.file_path),
+        open_sized(context.io, data_file.file_path, data_file.file_size_in_bytes) as source,
+    ):
         rows = _Rows(context, part.task, request, _opened(context, source, part), key_sets)
         for group in part.of(rows.file.row_groups):
             if positions is None or positions.count_in(group.first_position, group.stop):

@@ -173,10 +173,12 @@ def _by_path(
     encoded = paths if pa.types.is_dictionary(paths.type) else paths.dictionary_encode()
     at = 0
     for chunk in encoded.chunks:
-        part = positions.slice(at, len(chunk)).to_numpy().astype(np.int64, copy=False)
+        # There are no nulls here, and `to_numpy` would import pandas where that is installed.
+        part = np.from_dlpack(positions.slice(at, len(chunk)).combine_chunks()).astype(np.int64, copy=False)
         at += len(chunk)
+        codes: Any = np.from_dlpack(chunk.indices)
         names = chunk.dictionary.to_pylist()
-        for code, values in _runs(chunk.indices.to_numpy(zero_copy_only=False), part, len(names)):
+        for code, values in _runs(codes, part, len(names)):
             if only is None or names[code] == only:
                 yield names[code], values
 

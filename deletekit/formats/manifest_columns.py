@@ -183,7 +183,7 @@ def as_numbers(values: Rows, known: npt.NDArray[np.bool_] | None = None) -> pa.A
 def text_array(values: Iterable[str]) -> pa.Array:
     """Return texts to look for in a column. Those that UTF-8 cannot express are left out: no column holds them."""
     known = {v for v in values if v.isascii() or v.encode(errors="ignore").decode() == v}
-    return pa.array(sorted(known), pa.large_string())
+    return as_text(sorted(known))
 
 
 def _bits(known: npt.NDArray[np.bool_]) -> pa.Buffer | None:

@@ -59,12 +59,17 @@ class SqlStore(Catalog):
         return self.pyiceberg.properties
 
     def load(self, identifier: Identifier) -> TableState:
+        return self._load(identifier)
+
+    def _load(self, identifier: Identifier, *, unread: bool = False) -> TableState:
         location = self._find(identifier)
         if location is None:
             raise NotFoundError("no such table", kind="table-not-found", found=dotted(identifier))
         with asking(dotted(identifier)):
             io = PyIcebergIO(self._properties, location)
-            return TableState(self._files.get(identifier, location, io.read(location), parse_metadata), location, io)
+            known = self._files.unread(identifier, location) if unread else None
+            metadata = known or self._files.get(identifier, location, io.read(location), parse_metadata)
+            return TableState(metadata, location, io)
 
     def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:
         if self._find(identifier) is not None:
@@ -127,7 +132,7 @@ class SqlStore(Catalog):
         """Swap the rows of tables in one SQL transaction, if every one is still as it was read."""
         swaps, read, unlogged = [], [], list[tuple[FileIO, str]]()
         for identifier, requirements, updates in sorted(changes, key=lambda c: c[0]):  # one order: no deadlock
-            current = self.load(identifier)
+            current = self._load(identifier, unread=True)
             old = current.metadata_location
             check_requirements(current.metadata, requirements)
             changed = apply_updates(current.metadata, updates)

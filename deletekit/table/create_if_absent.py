@@ -66,7 +66,7 @@ class CreateIfAbsent:
 
     def __init__(self, folder: str, properties: Mapping[str, str]) -> None:
         self._folder = folder.rstrip("/")
-        self._store: Any = None if local_path(folder) is not None else _store(folder, properties)
+        self._store: Any = None if local_path(folder) is not None else store_of(folder, properties)
 
     def check(self) -> None:
         """Prove that storage keeps the promise: some S3-compatible servers ignore the condition, and overwrite.
@@ -133,8 +133,8 @@ class CreateIfAbsent:
         return path[len(self._folder) + 1 :]
 
 
-def _store(folder: str, properties: Mapping[str, str]) -> Any:
-    """Return obstore's store of a folder, with what the catalog's properties say."""
+def store_of(folder: str, properties: Mapping[str, str]) -> Any:
+    """Return obstore's store of a folder, with what the catalog's properties say. Raises as `CreateIfAbsent`."""
     match = _FOLDER.fullmatch(folder)
     kind, settings = _STORES.get(match[1].lower() if match else "", ("", {}))
     if match is None or not kind:

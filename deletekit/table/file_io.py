@@ -35,9 +35,10 @@ from deletekit.errors import (
 from deletekit.formats.puffin import FileMetadata, read_footer
 from deletekit.table.local_files import LocalFiles
 from deletekit.table.locations import local_path
-from deletekit.table.s3_files import is_on_s3, with_fewer_requests
+from deletekit.table.s3_files import S3Reads, is_on_s3, with_fewer_requests
 
 _LOST_FOLDERS = 3
+_READ_WHOLE = 1 << 20  # takes less time than a second request
 _REMOTE_READS = 32  # the AWS client under Arrow lets 25 through
 
 # The names that fsspec's file systems give to the time of the last change.
@@ -99,7 +100,9 @@ class PyIcebergIO:
         self.properties = {k: str(v) for k, v in properties.items()}
         self.location = location
         with answering(location or "storage"):
-            self._impl: Any = impl if impl is not None else _implementation(self.properties, location)
+            self._impl: Any = _implementation(self.properties, location) if impl is None else with_fewer_requests(impl)
+        is_arrow = type(self._impl).__module__ == "pyiceberg.io.pyarrow"  # not another `py-io-impl`
+        self._s3 = S3Reads(self.properties if is_arrow else {})
 
     def __reduce__(self) -> tuple[Any, ...]:
         return PyIcebergIO, (self.properties, self.location)
@@ -112,10 +115,12 @@ class PyIcebergIO:
             yield stream
 
     def read(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
-        with self.open(path) as stream, answering(path):
-            stream.seek(offset)
-            data = stream.read() if length is None else stream.read(length)
-        return whole(bytes(data), path, length)
+        data = self._s3.read(path, offset, length)
+        if data is None:
+            with self.open(path) as stream, answering(path):
+                stream.seek(offset)
+                data = bytes(stream.read() if length is None else stream.read(length))
+        return whole(data, path, length)
 
     def size(self, path: str) -> int:
         with answering(path):
@@ -290,6 +295,21 @@ def try_delete(io: FileIO, path: str) -> None:
     """Remove a file, ignoring failures. `remove_orphan_files` finds what stays."""
     with suppress(Exception):
         io.delete(path)
+
+
+@contextmanager
+def open_sized(io: FileIO, path: str, size: int) -> Iterator[Any]:
+    """Open a file to read parts of it. Where each request waits for a network, a small file is read by one.
+
+    Parameters
+    ----------
+    size: what metadata says. If that is wrong, only the number of requests is.
+    """
+    if size <= _READ_WHOLE and is_remote(path):
+        yield pa.BufferReader(io.read(path))
+        return
+    with io.open(path) as stream:
+        yield stream
 
 
 def reads_at_a_time(path: str) -> int:

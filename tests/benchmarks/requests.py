@@ -48,9 +48,9 @@ def _planning(settings: Settings, s3: S3, requests: S3Requests) -> list[list[str
         build(root, 2 * manifests, manifests)
     home = f"s3://{s3.bucket()}/wh/t"
     location = _moved(folder, home, s3)
-    system = fs.S3FileSystem(
-        endpoint_override=requests.properties["s3.endpoint"], anonymous=True, region="us-east-1"
-    )  # fmt: skip
+    given = requests.properties
+    keys = {"access_key": given["s3.access-key-id"], "secret_key": given["s3.secret-access-key"]}
+    system = fs.S3FileSystem(endpoint_override=given["s3.endpoint"], region=given["s3.region"], **keys)
     names = [f"{home.removeprefix('s3://')}/metadata/{path.name}" for path in (folder / "metadata").glob("*-m0.avro")]
 
     def by_arrow() -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import fs
 
 import deletekit as dk
+from deletekit.deletes.read import ReadContext, ReadRequest, read_task
+from deletekit.table.s3_files import S3Reads
 from tests.s3 import S3
 from tests.s3_requests import S3Requests, requests_of
 
@@ -44,36 +48,44 @@ def asked(requests: S3Requests) -> dict[str, Counter[str]]:
     return kinds
 
 
-READ = {"HEAD": 1, "GET": 1}
 WRITTEN = {"HEAD": 1, "PUT": 1}
 """Is it there already? And the file itself."""
 
 
-def test_requests_of_commits_and_scans(catalog: dk.Catalog, requests: S3Requests) -> None:
+@pytest.fixture(params=["obstore", "arrow"])
+def read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """The requests that read one file: Arrow asks for its size first."""
+    if request.param == "obstore":
+        request.getfixturevalue("obstore")
+        return {"GET": 1}
+    monkeypatch.setattr(S3Reads, "read", lambda *_: None)
+    return {"HEAD": 1, "GET": 1}
+
+
+def times(number: int, requests: dict[str, int]) -> Counter[str]:
+    return Counter({method: number * count for method, count in requests.items()})
+
+
+def test_requests_of_commits_and_scans(catalog: dk.Catalog, requests: S3Requests, read: dict[str, int]) -> None:
     table = dk.create_table(catalog, "n.t", ROWS.schema, format_version=3)
     assert asked(requests) == {"json": WRITTEN}
     dk.append(table, ROWS)
-    # The metadata file is read where the change begins, and where it is swapped.
-    both = {"HEAD": 3, "GET": 2, "PUT": 1}
+    # The metadata file is read where the change begins. Where it is swapped, the catalog still names the same one.
+    both = Counter(WRITTEN) + times(1, read)
     assert asked(requests) == {"json": both, "parquet": WRITTEN, "manifest": WRITTEN, "list": WRITTEN}
     dk.delete(table, "id = 7", mode="deletion-vector")
-    # The manifest of the data file, and that of the vector; the footer, and the one row group.
-    read_and_written = {"HEAD": 2, "GET": 1, "PUT": 1}
-    assert asked(requests) == {
-        "json": both,
-        "list": read_and_written,
-        "manifest": read_and_written,
-        "parquet": {"HEAD": 1, "GET": 2},
-        "puffin": WRITTEN,
-    }
+    # The manifest of the data file, and that of the vector. The data file is small, and read whole.
+    assert asked(requests) == {"json": both, "list": both, "manifest": both, "parquet": read, "puffin": WRITTEN}
     assert len(dk.scan(table).to_arrow()) == 999
-    files = {"list": READ, "manifest": {"HEAD": 2, "GET": 2}, "puffin": READ}
-    assert asked(requests) == {**files, "parquet": {"HEAD": 1, "GET": 2}}
+    files = {"list": read, "manifest": times(2, read), "puffin": read}
+    assert asked(requests) == {**files, "parquet": read}
     assert dk.scan(table).count() == 999
     assert asked(requests) == files
 
 
-def test_manifests_are_read_once_and_at_the_same_time(catalog: dk.Catalog, requests: S3Requests) -> None:
+def test_manifests_are_read_once_and_at_the_same_time(
+    catalog: dk.Catalog, requests: S3Requests, read: dict[str, int]
+) -> None:
     properties = {"commit.manifest-merge.enabled": "false"}
     table = dk.create_table(catalog, "n.t", ROWS.schema, format_version=2, properties=properties)
     for _ in range(5):
@@ -82,7 +94,40 @@ def test_manifests_are_read_once_and_at_the_same_time(catalog: dk.Catalog, reque
     requests.seconds = 0.1
     assert len(dk.scan(table).plan()) == 5
     assert requests.most_at_once >= 3
-    assert asked(requests) == {"list": READ, "manifest": {"HEAD": 5, "GET": 5}}
+    assert asked(requests) == {"list": read, "manifest": times(5, read)}
+
+
+def test_a_large_file_is_read_in_parts(catalog: dk.Catalog, requests: S3Requests) -> None:
+    rows = pa.table({"id": np.random.default_rng(1).integers(0, 1 << 60, 300_000)})
+    table = dk.create_table(catalog, "n.t", rows.schema)
+    dk.append(table, rows)
+    requests.clear()
+    assert dk.scan(table).to_arrow().equals(rows)
+    assert asked(requests)["parquet"] == {"HEAD": 1, "GET": 2}  # its size, the footer, and the one row group
+
+
+def test_a_wrong_size_in_a_manifest_changes_no_row(catalog: dk.Catalog) -> None:
+    table = dk.create_table(catalog, "n.t", ROWS.schema)
+    dk.append(table, ROWS)
+    (task,) = dk.scan(table).plan()
+    for size in (1, 100 << 20):
+        entry = replace(task.data, data_file=replace(task.data_file, file_size_in_bytes=size))
+        request = ReadRequest(table.schema.fields)
+        batches = read_task(ReadContext(table.io, table.metadata), replace(task, data=entry), request)
+        assert pa.concat_tables(batch.table for batch in batches).equals(ROWS)
+
+
+def test_a_commit_looks_at_a_metadata_file_again_whose_name_another_may_have(
+    catalog: dk.Catalog, requests: S3Requests
+) -> None:
+    table = dk.create_table(catalog, "n.t", ROWS.schema)
+    place = f"{table.location}/metadata/v1.metadata.json"
+    table.io.write(place, table.io.read(table.metadata_location))
+    catalog.register_table("n.again", place)
+    again = dk.load_table(catalog, "n.again")
+    requests.clear()
+    dk.append(again, ROWS)
+    assert sum(method == "GET" and key.endswith("/v1.metadata.json") for method, key in requests.seen) == 2
 
 
 def test_a_file_that_is_there_stays_on_s3(catalog: dk.Catalog) -> None:

@@ -1,0 +1,72 @@
+"""The commands: the module of each, and what it does, so that the list of them imports none."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from deletekit.deferred import imported
+
+SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 80, "show_default": True}
+
+LISTED: Mapping[str, tuple[str, str]] = {
+    "add-files": ("rows", "Make Parquet files part of the table."),
+    "append": ("rows", "Insert the rows of a file."),
+    "branch": ("tables", "List, create or drop branches and tags."),
+    "changes": ("table_changes", "Show or write the rows that changed, or follow them."),
+    "cherry-pick": ("refs", "Repeat on a branch what one snapshot did."),
+    "clean-up-delta": ("delta", "Remove what syncs left behind."),
+    "compact": ("rewrite", "Rewrite small data files and half-empty ones."),
+    "conformance": ("conformance", "Find which engines read deletes right."),
+    "convert-equality-deletes": ("rewrite", "Turn equality deletes into deletes by position."),
+    "delete": ("delete", "Delete rows in one commit, in any mode."),
+    "doctor": ("doctor", "Say what works on this machine, and what fixes it."),
+    "erase": ("rewrite", "Remove rows from storage, and prove it."),
+    "expire-snapshots": ("clean_up", "Remove old snapshots, and what only they need."),
+    "explain": ("explain", "Show row versions, and what hides each."),
+    "explore": ("explore", "Write what a table consists of as one HTML page."),
+    "fast-forward": ("refs", "Move a branch up to another."),
+    "inspect": ("inspect", "Show what a table is made of, down to its deletes."),
+    "lab": ("course", "Take the course in JupyterLab."),
+    "make-readable": ("readers", "Change deletes so that engines read the table right."),
+    "merge": ("rows", "Update, delete and insert rows by a file."),
+    "pipeline": ("pipeline", "Run a restartable pipeline on Spark."),
+    "promote": ("stream", "Bring a staging branch to main."),
+    "readers": ("readers", "Tell which engines read this table right."),
+    "remove-dangling-deletes": ("rewrite", "Remove deletes that apply to no data file."),
+    "remove-orphan-files": ("clean_up", "Remove files that nothing in the table needs."),
+    "repack": ("delta", "Copy vectors into true Puffin files."),
+    "repair": ("repair", "Repair damage without changing a row."),
+    "rewrite-manifests": ("clean_up", "Combine manifests, so that planning reads less."),
+    "rewrite-position-deletes": ("rewrite", "Combine position delete files."),
+    "rollback": ("refs", "Make an earlier snapshot current again."),
+    "scan": ("rows", "Show live rows, or write them to a file."),
+    "set-current-snapshot": ("refs", "Make any snapshot current."),
+    "sinks": ("stream", "List a table's sinks, reset or drop one."),
+    "snapshots": ("tables", "List the snapshots of a table."),
+    "stream": ("stream", "Apply change rows, each batch exactly once."),
+    "sync-delta": ("delta", "Follow a Delta table, deletes included."),
+    "tables": ("tables", "List the tables of a catalog."),
+    "tour": ("course", "See every kind of delete on real rows."),
+    "update": ("rows", "Change columns of rows, in one commit."),
+    "upgrade": ("tables", "Raise the format version of a table."),
+    "verify": ("verify", "Check every rule of the specification."),
+    "workshop-bundle": ("course", "Pack the course for a room without a network."),
+}
+
+
+class Commands(Mapping[str, click.Command]):
+    """The commands by name; one is imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        module, does = LISTED[name]
+        command: click.Command = getattr(imported(f"deletekit.cli.{module}"), name.replace("-", "_"))
+        # click keeps a command's help option from its first context, which may be one without `main`.
+        command.context_settings, command.short_help = SETTINGS, does
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(LISTED)
+
+    def __len__(self) -> int:
+        return len(LISTED)
