@@ -69,11 +69,35 @@ class KeyNumbers:
 
     def find(self, columns: Sequence[Any]) -> Numbers:
         """Return the number of each row's key, -1 for a key that is not among them."""
-        rows = self._frame(columns)
-        found = self._lookup.join(rows, self._lookup.maybe(rows), self._keys, nulls_equal=not self._sql)
-        numbers = np.full(len(rows), -1, np.int64)
-        numbers[found[_ROW].to_numpy()] = found[_NUMBER].to_numpy()
+        rows, found = self.matches(columns)
+        numbers = np.full(len(columns[0]), -1, np.int64)
+        numbers[rows] = found
         return numbers
+
+    def matches(self, columns: Sequence[Any]) -> tuple[Numbers, Numbers]:
+        """Return the rows that have one of the keys, ascending, and the number of each one's key."""
+        rows = self._frame(columns)
+        hits = self._lookup.hits(rows)
+        if hits is not None and len(rows.columns) == 1:
+            maybe = np.flatnonzero(hits)
+            return maybe, self._number_of(rows.to_series()[maybe])
+        found = self._lookup.join(rows, self._lookup.maybe(rows, hits), self._keys, nulls_equal=not self._sql)
+        found = found.sort(_ROW)
+        return _int64(found[_ROW]), _int64(found[_NUMBER])
+
+    def _number_of(self, integers: pl.Series) -> Numbers:
+        """Return the numbers of integers that are keys; NULL too."""
+        keys, numbers = self._ascending
+        places = np.searchsorted(keys, _int64(integers.fill_null(0)))
+        if integers.null_count():
+            places[integers.is_null().to_numpy()] = len(keys)
+        return numbers[places]
+
+    @cached_property
+    def _ascending(self) -> tuple[Numbers, Numbers]:
+        """The keys that are one integer, sorted, and the number of each; that of NULL is last."""
+        ordered = self._keys.sort(self._keys.columns[1], nulls_last=True)
+        return _int64(ordered.to_series(1).drop_nulls()), _int64(ordered[_NUMBER])
 
     @cached_property
     def _lookup(self) -> _Lookup:
@@ -147,8 +171,8 @@ class _Lookup:
         if upper - lower > _MOST_SPREAD * len(values):
             return None
         table = np.zeros(upper - lower + 1, dtype=np.bool_)
-        table[_between(self._integers, lower, upper).cast(pl.Int64).to_numpy() - lower] = True
-        hits = table.take(values.fill_null(lower).cast(pl.Int64).to_numpy() - lower)
+        table[_int64(_between(self._integers, lower, upper)) - lower] = True
+        hits = table.take(_int64(values.fill_null(lower)) - lower)
         if values.null_count():
             hits[values.is_null().to_numpy()] = self._has_null
         return hits
@@ -179,6 +203,10 @@ def _telling_column(keys: pl.DataFrame) -> str | None:
     """Return a column that tells most keys apart, best an integer; None if each has too few values."""
     columns = sorted(keys, key=lambda c: not c.dtype.is_integer())
     return next((c.name for c in columns if len(columns) == 1 or 2 * c.n_unique() >= len(c)), None)
+
+
+def _int64(values: pl.Series) -> Numbers:
+    return values.cast(pl.Int64).to_numpy()
 
 
 def _between(ascending: pl.Series, lower: int, upper: int) -> pl.Series:

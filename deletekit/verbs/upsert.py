@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import types as it
-from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual, Reference
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
@@ -39,13 +39,10 @@ from deletekit.verbs.shared.equality_keys import (
     write_key_deletes,
 )
 from deletekit.verbs.shared.foreign_rows import ForeignRows, foreign_rows
-from deletekit.verbs.shared.key_fields import equality_fields_of
+from deletekit.verbs.shared.key_fields import equality_fields_of, range_of_keys
 from deletekit.verbs.shared.row_changes import choose_mode, run_change, with_added_rows
 
 Fields = tuple[it.NestedField, ...]
-
-# Columns whose bounds in manifests are in the order of these values, so that files without such keys are not read.
-_ORDERED = (it.IntegerType, it.LongType, it.StringType)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,21 +135,6 @@ def needs_unpartitioned_spec(metadata: TableMetadata, request: UpsertRequest, fi
     return choose_mode(metadata, "merge", request.mode) == "equality-delete" and not partitionable(metadata, fields)
 
 
-def range_of_keys(keys: pa.Table, schema: Schema, fields: Fields) -> BooleanExpression | None:
-    """Return a filter that every row with one of the keys passes, so that fewer files are read."""
-    for column, field in zip(keys.columns, fields, strict=True):
-        name = schema.find_column_name(field.field_id)
-        if name is None or schema.find_field(name).field_id != field.field_id or column.null_count:
-            continue
-        if isinstance(field.field_type, _ORDERED):
-            bounds = pc.min_max(column).as_py()
-            return And(
-                GreaterThanOrEqual(term=Reference(name), value=bounds["min"]),
-                LessThanOrEqual(term=Reference(name), value=bounds["max"]),
-            )
-    return None
-
-
 def not_unique(fields: Sequence[it.NestedField], found: str) -> InvalidInputError:
     """Return the error for two rows with one key."""
     return InvalidInputError(
@@ -187,17 +169,18 @@ class _Upsert(Change):
     replaces = False
 
     def __init__(self, keys: pa.Table, fields: Fields, where: BooleanExpression, *, lineage: bool) -> None:
-        self.request = ReadRequest(fields, where, lineage)
+        self.request = ReadRequest(fields, lineage=lineage, within=where)
         self._keys = KeyNumbers(keys.columns)
 
-    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         count = len(self.request.fields)
-        places = self._keys.find(batch.table.columns[:count])
-        hit = (places >= 0) & batch.live
-        row_ids = np.full(len(batch), -1, dtype=np.int64)
+        rows, places = self._keys.matches(batch.table.columns[:count])
+        live = batch.are_live(rows)
+        rows, places = rows[live], places[live]
+        row_ids = np.full(len(rows), -1, dtype=np.int64)
         if self.request.lineage:
-            row_ids = pc.fill_null(batch.table.column(count), -1).to_numpy()
-        return hit, np.column_stack([places[hit], row_ids[hit]])
+            row_ids = pc.fill_null(batch.table.column(count).take(pa.array(rows)), -1).to_numpy()
+        return rows, np.column_stack([places, row_ids])
 
 
 def _replaced(
@@ -211,7 +194,7 @@ def _replaced(
     if mode == "equality-delete":
         files = write_key_deletes(base.write, specs_in_use(base), keys, fields, None)
         return RowDelta(added_delete_files=tuple(files), read_set=ReadSet()), None
-    where = range_of_keys(keys, metadata.schema, fields)
+    where = range_of_keys(keys.columns, metadata.schema, fields)
     bound = parse_filter(where, metadata.schema)
     change = _Upsert(keys, fields, bound, lineage=metadata.version.has_row_lineage)
     options = ChangeOptions(mode, granularity_of(metadata, request.granularity))
