@@ -55,7 +55,7 @@ class Change(Protocol):
         return None
 
     def new_rows(self, current: pa.Table, index: Index) -> pa.Table:
-        """Return what rows become, of which `current` has the columns `needs`: a table of equally many rows."""
+        """Return what rows become: a table of equally many rows. `current` has the columns `needs` of them."""
         del current, index
         raise AssertionError("deleted rows become nothing")
 

@@ -88,7 +88,7 @@ class KeyNumbers:
     def _number_of(self, integers: pl.Series) -> Numbers:
         """Return the numbers of integers that are keys; NULL too."""
         keys, numbers = self._ascending
-        places = np.searchsorted(keys, _int64(integers.fill_null(0)))
+        places = np.searchsorted(keys, _int64(integers))
         if integers.null_count():
             places[integers.is_null().to_numpy()] = len(keys)
         return numbers[places]
@@ -154,7 +154,7 @@ class _Lookup:
         self._has_null = telling is not None and telling.null_count() > 0
         if telling is not None and not telling.dtype.is_integer():
             telling = None
-        self._integers = None if telling is None else telling.drop_nulls().unique().sort()
+        self._integers = None if telling is None else _int64(telling.drop_nulls().unique().sort())
 
     def may_hold(self, lower: int, upper: int) -> bool:
         """Tell whether the integer of a key is NULL or lies between two bounds; True for what is no integer."""
@@ -171,8 +171,8 @@ class _Lookup:
         if upper - lower > _MOST_SPREAD * len(values):
             return None
         table = np.zeros(upper - lower + 1, dtype=np.bool_)
-        table[_int64(_between(self._integers, lower, upper)) - lower] = True
-        hits = table.take(_int64(values.fill_null(lower)) - lower)
+        table[_between(self._integers, lower, upper) - lower] = True
+        hits = table.take(_int64(values, lower) - lower)
         if values.null_count():
             hits[values.is_null().to_numpy()] = self._has_null
         return hits
@@ -205,13 +205,12 @@ def _telling_column(keys: pl.DataFrame) -> str | None:
     return next((c.name for c in columns if len(columns) == 1 or 2 * c.n_unique() >= len(c)), None)
 
 
-def _int64(values: pl.Series) -> Numbers:
-    return values.cast(pl.Int64).to_numpy()
+def _int64(values: pl.Series, null: int = 0) -> Numbers:
+    return (values.fill_null(null) if values.null_count() else values).cast(pl.Int64).to_numpy()
 
 
-def _between(ascending: pl.Series, lower: int, upper: int) -> pl.Series:
-    start = ascending.search_sorted(lower, side="left")
-    return ascending.slice(start, ascending.search_sorted(upper, side="right") - start)
+def _between(ascending: Numbers, lower: int, upper: int) -> Numbers:
+    return ascending[ascending.searchsorted(lower) : ascending.searchsorted(upper, side="right")]
 
 
 def distinct_keys(table: pa.Table) -> pa.Table:

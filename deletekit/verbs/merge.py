@@ -104,12 +104,10 @@ def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by i
         change = _Merge(metadata.schema, rows.whole(metadata.schema), on, clauses)
         numbers, new = change.inserted()
         options = _with_keys(options, metadata, names)
-        planned, result = run_change(
-            base, change, options, "merge", runner, change.where, check_keys=change.spares_rows
-        )
+        planned, found = run_change(base, change, options, "merge", runner, change.where, check_keys=change.spares_rows)
         if new is None:
             return planned
-        return with_added_rows(base, planned, new.filter(pa.array(change.unseen_rows(result.seen)[numbers])))
+        return with_added_rows(base, planned, new.filter(pa.array(change.unseen_rows(found.seen)[numbers])))
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
