@@ -64,6 +64,7 @@ class ReadRequest:
     where: bound filter; rows for which it is not true are not `selected`.
     lineage: also read `_row_id` and `_last_updated_sequence_number` (v3; null before the upgrade).
     only_live: leave out row groups that have no live row by statistics, deletes and filter.
+    row_ids: let batches tell `row_ids_at`.
     within: bound filter that is true for all rows that matter; with `only_live`, it leaves out row groups too.
     """
 
@@ -71,6 +72,7 @@ class ReadRequest:
     where: BooleanExpression = field(default_factory=AlwaysTrue)
     lineage: bool = False
     only_live: bool = False
+    row_ids: bool = False
     within: BooleanExpression = field(default_factory=AlwaysTrue)
 
 
@@ -84,12 +86,14 @@ class FileBatch:
     first_position: position of the first row.
     deleted_mask: True where a delete hides the row; None if no row is hidden.
     selected_mask: True where the filter is true, whether the row is deleted or not; None if it is true for all rows.
+    row_ids_at: returns the `_row_id` of the rows at some places of the batch: of all they would take longer.
     """
 
     table: pa.Table
     first_position: int
     deleted_mask: pa.BooleanArray | None
     selected_mask: pa.BooleanArray | None
+    row_ids_at: Callable[[npt.NDArray[np.int64]], pa.Array]
 
     def __len__(self) -> int:
         return len(self.table)
@@ -236,9 +240,11 @@ class _Rows:
             return
         for at, rows in self._pieces(group, table):
             position = group.first_position + at
-            masks = (None if m is None else m.slice(at, len(rows)) for m in (deleted, selected))
+            hidden_here, chosen = (None if m is None else m.slice(at, len(rows)) for m in (deleted, selected))
             positions = np.arange(position, position + len(rows)) if self._request.lineage else _NOWHERE
-            yield FileBatch(self._output(rows, positions), position, *masks)
+            yield FileBatch(
+                self._output(rows, positions), position, hidden_here, chosen, partial(self._row_ids, rows, position)
+            )
 
     def at(self, group: RowGroup, positions: PositionBitmap) -> Iterator[pa.Table]:
         """Yield the rows of a row group that are at some positions. What is not asked for is dropped first."""
@@ -280,7 +286,7 @@ class _Rows:
     def _pieces(self, group: RowGroup, first: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """Yield (offset, rows) over a row group, with the output columns; those in `first` are read already."""
         wanted = [self._context.paths.top_level(f.field_id) for f in self._request.fields]
-        wanted += LINEAGE_FIELDS if self._request.lineage else ()
+        wanted += LINEAGE_FIELDS if self._request.lineage or self._request.row_ids else ()
         rest = [n for n in self._columns.names(wanted) if n not in first.column_names]
         if first.num_columns and not rest:
             yield from ((at, first.slice(at, BATCH_ROWS)) for at in range(0, group.num_rows, BATCH_ROWS))
@@ -295,9 +301,15 @@ class _Rows:
             return rows_only(len(table))
         arrays = [self._requested(table, f) for f in self._request.fields]
         if self._request.lineage:
-            stored = (project(table, self._columns, f) for f in LINEAGE_FIELDS)
-            arrays += inherited(self._task, positions, *stored)
+            arrays += self._lineage(table, positions)
         return pa.Table.from_arrays(arrays, schema=self._schema)
+
+    def _row_ids(self, table: pa.Table, first_position: int, places: npt.NDArray[np.int64]) -> pa.Array:
+        rows = table.take(pa.array(places)) if table.num_columns else rows_only(len(places))
+        return self._lineage(rows, places + first_position)[0]
+
+    def _lineage(self, table: pa.Table, positions: npt.NDArray[np.int64]) -> list[Any]:
+        return inherited(self._task, positions, *(project(table, self._columns, f) for f in LINEAGE_FIELDS))
 
     def _requested(self, table: pa.Table, field: NestedField) -> pa.ChunkedArray:
         if self._context.paths.path(field.field_id)[1]:

@@ -43,6 +43,7 @@ from deletekit.verbs.shared.key_fields import equality_fields_of, range_of_keys
 from deletekit.verbs.shared.row_changes import choose_mode, run_change, with_added_rows
 
 Fields = tuple[it.NestedField, ...]
+_Keys = tuple[pa.Table, KeyNumbers]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +99,7 @@ def upsert(
         return _upsert_foreign(table, frame, request, ref, commit_properties)
     source, chosen = RowSource(rows), engine_or_default(engine)
 
-    def prepared(metadata: TableMetadata) -> tuple[Fields, pa.Table, pa.Table]:
+    def prepared(metadata: TableMetadata) -> tuple[Fields, pa.Table, _Keys]:
         fields = check_upsert(metadata, request)
         aligned = pa.concat_tables([align(piece, metadata.schema) for piece in source.held() or [[]]])
         return fields, aligned, _keys(aligned, metadata.schema, fields)
@@ -168,26 +169,25 @@ class _Upsert(Change):
 
     replaces = False
 
-    def __init__(self, keys: pa.Table, fields: Fields, where: BooleanExpression, *, lineage: bool) -> None:
-        self.request = ReadRequest(fields, lineage=lineage, within=where)
-        self._keys = KeyNumbers(keys.columns)
+    def __init__(self, keys: KeyNumbers, fields: Fields, where: BooleanExpression, *, lineage: bool) -> None:
+        self.request = ReadRequest(fields, row_ids=lineage, within=where)
+        self._keys = keys
 
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        count = len(self.request.fields)
-        rows, places = self._keys.matches(batch.table.columns[:count])
+        rows, places = self._keys.matches(batch.table.columns)
         live = batch.are_live(rows)
         rows, places = rows[live], places[live]
         row_ids = np.full(len(rows), -1, dtype=np.int64)
-        if self.request.lineage:
-            row_ids = pc.fill_null(batch.table.column(count).take(pa.array(rows)), -1).to_numpy()
+        if self.request.row_ids:
+            row_ids = pc.fill_null(batch.row_ids_at(rows), -1).to_numpy()
         return rows, np.column_stack([places, row_ids])
 
 
 def _replaced(
-    base: Base, keys: pa.Table, fields: Fields, request: UpsertRequest, engine: Engine
+    base: Base, found: _Keys, fields: Fields, request: UpsertRequest, engine: Engine
 ) -> tuple[RowDelta, pa.Array | None]:
     """Return the change that deletes the old rows, and their row ids by the place of their key; None without any."""
-    metadata = base.metadata
+    metadata, (keys, numbers) = base.metadata, found
     mode = choose_mode(metadata, "merge", request.mode)
     if not len(keys):
         return RowDelta(read_set=ReadSet()), None
@@ -196,7 +196,7 @@ def _replaced(
         return RowDelta(added_delete_files=tuple(files), read_set=ReadSet()), None
     where = range_of_keys(keys.columns, metadata.schema, fields)
     bound = parse_filter(where, metadata.schema)
-    change = _Upsert(keys, fields, bound, lineage=metadata.version.has_row_lineage)
+    change = _Upsert(numbers, fields, bound, lineage=metadata.version.has_row_lineage)
     options = ChangeOptions(mode, granularity_of(metadata, request.granularity))
     planned, result = run_change(base, change, options, "merge", engine, where)
     return planned, _row_ids(result.seen, len(keys))
@@ -213,13 +213,10 @@ def _row_ids(seen: Sequence[npt.NDArray[np.int64]], rows: int) -> pa.Array | Non
     return pa.array(ids, mask=ids == np.iinfo(np.int64).max)
 
 
-def _keys(rows: pa.Table, schema: Schema, fields: Fields) -> pa.Table:
+def _keys(rows: pa.Table, schema: Schema, fields: Fields) -> _Keys:
     """Return the key columns of rows, named by field id. Raises InvalidInputError for two rows of one key."""
-    return _unique(pa.table({str(f.field_id): column_at(rows, schema, f.field_id) for f in fields}), fields)
-
-
-def _unique(keys: pa.Table, fields: Fields) -> pa.Table:
-    different = len(KeyNumbers(keys.columns))
-    if different < len(keys):
-        raise not_unique(fields, f"{len(keys)} rows of {different} keys")
-    return keys
+    keys = pa.table({str(f.field_id): column_at(rows, schema, f.field_id) for f in fields})
+    numbers = KeyNumbers(keys.columns)
+    if len(numbers) < len(keys):
+        raise not_unique(fields, f"{len(keys)} rows of {len(numbers)} keys")
+    return keys, numbers
