@@ -37,6 +37,7 @@ _SEED = 0
 _SLOTS_PER_KEY = 16
 _MOST_BITS = 25
 _MOST_SPREAD = 8
+_FIRST_ROWS = 1000
 
 
 class KeyNumbers:
@@ -53,16 +54,23 @@ class KeyNumbers:
     first_rows: by number, the first row that has the key.
     """
 
+    of_rows: Numbers
+    first_rows: Numbers
+
     def __init__(self, columns: Sequence[Any], *, sql: bool = False) -> None:
         self._sql = sql
         frame = self._frame(columns)
+        if _all_differ(frame) and not (sql and any(column.null_count() for column in frame)):
+            self.first_rows = self.of_rows = np.arange(len(frame))
+            self._keys = frame.with_row_index(_NUMBER)
+            return
         names = frame.columns
         found = frame.with_row_index(_ROW)
         found = (found.drop_nulls() if sql else found).unique(names, keep="first", maintain_order=True)
-        self.first_rows: Numbers = found[_ROW].to_numpy().astype(np.int64)
+        self.first_rows = found[_ROW].to_numpy().astype(np.int64)
         self._keys = found.drop(_ROW).with_row_index(_NUMBER)
         of_rows = frame.join(self._keys, on=names, how="left", nulls_equal=not sql, maintain_order="left")
-        self.of_rows: Numbers = of_rows[_NUMBER].cast(pl.Int64).fill_null(-1).to_numpy()
+        self.of_rows = of_rows[_NUMBER].cast(pl.Int64).fill_null(-1).to_numpy()
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -199,6 +207,11 @@ class _Lookup:
         return (rows.hash_rows(_SEED) if self._telling is None else rows[self._telling].hash(_SEED)).to_numpy()
 
 
+def _all_differ(rows: pl.DataFrame) -> bool:
+    """Tell whether no two rows have the same hash: then they differ, and need not be joined to know it."""
+    return all(some.hash_rows(_SEED).n_unique() == len(some) for some in (rows.head(_FIRST_ROWS), rows))
+
+
 def _telling_column(keys: pl.DataFrame) -> str | None:
     """Return a column that tells most keys apart, best an integer; None if each has too few values."""
     columns = sorted(keys, key=lambda c: not c.dtype.is_integer())
@@ -215,7 +228,10 @@ def _between(ascending: Numbers, lower: int, upper: int) -> Numbers:
 
 def distinct_keys(table: pa.Table) -> pa.Table:
     """Return the rows of a table of keys, each once, in order of first appearance."""
-    return table.take(pa.array(KeyNumbers(table.columns).first_rows)) if len(table) else table
+    if not len(table):
+        return table
+    first = KeyNumbers(table.columns).first_rows
+    return table if len(first) == len(table) else table.take(pa.array(first))
 
 
 def same_keys(left: Sequence[Any], right: Sequence[Any]) -> npt.NDArray[np.bool_]:
