@@ -4,7 +4,7 @@ One call changes a group of data files that no other call has. It returns what a
 Spec: "Row-level Deletes", "Deletion Vectors", "Row Lineage"; Java SparkPositionDeltaWrite, BaseDVFileWriter.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -36,13 +36,15 @@ class Change(Protocol):
     ----------
     request: what `match` needs to read.
     replaces: whether changed rows become the rows of `new_rows`. Otherwise they are deleted, and it is not called.
+    needs: the table's columns that `new_rows` reads, in order; None is all.
     """
 
     request: ReadRequest
     replaces: bool
+    needs: Sequence[NestedField] | None = None
 
-    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], Index]:
-        """Return a mask of the live rows to change, and for each an index that `new_rows` gets.
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.int64], Index]:
+        """Return the places in the batch of the live rows to change, and for each an index that `new_rows` gets.
 
         Indexes behind those are of rows that are only looked up; they are in `ChangeResult.seen` too.
         """
@@ -53,7 +55,7 @@ class Change(Protocol):
         return None
 
     def new_rows(self, current: pa.Table, index: Index) -> pa.Table:
-        """Return what the rows `current` (all table columns) become: a table of equally many rows."""
+        """Return what rows become: a table of equally many rows. `current` has the columns `needs` of them."""
         del current, index
         raise AssertionError("deleted rows become nothing")
 
@@ -152,10 +154,10 @@ class _Changes:
         seen: list[npt.NDArray[np.int64]] = []
         for batch in read_task(self.context, task, replace(self.change.request, only_live=True)):
             check_rows(task.data_file, batch.first_position + len(batch))
-            mask, index = self.change.match(batch)
-            parts.append(batch.positions(mask))
+            places, index = self.change.match(batch)
+            parts.append(places + batch.first_position)
             if index is not None:
-                indexes.append(index[: len(parts[-1])])
+                indexes.append(index[: len(places)])
                 seen.append(index)
         positions = PositionBitmap(np.concatenate(parts)) if parts else PositionBitmap()
         if not indexes:
@@ -198,6 +200,8 @@ class _Changes:
     def _changed_rows(self, task: ScanTask, positions: PositionBitmap, index: Index) -> pa.Table:
         """Return the new rows in position order. With lineage, each keeps its `_row_id`; its number is null."""
         request = self._all_columns(task)
+        if self.change.needs is not None:
+            request = replace(request, fields=tuple(self.change.needs))
         if self.options.mode == "equality-delete":  # which does not know the row that it hides
             request = replace(request, lineage=False)
         current = rows_at(self.context, task, request, positions)

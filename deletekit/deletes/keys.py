@@ -37,6 +37,7 @@ _SEED = 0
 _SLOTS_PER_KEY = 16
 _MOST_BITS = 25
 _MOST_SPREAD = 8
+_FIRST_ROWS = 1000
 
 
 class KeyNumbers:
@@ -53,27 +54,58 @@ class KeyNumbers:
     first_rows: by number, the first row that has the key.
     """
 
+    of_rows: Numbers
+    first_rows: Numbers
+
     def __init__(self, columns: Sequence[Any], *, sql: bool = False) -> None:
         self._sql = sql
         frame = self._frame(columns)
+        if _all_differ(frame) and not (sql and any(column.null_count() for column in frame)):
+            self.first_rows = self.of_rows = np.arange(len(frame))
+            self._keys = frame.with_row_index(_NUMBER)
+            return
         names = frame.columns
         found = frame.with_row_index(_ROW)
         found = (found.drop_nulls() if sql else found).unique(names, keep="first", maintain_order=True)
-        self.first_rows: Numbers = found[_ROW].to_numpy().astype(np.int64)
+        self.first_rows = found[_ROW].to_numpy().astype(np.int64)
         self._keys = found.drop(_ROW).with_row_index(_NUMBER)
         of_rows = frame.join(self._keys, on=names, how="left", nulls_equal=not sql, maintain_order="left")
-        self.of_rows: Numbers = of_rows[_NUMBER].cast(pl.Int64).fill_null(-1).to_numpy()
+        self.of_rows = of_rows[_NUMBER].cast(pl.Int64).fill_null(-1).to_numpy()
 
     def __len__(self) -> int:
         return len(self._keys)
 
     def find(self, columns: Sequence[Any]) -> Numbers:
         """Return the number of each row's key, -1 for a key that is not among them."""
-        rows = self._frame(columns)
-        found = self._lookup.join(rows, self._lookup.maybe(rows), self._keys, nulls_equal=not self._sql)
-        numbers = np.full(len(rows), -1, np.int64)
-        numbers[found[_ROW].to_numpy()] = found[_NUMBER].to_numpy()
+        rows, found = self.matches(columns)
+        numbers = np.full(len(columns[0]), -1, np.int64)
+        numbers[rows] = found
         return numbers
+
+    def matches(self, columns: Sequence[Any]) -> tuple[Numbers, Numbers]:
+        """Return the rows that have one of the keys, ascending, and the number of each one's key."""
+        rows = self._frame(columns)
+        hits = self._lookup.hits(rows)
+        if hits is not None and len(rows.columns) == 1:
+            maybe = np.flatnonzero(hits)
+            return maybe, self._number_of(rows.to_series()[maybe])
+        found = self._lookup.join(rows, self._lookup.maybe(rows, hits), self._keys, nulls_equal=not self._sql)
+        found = found.sort(_ROW)
+        return _int64(found[_ROW]), _int64(found[_NUMBER])
+
+    def _number_of(self, integers: pl.Series) -> Numbers:
+        """Return the numbers of integers that are keys; NULL too."""
+        keys, numbers = self._ascending
+        places = np.searchsorted(keys, _int64(integers))
+        if integers.null_count():
+            places[integers.is_null().to_numpy()] = len(keys)
+        return numbers[places]
+
+    @cached_property
+    def _ascending(self) -> tuple[Numbers, Numbers]:
+        """The keys that are one integer, sorted, and the number of each; that of NULL is last."""
+        ordered = self._keys.sort(self._keys.columns[1], nulls_last=True)
+        return _int64(ordered.to_series(1).drop_nulls()), _int64(ordered[_NUMBER])
 
     @cached_property
     def _lookup(self) -> _Lookup:
@@ -130,7 +162,7 @@ class _Lookup:
         self._has_null = telling is not None and telling.null_count() > 0
         if telling is not None and not telling.dtype.is_integer():
             telling = None
-        self._integers = None if telling is None else telling.drop_nulls().unique().sort()
+        self._integers = None if telling is None else _int64(telling.drop_nulls().unique().sort())
 
     def may_hold(self, lower: int, upper: int) -> bool:
         """Tell whether the integer of a key is NULL or lies between two bounds; True for what is no integer."""
@@ -147,8 +179,8 @@ class _Lookup:
         if upper - lower > _MOST_SPREAD * len(values):
             return None
         table = np.zeros(upper - lower + 1, dtype=np.bool_)
-        table[_between(self._integers, lower, upper).cast(pl.Int64).to_numpy() - lower] = True
-        hits = table.take(values.fill_null(lower).cast(pl.Int64).to_numpy() - lower)
+        table[_between(self._integers, lower, upper) - lower] = True
+        hits = table.take(_int64(values, lower) - lower)
         if values.null_count():
             hits[values.is_null().to_numpy()] = self._has_null
         return hits
@@ -175,20 +207,31 @@ class _Lookup:
         return (rows.hash_rows(_SEED) if self._telling is None else rows[self._telling].hash(_SEED)).to_numpy()
 
 
+def _all_differ(rows: pl.DataFrame) -> bool:
+    """Tell whether no two rows have the same hash: then they differ, and need not be joined to know it."""
+    return all(some.hash_rows(_SEED).n_unique() == len(some) for some in (rows.head(_FIRST_ROWS), rows))
+
+
 def _telling_column(keys: pl.DataFrame) -> str | None:
     """Return a column that tells most keys apart, best an integer; None if each has too few values."""
     columns = sorted(keys, key=lambda c: not c.dtype.is_integer())
     return next((c.name for c in columns if len(columns) == 1 or 2 * c.n_unique() >= len(c)), None)
 
 
-def _between(ascending: pl.Series, lower: int, upper: int) -> pl.Series:
-    start = ascending.search_sorted(lower, side="left")
-    return ascending.slice(start, ascending.search_sorted(upper, side="right") - start)
+def _int64(values: pl.Series, null: int = 0) -> Numbers:
+    return (values.fill_null(null) if values.null_count() else values).cast(pl.Int64).to_numpy()
+
+
+def _between(ascending: Numbers, lower: int, upper: int) -> Numbers:
+    return ascending[ascending.searchsorted(lower) : ascending.searchsorted(upper, side="right")]
 
 
 def distinct_keys(table: pa.Table) -> pa.Table:
     """Return the rows of a table of keys, each once, in order of first appearance."""
-    return table.take(pa.array(KeyNumbers(table.columns).first_rows)) if len(table) else table
+    if not len(table):
+        return table
+    first = KeyNumbers(table.columns).first_rows
+    return table if len(first) == len(table) else table.take(pa.array(first))
 
 
 def same_keys(left: Sequence[Any], right: Sequence[Any]) -> npt.NDArray[np.bool_]:

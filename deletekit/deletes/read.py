@@ -40,6 +40,7 @@ from deletekit.table.types import LINEAGE_FIELDS, arrow_type, storage_of
 BATCH_ROWS = 1 << 20
 
 _LISTENERS: list[Callable[[int], None]] = []
+_NOWHERE = np.empty(0, np.int64)
 
 
 class ReadContext:
@@ -63,12 +64,16 @@ class ReadRequest:
     where: bound filter; rows for which it is not true are not `selected`.
     lineage: also read `_row_id` and `_last_updated_sequence_number` (v3; null before the upgrade).
     only_live: leave out row groups that have no live row by statistics, deletes and filter.
+    row_ids: let batches tell `row_ids_at`.
+    within: bound filter that is true for all rows that matter; with `only_live`, it leaves out row groups too.
     """
 
     fields: tuple[NestedField, ...]
     where: BooleanExpression = field(default_factory=AlwaysTrue)
     lineage: bool = False
     only_live: bool = False
+    row_ids: bool = False
+    within: BooleanExpression = field(default_factory=AlwaysTrue)
 
 
 @dataclass(frozen=True)
@@ -81,12 +86,14 @@ class FileBatch:
     first_position: position of the first row.
     deleted_mask: True where a delete hides the row; None if no row is hidden.
     selected_mask: True where the filter is true, whether the row is deleted or not; None if it is true for all rows.
+    row_ids_at: returns the `_row_id` of the rows at some places of the batch: of all they would take longer.
     """
 
     table: pa.Table
     first_position: int
     deleted_mask: pa.BooleanArray | None
     selected_mask: pa.BooleanArray | None
+    row_ids_at: Callable[[npt.NDArray[np.int64]], pa.Array]
 
     def __len__(self) -> int:
         return len(self.table)
@@ -111,6 +118,10 @@ class FileBatch:
         """`live_mask` as a numpy array."""
         return _numpy(self.live_mask, len(self), none=True)
 
+    def are_live(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which of the rows at some places of the batch are live."""
+        return self.live[places] if self.live_mask is not None else np.ones(len(places), np.bool_)
+
     def positions(self, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         """Return the positions in the file of the rows where `mask` is True."""
         return np.flatnonzero(mask).astype(np.int64) + self.first_position
@@ -125,21 +136,13 @@ def read_task(
     Raises FormatError or NotFoundError, naming the data or delete file that is damaged or missing.
     """
     part = task if isinstance(task, TaskPart) else TaskPart(task)
-    data_file = part.task.data_file
-    refuse_encrypted(data_file)
     hidden = context.loader.positions(part.task)
-    key_sets = context.loader.key_sets(part.task)
-    with (
-        naming(data_file.file_path),
-        open_sized(context.io, data_file.file_path, data_file.file_size_in_bytes) as source,
-    ):
-        rows = _Rows(context, part.task, request, _opened(context, source, part), key_sets)
+    with _rows_of(context, part, request) as rows:
         for group in part.of(rows.file.row_groups):
             if positions is None or positions.count_in(group.first_position, group.stop):
                 for batch in rows.batches(group, hidden):
                     yield batch
-                    for tell in _LISTENERS:
-                        tell(len(batch))
+                    _tell(len(batch))
 
 
 @contextmanager
@@ -163,9 +166,27 @@ def deleted_positions(context: ReadContext, task: ScanTask, within: PositionBitm
 
 def rows_at(context: ReadContext, task: ScanTask, request: ReadRequest, positions: PositionBitmap) -> pa.Table:
     """Return the rows at some positions of a data file, also hidden ones; for no rows, a table without columns."""
-    batches = read_task(context, replace(task, deletes=()), request, positions)
-    parts = [b.table.filter(pa.array(positions.mask(b.first_position, len(b)))) for b in batches]
+    parts: list[pa.Table] = []
+    with _rows_of(context, TaskPart(replace(task, deletes=())), request) as rows:
+        for group in rows.file.row_groups:
+            if positions.count_in(group.first_position, group.stop):
+                parts += rows.at(group, positions)
     return pa.concat_tables(parts) if parts else pa.table({})
+
+
+@contextmanager
+def _rows_of(context: ReadContext, part: TaskPart, request: ReadRequest) -> Iterator["_Rows"]:
+    data_file = part.task.data_file
+    refuse_encrypted(data_file)
+    key_sets = context.loader.key_sets(part.task)
+    path, size = data_file.file_path, data_file.file_size_in_bytes
+    with naming(path), open_sized(context.io, path, size) as source:
+        yield _Rows(context, part.task, request, _opened(context, source, part), key_sets)
+
+
+def _tell(rows: int) -> None:
+    for tell in _LISTENERS:
+        tell(rows)
 
 
 def _opened(context: ReadContext, source: Any, part: TaskPart) -> TabularFile:
@@ -202,7 +223,8 @@ class _Rows:
     def batches(self, group: RowGroup, hidden: PositionBitmap) -> Iterator[FileBatch]:
         """Yield the batches of a row group. Columns that only the result needs are read last, and only if needed."""
         count = hidden.count_in(group.first_position, group.stop)
-        statistics = self.file.statistics(group) if self._filter_fields or self._key_sets else {}
+        prunes = self._filter_fields or self._key_sets or not isinstance(self._request.within, AlwaysTrue)
+        statistics = self.file.statistics(group) if prunes else {}
         if self._request.only_live and (count == group.num_rows or not self._may_match(statistics, group)):
             return
         key_sets = [] if count == group.num_rows else [k for k in self._key_sets if self._may_hit(k, statistics)]
@@ -219,8 +241,20 @@ class _Rows:
             return
         for at, rows in self._pieces(group, table):
             position = group.first_position + at
-            masks = (None if m is None else m.slice(at, len(rows)) for m in (deleted, selected))
-            yield FileBatch(self._output(rows, position), position, *masks)
+            hidden_here, chosen = (None if m is None else m.slice(at, len(rows)) for m in (deleted, selected))
+            positions = np.arange(position, position + len(rows)) if self._request.lineage else _NOWHERE
+            yield FileBatch(
+                self._output(rows, positions), position, hidden_here, chosen, partial(self._row_ids, rows, position)
+            )
+
+    def at(self, group: RowGroup, positions: PositionBitmap) -> Iterator[pa.Table]:
+        """Yield the rows of a row group that are at some positions. What is not asked for is dropped first."""
+        for at, rows in self._pieces(group, rows_only(group.num_rows)):
+            chosen = positions.mask(group.first_position + at, len(rows))
+            places = np.flatnonzero(chosen)
+            kept = rows.filter(pa.array(chosen)) if rows.num_columns else rows_only(len(places))
+            yield self._output(kept, places + group.first_position + at)
+            _tell(len(rows))
 
     def column(self, table: pa.Table, field_id: int) -> pa.ChunkedArray:
         """Return a column or nested leaf by id, with nulls where a parent struct is null."""
@@ -231,7 +265,8 @@ class _Rows:
     def _may_match(self, statistics: Mapping[str, ColumnStatistics], group: RowGroup) -> bool:
         fields = self._context.metadata.all_fields
         nans = self._task.data_file.nan_value_counts
-        return may_match(self._request.where, fields, self._columns, statistics, group.num_rows, nans)
+        filters = (self._request.where, self._request.within)
+        return all(may_match(f, fields, self._columns, statistics, group.num_rows, nans) for f in filters)
 
     def _may_hit(self, keys: EqualityKeys, statistics: Mapping[str, ColumnStatistics]) -> bool:
         """Return False if no key of a single integer column lies within the row group's bounds."""
@@ -252,7 +287,7 @@ class _Rows:
     def _pieces(self, group: RowGroup, first: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """Yield (offset, rows) over a row group, with the output columns; those in `first` are read already."""
         wanted = [self._context.paths.top_level(f.field_id) for f in self._request.fields]
-        wanted += LINEAGE_FIELDS if self._request.lineage else ()
+        wanted += LINEAGE_FIELDS if self._request.lineage or self._request.row_ids else ()
         rest = [n for n in self._columns.names(wanted) if n not in first.column_names]
         if first.num_columns and not rest:
             yield from ((at, first.slice(at, BATCH_ROWS)) for at in range(0, group.num_rows, BATCH_ROWS))
@@ -262,14 +297,20 @@ class _Rows:
             yield at, _joined(first.slice(at, len(rows)), rows) if first.num_columns else rows
             at += len(rows)
 
-    def _output(self, table: pa.Table, first_position: int) -> pa.Table:
+    def _output(self, table: pa.Table, positions: npt.NDArray[np.int64]) -> pa.Table:
         if not len(self._schema):
             return rows_only(len(table))
         arrays = [self._requested(table, f) for f in self._request.fields]
         if self._request.lineage:
-            stored = (project(table, self._columns, f) for f in LINEAGE_FIELDS)
-            arrays += inherited(self._task, first_position, *stored)
+            arrays += self._lineage(table, positions)
         return pa.Table.from_arrays(arrays, schema=self._schema)
+
+    def _row_ids(self, table: pa.Table, first_position: int, places: npt.NDArray[np.int64]) -> pa.Array:
+        rows = table.take(pa.array(places)) if table.num_columns else rows_only(len(places))
+        return self._lineage(rows, places + first_position)[0]
+
+    def _lineage(self, table: pa.Table, positions: npt.NDArray[np.int64]) -> list[Any]:
+        return inherited(self._task, positions, *(project(table, self._columns, f) for f in LINEAGE_FIELDS))
 
     def _requested(self, table: pa.Table, field: NestedField) -> pa.ChunkedArray:
         if self._context.paths.path(field.field_id)[1]:

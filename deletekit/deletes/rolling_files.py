@@ -100,7 +100,8 @@ class RollingFiles:
         """Write all rows that wait, end all files, and return them; those of one partition are in the rows' order."""
         for waiting in self._partitions.values():
             if waiting.file is None and 0 < waiting.rows <= self._next_rows(waiting):
-                file = _whole_file(self._context, pa.concat_tables(waiting.tables), waiting.partition)
+                rows = pa.concat_tables(waiting.tables)
+                file = _whole_file(self._context, rows, waiting.partition, self._options)
                 self._done.append(replace(file, sort_order_id=self._order_id))
                 continue
             if waiting.rows:
@@ -212,10 +213,10 @@ class _OpenFile:
             self._storage.close()
 
 
-def _whole_file(context: WriteContext, rows: pa.Table, partition: tuple[Any, ...]) -> DataFile:
+def _whole_file(context: WriteContext, rows: pa.Table, partition: tuple[Any, ...], options: ParquetOptions) -> DataFile:
     """Write a file of one row group, in one call to storage."""
     metadata, table = context.metadata, _stored(context.metadata, rows)
-    written = encode_parquet(table, _footer(metadata), context.parquet)
+    written = encode_parquet(table, _footer(metadata), options)
     metrics = collect_metrics(table, context.metrics_mode)
     fields = context.write_parquet(metadata.spec, partition, ".parquet", written, metrics, len(table))
     return DataFile(**fields)

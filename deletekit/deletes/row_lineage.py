@@ -7,8 +7,10 @@ Spec: "Row Lineage", https://iceberg.apache.org/spec/#row-lineage
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.types import NestedField
@@ -25,20 +27,22 @@ def has_lineage(metadata: TableMetadata, file: DataFile) -> bool:
 
 
 def inherited(
-    task: ScanTask, first_position: int, row_ids: pa.ChunkedArray, numbers: pa.ChunkedArray
-) -> list[pa.ChunkedArray]:
-    """Return the row ids and last sequence numbers of rows that follow one another in a data file.
+    task: ScanTask, positions: npt.NDArray[np.int64], row_ids: pa.ChunkedArray, numbers: pa.ChunkedArray
+) -> list[Any]:
+    """Return the row ids and last sequence numbers of rows of a data file.
 
     Parameters
     ----------
-    first_position: the position of the first row in the file.
+    positions: where the rows are in the file.
     row_ids, numbers: what the file stores; null where a row inherits.
     """
     if task.data_file.first_row_id is None:
         return [pa.chunked_array([pa.nulls(len(row_ids), pa.int64())])] * 2
-    start = task.data_file.first_row_id + first_position
-    by_position = pa.array(np.arange(start, start + len(row_ids), dtype=np.int64))
-    return [pc.coalesce(row_ids, by_position), pc.coalesce(numbers, pa.scalar(task.data.sequence_number, pa.int64()))]
+    by_position = pa.array(positions + task.data_file.first_row_id)
+    number = pa.scalar(task.data.sequence_number, pa.int64())
+    if row_ids.null_count == numbers.null_count == len(positions):
+        return [by_position, pa.repeat(number, len(positions))]
+    return [pc.coalesce(row_ids, by_position), pc.coalesce(numbers, number)]
 
 
 def with_row_ids(rows: pa.Table, row_ids: pa.ChunkedArray) -> pa.Table:

@@ -175,13 +175,11 @@ class Matches(Change):
                 self._take(pa.Table.from_batches(list(found)))
                 yield self.tasks[number]
 
-    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         ends = np.searchsorted(self._positions, [batch.first_position, batch.first_position + len(batch)])
         index = np.arange(*ends, dtype=np.int64)
-        hit = np.zeros(len(batch), np.bool_)
-        if self.when_matched is not None:
-            hit[self._positions[index] - batch.first_position] = True
-        return hit, index
+        hit = index if self.when_matched is not None else index[:0]
+        return self._positions[hit] - batch.first_position, index
 
     def new_rows(self, current: pa.Table, index: npt.NDArray[np.int64] | None) -> pa.Table:
         return updated_rows(self._schema, current, self._rows.take(pa.array(index)))
@@ -191,6 +189,7 @@ class Matches(Change):
         if self.when_matched is not None:
             check_single(counts)
         self._rows = self.source_rows(matches)
+        self.needs = [f for f in self._schema.fields if f.name not in self._rows.column_names]
 
     def _insert(self, batches: Iterable[pa.RecordBatch]) -> None:
         rows = (self.source_rows(pa.Table.from_batches([batch])) for batch in batches)

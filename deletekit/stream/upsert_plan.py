@@ -36,6 +36,7 @@ from deletekit.stream.staged_keys import StagedKeys, joined_bounds, sorted_keys
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
 from deletekit.verbs.shared.equality_keys import specs_in_use, write_key_deletes
+from deletekit.verbs.shared.key_fields import range_of_keys
 from deletekit.verbs.shared.row_changes import (
     choose_mode,
     collect_delta,
@@ -44,7 +45,7 @@ from deletekit.verbs.shared.row_changes import (
     merged_results,
     run_change,
 )
-from deletekit.verbs.upsert import UpsertRequest, range_of_keys
+from deletekit.verbs.upsert import UpsertRequest
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class UpsertPlan:
         return replace(planned, added_data_files=files, summary=self.entry, other_files=self.paths)
 
     def _where(self, metadata: TableMetadata) -> BooleanExpression | None:
-        return range_of_keys(joined_bounds(self.staged), metadata.schema, self.fields)
+        return range_of_keys(joined_bounds(self.staged).columns, metadata.schema, self.fields)
 
     def _options(self, metadata: TableMetadata) -> ChangeOptions:
         return ChangeOptions(choose_mode(metadata, "merge", self.request.mode), granularity_of(metadata))
@@ -156,8 +157,8 @@ class _Positions(Change):
             self._here = self._positions[task.data_file.file_path]
             yield task
 
-    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], None]:
-        return self._here.mask(batch.first_position, len(batch)) & ~batch.deleted, None
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.int64], None]:
+        return np.flatnonzero(self._here.mask(batch.first_position, len(batch)) & ~batch.deleted), None
 
 
 class _Hashes(Change):
@@ -169,6 +170,6 @@ class _Hashes(Change):
         self.request = ReadRequest(fields, where)
         self._hashes, self._hasher = hashes, KeyHasher(fields)
 
-    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], None]:
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.int64], None]:
         wanted = self._hasher(batch.table.columns[: len(self.request.fields)])
-        return contains(self._hashes, wanted) & batch.live, None
+        return np.flatnonzero(contains(self._hashes, wanted) & batch.live), None

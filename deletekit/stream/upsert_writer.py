@@ -34,8 +34,9 @@ from deletekit.table.metadata import TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import ensure_unpartitioned_spec, specs_in_use, write_key_deletes
+from deletekit.verbs.shared.key_fields import range_of_keys
 from deletekit.verbs.shared.row_changes import choose_mode
-from deletekit.verbs.upsert import UpsertRequest, check_upsert, needs_unpartitioned_spec, range_of_keys
+from deletekit.verbs.upsert import UpsertRequest, check_upsert, needs_unpartitioned_spec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +84,7 @@ class UpsertWriter(TableWriter):
             deletes = write_key_deletes(context, self._specs, collected.keys, self._fields, None)
         if self._look_up is not None:
             hashes = KeyHashes(run.low, run.high, is_null(run.places))
-            where = parse_filter(range_of_keys(bounds, schema, self._fields), schema)
+            where = parse_filter(range_of_keys(bounds.columns, schema, self._fields), schema)
             found = self._look_up.find(ReadContext(self._io, self._metadata), hashes, where)
         return WrittenRows(tuple(files), keys=staged, found=found, deletes=tuple(deletes))
 

@@ -14,6 +14,7 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.delete_modes import Change, ChangeOptions
+from deletekit.deletes.filter import parse_filter
 from deletekit.deletes.input_rows import align, as_table, cast_column
 from deletekit.deletes.keys import KeyNumbers
 from deletekit.deletes.read import FileBatch, ReadRequest
@@ -27,7 +28,7 @@ from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
 from deletekit.table.types import schema_from_arrow
 from deletekit.verbs.shared.foreign_rows import foreign_rows
-from deletekit.verbs.shared.key_fields import equality_fields_of
+from deletekit.verbs.shared.key_fields import equality_fields_of, range_of_keys
 from deletekit.verbs.shared.merge_clauses import (
     BoundClauses,
     Clause,
@@ -39,6 +40,8 @@ from deletekit.verbs.shared.merge_clauses import (
     sides_of,
 )
 from deletekit.verbs.shared.row_changes import choose_mode, run_change, with_added_rows
+
+Numbers = npt.NDArray[np.int64]
 
 _ACTIONS = {
     "when_matched": ("update", "delete"),
@@ -101,10 +104,10 @@ def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by i
         change = _Merge(metadata.schema, rows.whole(metadata.schema), on, clauses)
         numbers, new = change.inserted()
         options = _with_keys(options, metadata, names)
-        planned, result = run_change(base, change, options, "merge", runner, check_keys=change.spares_rows)
+        planned, found = run_change(base, change, options, "merge", runner, change.where, check_keys=change.spares_rows)
         if new is None:
             return planned
-        return with_added_rows(base, planned, new.filter(pa.array(change.unseen_rows(result.seen)[numbers])))
+        return with_added_rows(base, planned, new.filter(pa.array(change.unseen_rows(found.seen)[numbers])))
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
@@ -156,9 +159,14 @@ class _Merge(Change):
         )
         self._rows = self._named_as_table(pairs, [self._matched, self._inserts, self._missed])
         tested = (f for f in (*self._matched.tested, *self._missed.tested) if f not in fields)
-        self.request = ReadRequest((*fields, *dict.fromkeys(tested)))
         # The table may have a column of the source's name too, of another type, in which equal keys would not compare.
-        self._keys = KeyNumbers([cast_column(self._source.column(pairs[f.name]), f) for f in fields], sql=True)
+        keys = [cast_column(self._source.column(pairs[f.name]), f) for f in fields]
+        # Rows without a source row are read all.
+        self.where = None if self._missed.clauses else range_of_keys(keys, schema, fields, sql=True)
+        self.request = ReadRequest((*fields, *dict.fromkeys(tested)), within=parse_filter(self.where, schema))
+        kept = {f for c in (self._matched, self._missed) for f in c.kept_or_read(self._rows.column_names)}
+        self.needs = [f for f in schema.fields if f in kept]
+        self._keys = KeyNumbers(keys, sql=True)
         self._key_columns = len(fields)
         self._counts = np.bincount(self._keys.of_rows[self._keys.of_rows >= 0], minlength=len(self._keys))
 
@@ -167,21 +175,31 @@ class _Merge(Change):
         """Whether a row may be left alone whose key another row has that is changed."""
         return any(c.clauses and not c.takes_all for c in (self._matched, self._missed))
 
-    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-        keys = self._keys.find(batch.table.columns[: self._key_columns])
-        live = ~batch.deleted
-        hit, chosen = live & (keys >= 0), np.full(len(keys), -1, np.int64)
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        rows, keys = self._keys.matches(batch.table.columns[: self._key_columns])
+        live = batch.are_live(rows)
+        rows, keys = rows[live], keys[live]
+        chosen = np.full(len(rows), -1, np.int64)
         if self._matched.clauses:
-            check_single(self._counts[keys[hit]])
-            chosen[hit] = self._chosen(self._matched, batch.table, hit, keys)
+            check_single(self._counts[keys])
+            chosen = self._chosen(self._matched, batch.table, rows, keys)
+        alone = np.unique(keys[chosen < 0])
         if self._missed.clauses:
-            missed = live & (keys < 0)
-            found = self._chosen(self._missed, batch.table, missed, None)
-            chosen[missed] = np.where(found < 0, -1, found + len(self._matched.clauses))
+            rows, keys, chosen = self._with_missed(batch, rows, keys, chosen)
         changed = chosen >= 0
-        alone = np.unique(keys[hit & ~changed])
         index = self._index(chosen[changed], keys[changed])
-        return changed, np.concatenate([index, self._index(np.zeros_like(alone), alone)])
+        return rows[changed], np.concatenate([index, self._index(np.zeros_like(alone), alone)])
+
+    def _with_missed(self, batch: FileBatch, rows: Numbers, keys: Numbers, chosen: Numbers) -> list[Numbers]:
+        """Return the live rows that a clause may be about, the key of each in the source, and its clause."""
+        others = np.array(batch.live)
+        others[rows] = False
+        missed = np.flatnonzero(others)
+        found = self._chosen(self._missed, batch.table, missed, None)
+        found = np.where(found < 0, -1, found + len(self._matched.clauses))
+        order = np.argsort(np.concatenate([rows, missed]), kind="stable")
+        pairs = ((rows, missed), (keys, np.full(len(missed), -1, np.int64)), (chosen, found))
+        return [np.concatenate(pair)[order] for pair in pairs]
 
     def stays(self, index: npt.NDArray[np.int64] | None) -> npt.NDArray[np.bool_]:
         assert index is not None
@@ -193,7 +211,7 @@ class _Merge(Change):
         chosen, keys = index // (len(self._keys) + 1), index % (len(self._keys) + 1) - 1
 
         def update(number: int, at: npt.NDArray[np.int64]) -> pa.Table:
-            rows = current if len(at) == len(current) else current.take(pa.array(at))
+            rows = current if len(at) == len(index) else current.take(pa.array(at))
             return self._updated(number, rows, keys[at])
 
         return rows_by_clause(chosen, len(self._matched.clauses) + len(self._missed.clauses), update)
@@ -213,20 +231,19 @@ class _Merge(Change):
         return clauses * (len(self._keys) + 1) + keys + 1
 
     def _chosen(
-        self, clauses: BoundClauses, rows: pa.Table, mask: npt.NDArray[np.bool_], keys: Any
+        self, clauses: BoundClauses, rows: pa.Table, places: npt.NDArray[np.int64], keys: Any
     ) -> npt.NDArray[np.int64]:
-        count = int(np.count_nonzero(mask))
         if all(c.test is None for c in clauses.clauses):
-            return clauses.first_true(count, None, None)
-        source = None if keys is None else self._source_of(keys[mask])
-        return clauses.first_true(count, rows.filter(pa.array(mask)), source)
+            return clauses.first_true(len(places), None, None)
+        source = None if keys is None else self._source_of(keys)
+        return clauses.first_true(len(places), rows.take(pa.array(places)), source)
 
     def _updated(self, number: int, current: pa.Table, keys: npt.NDArray[np.int64]) -> pa.Table:
         clauses, before = self._matched, len(self._matched.clauses)
         if number >= before:
             clauses, number = self._missed, number - before
         source = self._source_of(keys) if clauses is self._matched else None
-        columns = clauses.assigned(number, len(current), current, source)
+        columns = clauses.assigned(number, len(keys), current, source)
         taken = self._rows.take(self._first_rows(keys)) if columns is None else pa.table(columns)
         return updated_rows(self._schema, current, taken)
 
@@ -303,8 +320,9 @@ def fitting_rows(schema: Schema, source: pa.Table) -> pa.Table:
 
 
 def updated_rows(schema: Schema, current: pa.Table, source: pa.Table) -> pa.Table:
-    """Return rows of the table with the source's columns in place of theirs."""
-    columns = {n: source.column(n) if n in source.column_names else current.column(n) for n in current.column_names}
+    """Return rows of the table with the source's columns in place of theirs; `current` has those that it lacks."""
+    names = [f.name for f in schema.fields]
+    columns = {n: source.column(n) if n in source.column_names else current.column(n) for n in names}
     return align(pa.table(columns), schema)
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import types as it
-from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual, Reference
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
@@ -39,13 +39,11 @@ from deletekit.verbs.shared.equality_keys import (
     write_key_deletes,
 )
 from deletekit.verbs.shared.foreign_rows import ForeignRows, foreign_rows
-from deletekit.verbs.shared.key_fields import equality_fields_of
+from deletekit.verbs.shared.key_fields import equality_fields_of, range_of_keys
 from deletekit.verbs.shared.row_changes import choose_mode, run_change, with_added_rows
 
 Fields = tuple[it.NestedField, ...]
-
-# Columns whose bounds in manifests are in the order of these values, so that files without such keys are not read.
-_ORDERED = (it.IntegerType, it.LongType, it.StringType)
+_Keys = tuple[pa.Table, KeyNumbers]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +99,7 @@ def upsert(
         return _upsert_foreign(table, frame, request, ref, commit_properties)
     source, chosen = RowSource(rows), engine_or_default(engine)
 
-    def prepared(metadata: TableMetadata) -> tuple[Fields, pa.Table, pa.Table]:
+    def prepared(metadata: TableMetadata) -> tuple[Fields, pa.Table, _Keys]:
         fields = check_upsert(metadata, request)
         aligned = pa.concat_tables([align(piece, metadata.schema) for piece in source.held() or [[]]])
         return fields, aligned, _keys(aligned, metadata.schema, fields)
@@ -138,21 +136,6 @@ def needs_unpartitioned_spec(metadata: TableMetadata, request: UpsertRequest, fi
     return choose_mode(metadata, "merge", request.mode) == "equality-delete" and not partitionable(metadata, fields)
 
 
-def range_of_keys(keys: pa.Table, schema: Schema, fields: Fields) -> BooleanExpression | None:
-    """Return a filter that every row with one of the keys passes, so that fewer files are read."""
-    for column, field in zip(keys.columns, fields, strict=True):
-        name = schema.find_column_name(field.field_id)
-        if name is None or schema.find_field(name).field_id != field.field_id or column.null_count:
-            continue
-        if isinstance(field.field_type, _ORDERED):
-            bounds = pc.min_max(column).as_py()
-            return And(
-                GreaterThanOrEqual(term=Reference(name), value=bounds["min"]),
-                LessThanOrEqual(term=Reference(name), value=bounds["max"]),
-            )
-    return None
-
-
 def not_unique(fields: Sequence[it.NestedField], found: str) -> InvalidInputError:
     """Return the error for two rows with one key."""
     return InvalidInputError(
@@ -186,34 +169,34 @@ class _Upsert(Change):
 
     replaces = False
 
-    def __init__(self, keys: pa.Table, fields: Fields, where: BooleanExpression, *, lineage: bool) -> None:
-        self.request = ReadRequest(fields, where, lineage)
-        self._keys = KeyNumbers(keys.columns)
+    def __init__(self, keys: KeyNumbers, fields: Fields, where: BooleanExpression, *, lineage: bool) -> None:
+        self.request = ReadRequest(fields, row_ids=lineage, within=where)
+        self._keys = keys
 
-    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
-        count = len(self.request.fields)
-        places = self._keys.find(batch.table.columns[:count])
-        hit = (places >= 0) & batch.live
-        row_ids = np.full(len(batch), -1, dtype=np.int64)
-        if self.request.lineage:
-            row_ids = pc.fill_null(batch.table.column(count), -1).to_numpy()
-        return hit, np.column_stack([places[hit], row_ids[hit]])
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        rows, places = self._keys.matches(batch.table.columns)
+        live = batch.are_live(rows)
+        rows, places = rows[live], places[live]
+        row_ids = np.full(len(rows), -1, dtype=np.int64)
+        if self.request.row_ids:
+            row_ids = pc.fill_null(batch.row_ids_at(rows), -1).to_numpy()
+        return rows, np.column_stack([places, row_ids])
 
 
 def _replaced(
-    base: Base, keys: pa.Table, fields: Fields, request: UpsertRequest, engine: Engine
+    base: Base, found: _Keys, fields: Fields, request: UpsertRequest, engine: Engine
 ) -> tuple[RowDelta, pa.Array | None]:
     """Return the change that deletes the old rows, and their row ids by the place of their key; None without any."""
-    metadata = base.metadata
+    metadata, (keys, numbers) = base.metadata, found
     mode = choose_mode(metadata, "merge", request.mode)
     if not len(keys):
         return RowDelta(read_set=ReadSet()), None
     if mode == "equality-delete":
         files = write_key_deletes(base.write, specs_in_use(base), keys, fields, None)
         return RowDelta(added_delete_files=tuple(files), read_set=ReadSet()), None
-    where = range_of_keys(keys, metadata.schema, fields)
+    where = range_of_keys(keys.columns, metadata.schema, fields)
     bound = parse_filter(where, metadata.schema)
-    change = _Upsert(keys, fields, bound, lineage=metadata.version.has_row_lineage)
+    change = _Upsert(numbers, fields, bound, lineage=metadata.version.has_row_lineage)
     options = ChangeOptions(mode, granularity_of(metadata, request.granularity))
     planned, result = run_change(base, change, options, "merge", engine, where)
     return planned, _row_ids(result.seen, len(keys))
@@ -230,13 +213,10 @@ def _row_ids(seen: Sequence[npt.NDArray[np.int64]], rows: int) -> pa.Array | Non
     return pa.array(ids, mask=ids == np.iinfo(np.int64).max)
 
 
-def _keys(rows: pa.Table, schema: Schema, fields: Fields) -> pa.Table:
+def _keys(rows: pa.Table, schema: Schema, fields: Fields) -> _Keys:
     """Return the key columns of rows, named by field id. Raises InvalidInputError for two rows of one key."""
-    return _unique(pa.table({str(f.field_id): column_at(rows, schema, f.field_id) for f in fields}), fields)
-
-
-def _unique(keys: pa.Table, fields: Fields) -> pa.Table:
-    different = len(KeyNumbers(keys.columns))
-    if different < len(keys):
-        raise not_unique(fields, f"{len(keys)} rows of {different} keys")
-    return keys
+    keys = pa.table({str(f.field_id): column_at(rows, schema, f.field_id) for f in fields})
+    numbers = KeyNumbers(keys.columns)
+    if len(numbers) < len(keys):
+        raise not_unique(fields, f"{len(keys)} rows of {len(numbers)} keys")
+    return keys, numbers

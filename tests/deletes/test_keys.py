@@ -133,3 +133,37 @@ def test_a_null_struct_is_not_a_struct_of_nulls() -> None:
     assert KeyNumbers([structs]).of_rows.tolist() == [0, 1, 2, 2]
     assert same_keys([structs], [structs.take(pa.array([0, 0, 2, 3]))]).tolist() == [True, False, True, True]
     assert distinct_keys(pa.table({"s": structs}))["s"].to_pylist() == [None, {"a": None}, {"a": 1}]
+
+
+@pytest.mark.parametrize("sql", [False, True])
+@pytest.mark.parametrize("twice", [False, True])
+def test_matches_are_those_of_a_dict(sql: bool, twice: bool) -> None:
+    """Keys that all differ are numbered without a join, and near integers are found without one."""
+    rng = np.random.default_rng(7)
+    numbers = [None, *range(40, 3_000, 3), -(2**63), 2**63 - 1]
+    columns = {
+        "near": pa.array([n if n is None or abs(n) < 2**40 else 0 for n in numbers], pa.int32()),
+        "far": pa.array(numbers, pa.int64()),
+        "text": pa.array([n if n is None else f"text {n}" for n in numbers]),
+        "float": pa.array([n if n is None else n / 7 for n in numbers]),
+    }
+    for names in (["near"], ["far"], ["text"], ["float"], ["near", "text"], ["far", "near"], ["text", "float"]):
+        given = pa.table(columns).select(names)
+        keys = given.take(pa.array(rng.permutation(len(given) - (0 if twice else 1))[: 400 if not twice else None]))
+        keys = pa.concat_tables([keys, keys.slice(3, 5)]) if twice else keys
+        rows = given.take(pa.array(rng.integers(0, len(given), 5_000)))
+        found = KeyNumbers(keys.columns, sql=sql)
+        known: dict[tuple[object, ...], int] = {}
+        for key in zip(*keys.to_pydict().values(), strict=True):
+            if not sql or None not in key:
+                known.setdefault(key, len(known))
+        stored = list(zip(*rows.to_pydict().values(), strict=True))
+        at, which = found.matches(rows.columns)
+        assert dict(zip(at.tolist(), which.tolist(), strict=True)) == {
+            i: known[key] for i, key in enumerate(stored) if key in known
+        }
+        assert at.tolist() == sorted(at.tolist())
+        assert found.of_rows.tolist() == [known.get(k, -1) for k in zip(*keys.to_pydict().values(), strict=True)]
+        firsts = keys.take(pa.array(found.first_rows))
+        assert list(zip(*firsts.to_pydict().values(), strict=True)) == list(known)
+        assert distinct_keys(keys).num_rows == len(dict.fromkeys(zip(*keys.to_pydict().values(), strict=True)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -36,7 +37,7 @@ def test_a_row_without_stored_values_inherits_them(
     first_row_id: int | None, ids: list[int | None], numbers: list[int | None]
 ) -> None:
     stored = [pa.chunked_array([pa.array([None, x, None], pa.int64())]) for x in (40, 3)]
-    found = inherited(task(first_row_id), 5, *stored)
+    found = inherited(task(first_row_id), np.arange(5, 5 + len(stored[0])), *stored)
     assert [column.to_pylist() for column in found] == [ids, numbers]
 
 

@@ -3,14 +3,20 @@
 Spec: "Identifier Field IDs", "Equality Delete Files".
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+import pyarrow.compute as pc
+from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual, Reference
 from pyiceberg.schema import Schema
-from pyiceberg.types import DoubleType, FloatType, NestedField
+from pyiceberg.types import DoubleType, FloatType, IntegerType, LongType, NestedField, StringType
 
 from deletekit.errors import InvalidInputError
 from deletekit.table.column_names import as_names, unknown_column
 from deletekit.table.types import struct_paths
+
+# Columns whose bounds in manifests are in the order of these values, so that files without such keys are not read.
+_ORDERED = (IntegerType, LongType, StringType)
 
 
 def equality_fields_of(schema: Schema, names: str | Iterable[str] | Iterable[int]) -> tuple[NestedField, ...]:
@@ -36,6 +42,30 @@ def equality_fields_of(schema: Schema, names: str | Iterable[str] | Iterable[int
             "an equality delete needs at least one column", kind="equality-key", field="equality_fields"
         )
     return tuple(fields[i] for i in sorted(fields))
+
+
+def range_of_keys(
+    columns: Sequence[Any], schema: Schema, fields: Sequence[NestedField], *, sql: bool = False
+) -> BooleanExpression | None:
+    """Return a filter that every row with one of the keys passes, so that fewer files are read.
+
+    Parameters
+    ----------
+    sql: a key with a NULL equals nothing.
+    """
+    for column, field in zip(columns, fields, strict=True):
+        name = schema.find_column_name(field.field_id)
+        if name is None or schema.find_field(name).field_id != field.field_id or (column.null_count and not sql):
+            continue
+        if len(column) == column.null_count:
+            continue
+        if isinstance(field.field_type, _ORDERED):
+            bounds = pc.min_max(column).as_py()
+            return And(
+                GreaterThanOrEqual(term=Reference(name), value=bounds["min"]),
+                LessThanOrEqual(term=Reference(name), value=bounds["max"]),
+            )
+    return None
 
 
 def _check_key_field(schema: Schema, field: NestedField) -> None:

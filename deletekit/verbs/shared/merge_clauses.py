@@ -1,6 +1,6 @@
 """The clauses of a MERGE: what becomes of rows that match, of source rows that do not, and of rows without a source."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Literal
@@ -160,6 +160,20 @@ class BoundClauses:
         ids = (i for c in self.clauses if c.test is not None for i in filter_field_ids(c.test))
         return tuple(dict.fromkeys(paths[i][0] for i in ids if i in paths))
 
+    def kept_or_read(self, given: Collection[str]) -> Iterator[NestedField]:
+        """Yield the columns of the table that an update keeps, or that its values read.
+
+        Parameters
+        ----------
+        given: the columns of the table that the source has.
+        """
+        paths = struct_paths(self.sides.target)
+        for clause in (c for c in self.clauses if c.action == "update"):
+            sets = given if clause.values is None else clause.values
+            yield from (f for f in self.sides.target.fields if f.name not in sets)
+            reads = columns_of(tuple((clause.values or {}).values()))
+            yield from (paths[c.field_id][0] for c in reads if c.field_id in paths)
+
     def reads_source(self, name: str) -> bool:
         """Whether a condition or value reads a column of the source."""
         paths = struct_paths(self.sides.source)
@@ -278,8 +292,11 @@ def rows_by_clause(chosen: Numbers, count: int, make: Callable[[int, Numbers], p
     Parameters
     ----------
     chosen: for each row the number of its clause, of `count`.
-    make: makes the rows of a clause, also none: from its number and the places of the rows.
+    make: makes the rows of a clause that has some, or none of the first: from its number and the places of the rows.
     """
-    places = [np.flatnonzero(chosen == number) for number in range(count)]
-    made = [make(number, at) for number, at in enumerate(places)]
-    return made[0] if count == 1 else pa.concat_tables(made).take(pa.array(np.argsort(np.concatenate(places))))
+    places = {number: np.flatnonzero(chosen == number) for number in range(count)}
+    used = {number: at for number, at in places.items() if len(at)} or {0: places[0]}
+    made = [make(number, at) for number, at in used.items()]
+    if len(made) == 1:
+        return made[0]
+    return pa.concat_tables(made).take(pa.array(np.argsort(np.concatenate([*used.values()]))))
