@@ -206,8 +206,10 @@ class VectorIndex:
         for i in np.unique(part).tolist():
             columns, rows = self._parts[i]
             places = np.flatnonzero(part == i)
-            local = numbers[places] - (self._ends[i] - len(rows))
-            for place, entry in zip(places.tolist(), columns.entries(rows[local]), strict=True):
+            entries = list(columns.entries(rows[numbers[places] - (self._ends[i] - len(rows))]))
+            if len(entries) == len(found):
+                return entries
+            for place, entry in zip(places.tolist(), entries, strict=True):
                 found[place] = entry
         return found
 

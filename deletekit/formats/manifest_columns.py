@@ -7,9 +7,11 @@ Spec: "Manifests", https://iceberg.apache.org/spec/#manifests
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -39,7 +41,8 @@ MetricsOfRow = Callable[[int], MetricMaps]
 
 _STATUS = tuple(sorted(EntryStatus))
 _CONTENT = tuple(sorted(FileContent))
-_AT_ONCE = 1024
+# More objects than these at a time, and Python's garbage collector would look at them again and again.
+_AT_ONCE = 128
 _DATA = int(FileContent.DATA)  # an attribute of an enum is slow
 _set, _new = object.__setattr__, object.__new__
 # For no more rows than these, one value after the other is faster than Arrow's `take`.
@@ -110,9 +113,7 @@ class ManifestColumns:
     def entries(self, rows: Rows) -> Iterator[ManifestEntry]:
         """Yield the entries of some rows, made a few at a time."""
         for start in range(0, len(rows), _AT_ONCE):
-            group = EntryGroup(self, rows[start : start + _AT_ONCE])
-            for place in range(len(group.rows)):
-                yield lazy(LazyEntry, group, place)
+            yield from EntryGroup(self, rows[start : start + _AT_ONCE]).entries()
 
     def values(self, rows: Rows, name: str) -> list[Any]:
         """Return a field of the entries or of their files as Python values."""
@@ -229,6 +230,15 @@ class EntryGroup:
         self._values: dict[str, Sequence[Any]] = {}
         self._metrics: tuple[int, MetricMaps] = (-1, {})
 
+    def entries(self) -> list[LazyEntry]:
+        """Return the entries of the rows, with their files: who asks for an entry looks at its file."""
+        kinds = set((self._columns.content[self.rows] == _DATA).tolist())
+        if len(kinds) > 1:  # which a table may not have
+            return [e for row in self.rows for e in EntryGroup(self._columns, np.array([row])).entries()]
+        sources = [(self, place) for place in range(len(self.rows))]
+        files = filled(LazyDataFile if kinds == {True} else LazyDeleteFile, _source=sources)
+        return filled(LazyEntry, _source=sources, data_file=files)
+
     def values(self, name: str) -> Sequence[Any]:
         """Return a field of the entries or of their files."""
         found = self._values.get(name)
@@ -244,9 +254,6 @@ class EntryGroup:
         return maps
 
     def _made(self, name: str) -> Any:
-        if name == "data_file":
-            kinds = (self._columns.content[self.rows] == _DATA).tolist()
-            return [lazy(LazyDataFile if data else LazyDeleteFile, self, place) for place, data in enumerate(kinds)]
         return _MetricOf(self, name) if name in METRIC_MAPS else self._columns.values(self.rows, name)
 
 
@@ -297,10 +304,14 @@ class Lazy:
         return _made, (self._base, _fields(self))
 
 
-def lazy(kind: type[T], group: Any, place: int) -> T:
-    """Return a lazy value of a class of `Lazy`."""
-    made = _new(kind)
-    _set(made, "_source", (group, place))
+def filled(kind: type[T], **slots: Sequence[Any]) -> list[T]:
+    """Return values of a class with slots, with only these slots filled in: each has a value for every one of them.
+
+    A slot of many values at once takes a fraction of the time that `__init__` takes.
+    """
+    made = list(map(_new, repeat(kind, len(next(iter(slots.values()))))))
+    for name, values in slots.items():
+        deque(map(getattr(kind, name).__set__, made, values), 0)
     return made
 
 

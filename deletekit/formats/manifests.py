@@ -216,7 +216,9 @@ def _distinct(
     for column in partition:
         if column is not None:
             more = _codes(column)
-            _, codes = np.unique(codes * (int(more.max()) + 1) + more, return_inverse=True)
+            if codes.any():
+                _, more = np.unique(codes * (int(more.max()) + 1) + more, return_inverse=True)
+            codes = more
     _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
     values = [[None] * len(first) if c is None else c.take(as_numbers(first)).to_pylist() for c in partition]
     return codes.astype(np.int32), tuple(zip(*values, strict=True))

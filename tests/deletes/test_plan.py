@@ -84,6 +84,19 @@ def test_each_file_has_its_own_vector(way: str, table: dk.Table) -> None:
     assert pickle.loads(pickle.dumps(tasks)) == tasks  # noqa: S301
 
 
+def test_files_without_a_vector_are_between_those_that_have_one(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_some(root: str, n: int) -> Any:
+        return replace(vector(root, n), referenced_data_file=data_file(root, n).file_path if n % 3 else f"gone-{n}")
+
+    monkeypatch.setattr(planning_tables, "vector", of_some)
+    table = dk.from_metadata(build(tmp_path, FILES, 2))
+    root = root_of(table)
+    assert [t.delete_files for t in planned(table)] == [(of_some(root, n),) if n % 3 else () for n in range(FILES)]
+    assert len(dk.scan(table).plan().under_deletes()) == sum(1 for n in range(FILES) if n % 3)
+
+
 @pytest.mark.parametrize(
     ("where", "numbers"),
     [
