@@ -94,9 +94,11 @@ def read_columns(
     try:
         for batch in _batches(container.blocks()):
             plain, start = _plain_container(_flat_header(found), batch)
-            columns = _decoded(found, plain, sum(b.count for b in batch), None if check else wanted)
+            ends = [np.cumsum([0, *numbers]) for numbers in zip(*((b.count, len(b.data)) for b in batch), strict=True)]
+            batch.clear()  # as many bytes as `plain`
+            columns = _decoded(found, plain, int(ends[0][-1]), None if check else wanted)
             if check:
-                _check(found, batch, np.frombuffer(plain, np.uint8)[start:], columns)
+                _check(found, ends, np.frombuffer(plain, np.uint8)[start:], columns)
             for path, part in parts.items():
                 part.append(columns[path])
     except _NotColumnsError:
@@ -223,16 +225,16 @@ def _arrow_type(leaf: Leaf) -> pa.DataType:
 
 def _check(
     found: tuple[Leaf, ...],
-    batch: list[Block],
+    ends: Sequence[_Sizes],
     data: npt.NDArray[np.uint8],
     columns: Mapping[tuple[str, ...], pa.Array],
 ) -> None:
-    """Raise unless the columns, encoded as Avro writers do, are the bytes of the batch.
+    """Raise unless the columns, encoded as Avro writers do, are the bytes of a batch whose blocks end at these rows.
 
     No encoding is shorter than the canonical one. So where the sizes add up to the bytes of each block, every number,
     length and array was canonical, and each union index and boolean stands where the sizes say: those are compared.
     """
-    rows = sum(b.count for b in batch)
+    rows = int(ends[0][-1])
     size = np.zeros(rows, np.int64)
     bytes_at: list[tuple[_Sizes, npt.NDArray[np.uint8]]] = []
     for leaf in found:
@@ -254,8 +256,7 @@ def _check(
         size += sizes
     starts = np.zeros(rows + 1, np.int64)
     np.cumsum(size, out=starts[1:])
-    ends = np.cumsum([len(b.data) for b in batch])
-    if not np.array_equal(starts[np.cumsum([b.count for b in batch])], ends):
+    if not np.array_equal(starts[ends[0]], ends[1]):
         raise _NotColumnsError
     for offset, expected in bytes_at:
         there = slice(None) if offset.min() >= 0 else offset >= 0

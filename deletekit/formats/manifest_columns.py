@@ -55,7 +55,8 @@ class ManifestColumns:
 
     Attributes
     ----------
-    status, content, snapshot_id, sequence_number, record_count, file_size_in_bytes, file_path: never null.
+    status, content, snapshot_id, sequence_number, record_count, file_size_in_bytes: never null.
+    file_path: never null; `shared_text` where many vectors are in one Puffin file. See `paths`.
     file_format: canonical names, by `format_code`.
     partition: partition tuples, by `partition_code`; no tuple stands for two that `partition_key` tells apart.
     optional: other fields of the entry and its file by name; a name may be missing where all values are absent.
@@ -93,9 +94,14 @@ class ManifestColumns:
         vectors: npt.NDArray[np.bool_] = (self.content == FileContent.POSITION_DELETES) & puffin[self.format_code]
         return vectors
 
+    @property
+    def all_paths(self) -> pa.Array:
+        """`file_path` of all rows, as text."""
+        return _plain(self.file_path)
+
     def paths(self, rows: Rows) -> pa.Array:
-        """Return `file_path` of some rows, which ascend."""
-        return _of_rows(self.file_path, rows)
+        """Return `file_path` of some rows, which ascend, as text."""
+        return _plain(_of_rows(self.file_path, rows))
 
     def referenced(self, rows: Rows) -> pa.Array:
         """Return `referenced_data_file` of some rows, which ascend; null where absent."""
@@ -172,6 +178,12 @@ def as_text(column: Column) -> pa.Array:
     )
 
 
+def shared_text(texts: pa.Array) -> pa.Array:
+    """Return texts with each distinct one kept once, if there are at most half as many."""
+    encoded = texts.dictionary_encode()
+    return encoded if 2 * len(encoded.dictionary) <= len(texts) else texts
+
+
 def as_numbers(values: Rows, known: npt.NDArray[np.bool_] | None = None) -> pa.Array:
     """Return numbers as Arrow, null where they are not known.
 
@@ -195,6 +207,11 @@ def _of_rows(array: pa.Array, rows: Rows) -> pa.Array:
     return array if len(rows) == len(array) else array.take(as_numbers(rows))  # all of them need no copy
 
 
+def _plain(array: pa.Array) -> pa.Array:
+    """Undo `shared_text`."""
+    return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
+
+
 def _python(column: Column | None, rows: Rows) -> list[Any]:
     """Return the values of some rows."""
     if column is None:
@@ -215,7 +232,7 @@ def _to_pylist(array: pa.Array) -> list[Any]:
         return [tuple(values[a:b]) if v else None for a, b, v in zip(offsets, offsets[1:], valid, strict=False)]
     if pa.types.is_integer(array.type) and not array.null_count:
         return array.to_numpy().tolist()  # type: ignore[no-any-return]
-    return array.to_pylist()  # type: ignore[no-any-return]
+    return _plain(array).to_pylist()  # type: ignore[no-any-return]
 
 
 # --- values that are filled in when they are asked for ----------------------------------------------------------------

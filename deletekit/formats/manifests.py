@@ -36,6 +36,7 @@ from deletekit.formats.manifest_columns import (
     as_text,
     int64s,
     is_known,
+    shared_text,
 )
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.formats.manifest_schema import (
@@ -296,6 +297,7 @@ def _checked(stored: _Stored, spec_id: int, partition_field_ids: tuple[int, ...]
             raise _bad("bad count", name, int(values.min()), ">= 0")
     format_code, formats = _formats(file["file_format"])
     optional = {name: file[name] for name in OPTIONAL_DATA_FILE if name in file and is_known(file[name], rows).any()}
+    paths = as_text(file["file_path"])
     found = ManifestColumns(
         spec_id=spec_id,
         partition_field_ids=partition_field_ids,
@@ -303,7 +305,7 @@ def _checked(stored: _Stored, spec_id: int, partition_field_ids: tuple[int, ...]
         content=_enum(FileContent, "content", int64s(file.get("content"), rows, 0)),
         snapshot_id=int64s(columns.get(("snapshot_id",)), rows, 0),
         sequence_number=int64s(columns.get(("sequence_number",)), rows, 0),
-        file_path=as_text(file["file_path"]),
+        file_path=shared_text(paths) if "content_offset" in optional else paths,
         format_code=format_code,
         file_format=formats,
         partition_code=stored.partition_code,
