@@ -271,7 +271,7 @@ def _as_listed(new: list[ManifestColumns]) -> list[tuple[str, Identity]]:
 
 def _files(columns: ManifestColumns) -> Iterator[tuple[int, str, Identity]]:
     """Return sequence number, letter and identity of each file of a manifest."""
-    numbers, paths = columns.sequence_number.tolist(), columns.file_path.to_pylist()
+    numbers, paths = columns.sequence_number.tolist(), columns.all_paths.to_pylist()
     if (columns.content == FileContent.DATA).all():
         yield from ((number, "D", (path,)) for number, path in zip(numbers, paths, strict=True))
         return

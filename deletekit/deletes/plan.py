@@ -28,7 +28,7 @@ from deletekit.deletes.delete_file_index import DeleteFileIndex, widened_bound
 from deletekit.deletes.filter import nullable
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.formats.content_file import ContentFile, ManifestEntry
-from deletekit.formats.manifest_columns import Lazy, ManifestColumns, lazy
+from deletekit.formats.manifest_columns import ManifestColumns, filled
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import plain_value
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 else:
     visitors = Deferred("pyiceberg.expressions.visitors")
 
-_AT_ONCE = 1024
+# So few that Python's garbage collector does not look at them: it would take longer than making them.
+_AT_ONCE = 64
 
 
 def plan_scan(
@@ -101,7 +102,7 @@ class ScanTasks(Sequence[ScanTask]):
         number = int(np.searchsorted(self._ends, place, side="right"))
         planned = self._planned[number]
         place -= int(self._ends[number]) - len(planned.rows)
-        return next(planned.tasks(place, place + 1))
+        return planned.tasks(place, place + 1)[0]
 
     def under_deletes(self) -> ScanTasks:
         """Return the tasks whose data file is under some delete."""
@@ -159,40 +160,16 @@ class _PlannedFiles:
         deletes = {number: self.deletes[place] for place, number in new.items()}
         return _PlannedFiles(self.index, self.columns, self.rows[places], self.vectors[places], deletes)
 
-    def tasks(self, start: int, stop: int) -> Iterator[ScanTask]:
-        """Yield the tasks of some places in `rows`."""
-        group = _TaskGroup(self, start, min(stop, len(self.rows)))
-        for place in range(group.stop - start):
-            yield lazy(_LazyTask, group, place)
-
-
-class _TaskGroup:
-    """Some tasks. Their entries are made when one of them is first asked for."""
-
-    def __init__(self, planned: _PlannedFiles, start: int, stop: int) -> None:
-        self._planned, self._start, self.stop = planned, start, stop
-
-    def values(self, name: str) -> Sequence[Any]:
-        """Return a field of the tasks."""
-        return self._data if name == "data" else self._deletes
-
-    @cached_property
-    def _data(self) -> list[ManifestEntry]:
-        return list(self._planned.columns.entries(self._planned.rows[self._start : self.stop]))
-
-    @cached_property
-    def _deletes(self) -> list[tuple[ManifestEntry, ...]]:
-        vectors = self._planned.vectors[self._start : self.stop]
-        found = iter(self._planned.index.vectors.entries(vectors[vectors >= 0]))
-        own = [(next(found),) if vector >= 0 else () for vector in vectors.tolist()]
-        return [self._planned.deletes.get(place, deletes) for place, deletes in enumerate(own, self._start)]
-
-
-class _LazyTask(Lazy, ScanTask):
-    """A `ScanTask` that is looked up when it is asked for."""
-
-    __slots__ = ("_source",)
-    _base = ScanTask
+    def tasks(self, start: int, stop: int) -> list[ScanTask]:
+        """Return the tasks of some places in `rows`."""
+        data = list(self.columns.entries(self.rows[start:stop]))
+        vectors = self.vectors[start:stop]
+        found = self.index.vectors.entries(vectors[vectors >= 0])
+        own = zip(found, strict=True)
+        deletes: list[Any] = list(own) if len(found) == len(data) else [next(own) if v >= 0 else () for v in vectors]
+        if self.deletes:
+            deletes = [self.deletes.get(place, vector) for place, vector in enumerate(deletes, start)]
+        return filled(ScanTask, data=data, deletes=deletes)
 
 
 def delete_index(

@@ -9,6 +9,7 @@ Spec: https://avro.apache.org/docs/1.12.0/specification/#binary-encoding
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import fastavro
@@ -92,10 +93,12 @@ def read_columns(
     parts: dict[tuple[str, ...], list[pa.Array]] = {leaf.path: [] for leaf in found if leaf.path in wanted}
     try:
         for batch in _batches(container.blocks()):
-            plain, start = _plain_container(_flat_schema(found), batch)
-            columns = _decoded(found, plain, sum(b.count for b in batch), None if check else wanted)
+            plain, start = _plain_container(_flat_header(found), batch)
+            ends = [np.cumsum([0, *numbers]) for numbers in zip(*((b.count, len(b.data)) for b in batch), strict=True)]
+            batch.clear()  # as many bytes as `plain`
+            columns = _decoded(found, plain, int(ends[0][-1]), None if check else wanted)
             if check:
-                _check(found, batch, np.frombuffer(plain, np.uint8)[start:], columns)
+                _check(found, ends, np.frombuffer(plain, np.uint8)[start:], columns)
             for path, part in parts.items():
                 part.append(columns[path])
     except _NotColumnsError:
@@ -138,8 +141,9 @@ def _array(item: Any, path: tuple[str, ...], null: int | None) -> Leaf:
     raise _NotColumnsError
 
 
-def _flat_schema(found: tuple[Leaf, ...]) -> dict[str, Any]:
-    """Return the schema for polars: our own names, text as bytes (checked here), every number 64 bits wide."""
+@lru_cache(maxsize=16)
+def _flat_header(found: tuple[Leaf, ...]) -> bytes:
+    """Return a container's header for polars: our own names, text as bytes (checked here), numbers of 64 bits."""
     fields = []
     for i, leaf in enumerate(found):
         kind: Any = {"string": "bytes"}.get(leaf.kind, leaf.kind)
@@ -152,7 +156,9 @@ def _flat_schema(found: tuple[Leaf, ...]) -> dict[str, Any]:
             kind = {"type": "array", "items": {"type": "record", "name": f"m{i}", "fields": pair}}
         union = {None: kind, 0: ["null", kind], 1: [kind, "null"]}[leaf.null]
         fields.append({"name": f"c{i}", "type": union})
-    return {"type": "record", "name": "r", "fields": fields}
+    out = io.BytesIO()
+    fastavro.writer(out, {"type": "record", "name": "r", "fields": fields}, [], sync_marker=bytes(SYNC_BYTES))
+    return out.getvalue()
 
 
 # --- decoding ---------------------------------------------------------------------------------------------------------
@@ -177,14 +183,13 @@ def _batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
         yield batch
 
 
-def _plain_container(schema: dict[str, Any], blocks: Sequence[Block]) -> tuple[bytes, int]:
+def _plain_container(header: bytes, blocks: Sequence[Block]) -> tuple[bytes, int]:
     """Return an uncompressed container of records that are encoded already, and the offset where they begin."""
-    sync = bytes(SYNC_BYTES)
-    out = io.BytesIO()
-    fastavro.writer(out, schema, [], sync_marker=sync)
+    out = io.BytesIO(header)
+    out.seek(len(header))
     for number in (sum(b.count for b in blocks), sum(len(b.data) for b in blocks)):
         fastavro.schemaless_writer(out, "long", number)
-    return b"".join((out.getvalue(), *(b.data for b in blocks), sync)), out.tell()
+    return b"".join((out.getvalue(), *(b.data for b in blocks), bytes(SYNC_BYTES))), out.tell()
 
 
 def _decoded(found: tuple[Leaf, ...], plain: bytes, rows: int, wanted: Collection[tuple[str, ...]] | None) -> Columns:
@@ -204,7 +209,8 @@ def _column(leaf: Leaf, column: pa.ChunkedArray) -> pa.Array:
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if leaf.null is None and array.null_count:
         raise _NotColumnsError
-    array = array.cast(_arrow_type(leaf))
+    if array.type != (kind := _arrow_type(leaf)):
+        array = array.cast(kind)
     return array.cast(pa.large_string()) if leaf.kind == "string" else array
 
 
@@ -219,20 +225,24 @@ def _arrow_type(leaf: Leaf) -> pa.DataType:
 
 def _check(
     found: tuple[Leaf, ...],
-    batch: list[Block],
+    ends: Sequence[_Sizes],
     data: npt.NDArray[np.uint8],
     columns: Mapping[tuple[str, ...], pa.Array],
 ) -> None:
-    """Raise unless the columns, encoded as Avro writers do, are the bytes of the batch.
+    """Raise unless the columns, encoded as Avro writers do, are the bytes of a batch whose blocks end at these rows.
 
     No encoding is shorter than the canonical one. So where the sizes add up to the bytes of each block, every number,
     length and array was canonical, and each union index and boolean stands where the sizes say: those are compared.
     """
-    rows = sum(b.count for b in batch)
+    rows = int(ends[0][-1])
     size = np.zeros(rows, np.int64)
     bytes_at: list[tuple[_Sizes, npt.NDArray[np.uint8]]] = []
     for leaf in found:
         array = columns[leaf.path]
+        if leaf.null is not None and array.null_count == rows:
+            bytes_at.append((size.copy(), np.full(rows, 2 * leaf.null, np.uint8)))
+            size += 1
+            continue
         sizes = _sizes(leaf, array)
         valid = None if leaf.null is None else array.is_valid().to_numpy(zero_copy_only=False)
         if valid is not None:
@@ -246,8 +256,7 @@ def _check(
         size += sizes
     starts = np.zeros(rows + 1, np.int64)
     np.cumsum(size, out=starts[1:])
-    ends = np.cumsum([len(b.data) for b in batch])
-    if not np.array_equal(starts[np.cumsum([b.count for b in batch])], ends):
+    if not np.array_equal(starts[ends[0]], ends[1]):
         raise _NotColumnsError
     for offset, expected in bytes_at:
         there = slice(None) if offset.min() >= 0 else offset >= 0
@@ -280,7 +289,7 @@ def _sizes(leaf: Leaf, array: pa.Array) -> _Sizes:
 
 
 def _number_sizes(array: pa.Array) -> _Sizes:
-    return _varint_sizes(array.fill_null(0).to_numpy())
+    return _varint_sizes((array.fill_null(0) if array.null_count else array).to_numpy())
 
 
 def _bytes_sizes(array: pa.Array) -> _Sizes:
@@ -290,11 +299,12 @@ def _bytes_sizes(array: pa.Array) -> _Sizes:
 
 
 def _varint_sizes(values: npt.NDArray[np.int64]) -> _Sizes:
-    zigzag = ((values << 1) ^ (values >> 63)).view(np.uint64)
+    # Zigzag doubles a number and leaves a bit for its sign: -1 is as short as 0.
+    size_of = values ^ (values >> 63) if len(values) and values.min() < 0 else values
     sizes = np.ones(len(values), np.int64)
-    largest = int(zigzag.max()) if len(zigzag) else 0
-    threshold = 1 << 7
+    largest = int(size_of.max(initial=0))
+    threshold = 1 << 6
     while threshold <= largest:
-        sizes += zigzag >= np.uint64(threshold)
+        sizes += size_of >= threshold
         threshold <<= 7
     return sizes

@@ -7,9 +7,11 @@ Spec: "Manifests", https://iceberg.apache.org/spec/#manifests
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from itertools import repeat
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -39,7 +41,8 @@ MetricsOfRow = Callable[[int], MetricMaps]
 
 _STATUS = tuple(sorted(EntryStatus))
 _CONTENT = tuple(sorted(FileContent))
-_AT_ONCE = 1024
+# More objects than these at a time, and Python's garbage collector would look at them again and again.
+_AT_ONCE = 128
 _DATA = int(FileContent.DATA)  # an attribute of an enum is slow
 _set, _new = object.__setattr__, object.__new__
 # For no more rows than these, one value after the other is faster than Arrow's `take`.
@@ -52,7 +55,8 @@ class ManifestColumns:
 
     Attributes
     ----------
-    status, content, snapshot_id, sequence_number, record_count, file_size_in_bytes, file_path: never null.
+    status, content, snapshot_id, sequence_number, record_count, file_size_in_bytes: never null.
+    file_path: never null; `shared_text` where many vectors are in one Puffin file. See `paths`.
     file_format: canonical names, by `format_code`.
     partition: partition tuples, by `partition_code`; no tuple stands for two that `partition_key` tells apart.
     optional: other fields of the entry and its file by name; a name may be missing where all values are absent.
@@ -90,9 +94,14 @@ class ManifestColumns:
         vectors: npt.NDArray[np.bool_] = (self.content == FileContent.POSITION_DELETES) & puffin[self.format_code]
         return vectors
 
+    @property
+    def all_paths(self) -> pa.Array:
+        """`file_path` of all rows, as text."""
+        return _plain(self.file_path)
+
     def paths(self, rows: Rows) -> pa.Array:
-        """Return `file_path` of some rows, which ascend."""
-        return _of_rows(self.file_path, rows)
+        """Return `file_path` of some rows, which ascend, as text."""
+        return _plain(_of_rows(self.file_path, rows))
 
     def referenced(self, rows: Rows) -> pa.Array:
         """Return `referenced_data_file` of some rows, which ascend; null where absent."""
@@ -110,9 +119,7 @@ class ManifestColumns:
     def entries(self, rows: Rows) -> Iterator[ManifestEntry]:
         """Yield the entries of some rows, made a few at a time."""
         for start in range(0, len(rows), _AT_ONCE):
-            group = EntryGroup(self, rows[start : start + _AT_ONCE])
-            for place in range(len(group.rows)):
-                yield lazy(LazyEntry, group, place)
+            yield from EntryGroup(self, rows[start : start + _AT_ONCE]).entries()
 
     def values(self, rows: Rows, name: str) -> list[Any]:
         """Return a field of the entries or of their files as Python values."""
@@ -171,6 +178,12 @@ def as_text(column: Column) -> pa.Array:
     )
 
 
+def shared_text(texts: pa.Array) -> pa.Array:
+    """Return texts with each distinct one kept once, if there are at most half as many."""
+    encoded = texts.dictionary_encode()
+    return encoded if 2 * len(encoded.dictionary) <= len(texts) else texts
+
+
 def as_numbers(values: Rows, known: npt.NDArray[np.bool_] | None = None) -> pa.Array:
     """Return numbers as Arrow, null where they are not known.
 
@@ -194,6 +207,11 @@ def _of_rows(array: pa.Array, rows: Rows) -> pa.Array:
     return array if len(rows) == len(array) else array.take(as_numbers(rows))  # all of them need no copy
 
 
+def _plain(array: pa.Array) -> pa.Array:
+    """Undo `shared_text`."""
+    return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
+
+
 def _python(column: Column | None, rows: Rows) -> list[Any]:
     """Return the values of some rows."""
     if column is None:
@@ -214,7 +232,7 @@ def _to_pylist(array: pa.Array) -> list[Any]:
         return [tuple(values[a:b]) if v else None for a, b, v in zip(offsets, offsets[1:], valid, strict=False)]
     if pa.types.is_integer(array.type) and not array.null_count:
         return array.to_numpy().tolist()  # type: ignore[no-any-return]
-    return array.to_pylist()  # type: ignore[no-any-return]
+    return _plain(array).to_pylist()  # type: ignore[no-any-return]
 
 
 # --- values that are filled in when they are asked for ----------------------------------------------------------------
@@ -228,6 +246,15 @@ class EntryGroup:
         self._columns = columns
         self._values: dict[str, Sequence[Any]] = {}
         self._metrics: tuple[int, MetricMaps] = (-1, {})
+
+    def entries(self) -> list[LazyEntry]:
+        """Return the entries of the rows, with their files: who asks for an entry looks at its file."""
+        kinds = set((self._columns.content[self.rows] == _DATA).tolist())
+        if len(kinds) > 1:  # which a table may not have
+            return [e for row in self.rows for e in EntryGroup(self._columns, np.array([row])).entries()]
+        sources = [(self, place) for place in range(len(self.rows))]
+        files = filled(LazyDataFile if kinds == {True} else LazyDeleteFile, _source=sources)
+        return filled(LazyEntry, _source=sources, data_file=files)
 
     def values(self, name: str) -> Sequence[Any]:
         """Return a field of the entries or of their files."""
@@ -244,9 +271,6 @@ class EntryGroup:
         return maps
 
     def _made(self, name: str) -> Any:
-        if name == "data_file":
-            kinds = (self._columns.content[self.rows] == _DATA).tolist()
-            return [lazy(LazyDataFile if data else LazyDeleteFile, self, place) for place, data in enumerate(kinds)]
         return _MetricOf(self, name) if name in METRIC_MAPS else self._columns.values(self.rows, name)
 
 
@@ -297,10 +321,14 @@ class Lazy:
         return _made, (self._base, _fields(self))
 
 
-def lazy(kind: type[T], group: Any, place: int) -> T:
-    """Return a lazy value of a class of `Lazy`."""
-    made = _new(kind)
-    _set(made, "_source", (group, place))
+def filled(kind: type[T], **slots: Sequence[Any]) -> list[T]:
+    """Return values of a class with slots, with only these slots filled in: each has a value for every one of them.
+
+    A slot of many values at once takes a fraction of the time that `__init__` takes.
+    """
+    made = list(map(_new, repeat(kind, len(next(iter(slots.values()))))))
+    for name, values in slots.items():
+        deque(map(getattr(kind, name).__set__, made, values), 0)
     return made
 
 

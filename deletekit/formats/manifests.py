@@ -36,6 +36,7 @@ from deletekit.formats.manifest_columns import (
     as_text,
     int64s,
     is_known,
+    shared_text,
 )
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.formats.manifest_schema import (
@@ -216,7 +217,9 @@ def _distinct(
     for column in partition:
         if column is not None:
             more = _codes(column)
-            _, codes = np.unique(codes * (int(more.max()) + 1) + more, return_inverse=True)
+            if codes.any():
+                _, more = np.unique(codes * (int(more.max()) + 1) + more, return_inverse=True)
+            codes = more
     _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
     values = [[None] * len(first) if c is None else c.take(as_numbers(first)).to_pylist() for c in partition]
     return codes.astype(np.int32), tuple(zip(*values, strict=True))
@@ -294,6 +297,7 @@ def _checked(stored: _Stored, spec_id: int, partition_field_ids: tuple[int, ...]
             raise _bad("bad count", name, int(values.min()), ">= 0")
     format_code, formats = _formats(file["file_format"])
     optional = {name: file[name] for name in OPTIONAL_DATA_FILE if name in file and is_known(file[name], rows).any()}
+    paths = as_text(file["file_path"])
     found = ManifestColumns(
         spec_id=spec_id,
         partition_field_ids=partition_field_ids,
@@ -301,7 +305,7 @@ def _checked(stored: _Stored, spec_id: int, partition_field_ids: tuple[int, ...]
         content=_enum(FileContent, "content", int64s(file.get("content"), rows, 0)),
         snapshot_id=int64s(columns.get(("snapshot_id",)), rows, 0),
         sequence_number=int64s(columns.get(("sequence_number",)), rows, 0),
-        file_path=as_text(file["file_path"]),
+        file_path=shared_text(paths) if "content_offset" in optional else paths,
         format_code=format_code,
         file_format=formats,
         partition_code=stored.partition_code,

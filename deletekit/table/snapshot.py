@@ -250,7 +250,7 @@ class LiveFiles:
     def __init__(self, reader: SnapshotReader, snapshot: Snapshot | None, content: ManifestContent) -> None:
         self._manifests = [] if snapshot is None else list(reader.live_columns(snapshot, content))
         self._starts = np.cumsum([0, *(len(columns) for columns in self._manifests)])
-        self._paths = pa.chunked_array([columns.file_path for columns in self._manifests], pa.large_string())
+        self._paths = pa.chunked_array([columns.all_paths for columns in self._manifests], pa.large_string())
 
     def with_paths(self, paths: Iterable[str]) -> Iterator[ManifestEntry]:
         """Yield the files of these paths, in manifest order: several for a Puffin file with several vectors."""
@@ -292,7 +292,7 @@ def rows_with_paths(columns: ManifestColumns, paths: pa.Array) -> Rows:
     """Return the rows of a manifest's live files with these paths."""
     if not len(paths):
         return np.zeros(0, np.int64)
-    return np.flatnonzero(columns.is_live & _is_in(columns.file_path, paths))
+    return np.flatnonzero(columns.is_live & _is_in(columns.all_paths, paths))
 
 
 def _is_in(values: pa.Array | pa.ChunkedArray, wanted: pa.Array) -> npt.NDArray[np.bool_]:

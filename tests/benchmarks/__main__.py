@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
 from tests.benchmarks.readers import PEERS
-from tests.benchmarks.report import machine
+from tests.benchmarks.report import machine, write_report
 
 DEFAULT_WORK = Path(tempfile.gettempdir()) / "deletekit-benchmarks"
 PARTS = {
@@ -57,15 +58,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         batch_rows=tuple(options.batch_rows or ([200] if options.small else [2_000, 10_000, 100_000])),
         batches=options.batches or (20 if options.small else 50),
     )
-    sections = []
+    sections: dict[str, str] = {}
+    failed = False
     for part in options.only or PARTS:
-        measure: Callable[..., str] = import_module(f"tests.benchmarks.{part}").run
-        sections.append(f"### {PARTS[part]}\n\n{measure(settings)}\n")
-    report = "\n".join([f"{machine()}\n", *sections])
-    if options.out:
-        options.out.write_text(report, encoding="utf-8")
+        try:
+            measure: Callable[..., str] = import_module(f"tests.benchmarks.{part}").run
+            sections[part] = measure(settings)
+        except Exception as e:  # noqa: BLE001  # hours of other parts are not lost with it
+            traceback.print_exc()
+            sections[part], failed = f"failed: {type(e).__name__}: {e}", True
+        report = "\n".join([f"{machine()}\n", *(f"### {PARTS[name]}\n\n{text}\n" for name, text in sections.items())])
+        if options.out:
+            write_report(options.out, report)
     print(report)
-    return 0
+    return int(failed)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -82,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--runs", type=int, default=5, help="runs after the warm-up (5)")
     out.add_argument("--seconds", type=float, default=60, help="a run that takes longer ends its engine's cell (60)")
     out.add_argument("--work", type=Path, default=DEFAULT_WORK, help="where tables are built and kept")
-    out.add_argument("--out", type=Path, help="also write the report to this file")
+    out.add_argument("--out", type=Path, help="also write the report here, as .json, and drawn as .html")
     return out
 
 

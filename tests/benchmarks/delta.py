@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyspark
 
+from tests.benchmarks.java_program import java_command
 from tests.benchmarks.measure import Worker
 from tests.benchmarks.report import ms, table_of
 from tests.benchmarks.settings import Settings
@@ -103,24 +103,18 @@ def vectors(folder: Path, *, small: bool) -> str:
 
 
 class JavaWriter:
-    """java/VectorWriter.java, compiled beside the Iceberg jar that Spark's session resolves."""
+    """java/VectorWriter.java."""
 
     def __init__(self, folder: Path) -> None:
-        from deletekit.spark import fetch_jars
-
         self._folder = folder
-        jars = [*Path(pyspark.__file__).parent.glob("jars/*.jar"), *fetch_jars(folder / "jars")]
-        self._path = os.pathsep.join([str(folder), *map(str, jars)])
-        source = Path(__file__).parent / "java" / "VectorWriter.java"
-        subprocess.run(["javac", "-nowarn", "-d", folder, "-cp", self._path, source], check=True)
+        self._command = java_command("VectorWriter", folder)
 
     def seconds(self, blob: bytes, cardinality: int, vectors: int) -> float:
         """Of a vector, once Java is warm."""
         file = self._folder / "blob"
         file.write_bytes(blob)
         arguments = [file, cardinality, vectors, JAVA_RUNS, self._folder]
-        command = ["java", "-cp", self._path, "VectorWriter", *arguments]
-        done = subprocess.run([str(a) for a in command], check=True, capture_output=True, text=True)
+        done = subprocess.run([*self._command, *map(str, arguments)], check=True, capture_output=True, text=True)
         return float(done.stdout.split()[-1])
 
 

@@ -43,6 +43,8 @@ class Cell:
     seconds: list[float] = field(default_factory=list)
     beside: list[float] = field(default_factory=list)
     """Seconds of the yardstick's run right before each."""
+    cpu: list[float] = field(default_factory=list)
+    """Seconds of processor time of each run, where its facts have them."""
     first_seconds: float | None = None
     """Of the first run in its process, which warms up."""
     peak_bytes: int | None = None
@@ -169,6 +171,7 @@ def _one_run(
         cell.beside.append(yardstick.run(job)[0])
     took, facts = worker.run(job)
     cell.seconds.append(took)
+    cell.cpu += [facts["cpu"]] if "cpu" in facts else []
     wrong = check(facts) if check else None
     if wrong:
         raise Stopped("wrong", wrong)

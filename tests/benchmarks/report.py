@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import os
 import platform
 import re
@@ -10,10 +12,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from tests.benchmarks.measure import Cell
 
-__all__ = ["machine", "megabytes", "ms", "notes_of", "table_of", "verdict"]
+__all__ = ["machine", "megabytes", "ms", "notes_of", "table_of", "verdict", "write_report"]
 
 PACKAGES = ("pyarrow", "pyroaring", "fastavro", "polars", "duckdb", "pyiceberg", "chdb", "pysail", "pyspark")
 
@@ -51,6 +54,36 @@ def notes_of(cells: dict[str, dict[str, Cell]]) -> str:
                 why = re.sub(r"(file://)?/[^\s'\"]+", "...", cell.why)
                 reasons.setdefault((engine, f"{cell.verdict}: {why}"), []).append(row)
     return "\n".join(f"- {engine}, {', '.join(rows)}: {why}" for (engine, why), rows in reasons.items())
+
+
+def write_report(path: Path, report: str) -> None:
+    """Write a report as Markdown, its tables as JSON, and a page of pictures that is made of that JSON."""
+    path.write_text(report, encoding="utf-8")
+    about, *sections = report.split("\n### ")
+    parts = [{"part": text.partition("\n")[0], "tables": tables_in(text)} for text in sections]
+    found = path.with_suffix(".json")
+    found.write_text(json.dumps({"machine": about.strip(), "parts": parts}, indent=1), encoding="utf-8")
+    path.with_suffix(".html").write_text(page_of(json.loads(found.read_text(encoding="utf-8"))), encoding="utf-8")
+
+
+def page_of(found: Any) -> str:
+    """An HTML page of the tables of a report that have times: a bar for each."""
+    from tests.tools.benchmark_pictures import bars  # noqa: PLC0415  # imports the course's drawings
+
+    drawn = [f"<p>{html.escape(found['machine'])}</p>"]
+    for part in found["parts"]:
+        drawn.append(f"<h2>{html.escape(part['part'])}</h2>")
+        drawn += [bars(part["part"], *table).markup for table in part["tables"]]
+    return "\n".join(['<!doctype html><meta charset="utf-8"><title>Benchmarks</title>', *drawn]) + "\n"
+
+
+def tables_in(text: str) -> list[tuple[list[str], list[list[str]]]]:
+    """Header and rows of each Markdown table of a text."""
+    found = []
+    for lines in re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE):
+        header, _, *rows = ([cell.strip() for cell in line.strip("|").split(" | ")] for line in lines.splitlines())
+        found.append((header, rows))
+    return found
 
 
 def machine() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from tests.benchmarks.__main__ import main
 from tests.benchmarks.measure import Worker, in_turns
+from tests.benchmarks.report import table_of
 from tests.benchmarks.scan import LABELS, wrong
 from tests.benchmarks.tables import Expected, build
 
@@ -67,6 +69,24 @@ def test_tables_are_built_once(work: Path) -> None:
     assert first == again  # the names of metadata files are random
     more = build(work, 5_000, ["dv_1", "dv_10"]).by_name
     assert list(more) == ["none", "dv_1", "dv_10"]
+
+
+def test_a_part_that_fails_leaves_the_others_and_their_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = table_of(["what", "deletekit", "Java"], [["a plan", "300 ms", "1.20 s (4.0)"]])
+    monkeypatch.setattr("tests.benchmarks.plan.run", lambda _: f"About it.\n\n{table}")
+    monkeypatch.setattr("tests.benchmarks.start.run", lambda _: 1 / 0)
+    out = tmp_path / "report.md"
+    assert main(["--small", "--only", "start", "plan", "--work", str(tmp_path), "--out", str(out)]) == 1
+    assert "failed: ZeroDivisionError" in capsys.readouterr().out
+    found = json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))
+    assert f"{os.cpu_count()} cores" in found["machine"]
+    rows = [["a plan", "300 ms", "1.20 s (4.0)"]]
+    assert [part["tables"] for part in found["parts"]] == [[], [[["what", "deletekit", "Java"], rows]]]
+    page = out.with_suffix(".html").read_text(encoding="utf-8")
+    assert page.count("<svg") == 1
+    assert "1.20 s (4.0)" in page
 
 
 # --- what a worker can come to ----------------------------------------------------------------------------------------

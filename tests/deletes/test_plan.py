@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import deletekit as dk
+from deletekit.deletes import delete_file_index
 from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.deletes.filter import unbound_filter
 from deletekit.deletes.plan import ScanTasks, _PlannedFiles, plan_scan
@@ -26,6 +29,8 @@ from tests.benchmarks import planning_tables
 from tests.benchmarks.planning_tables import FILES_PER_GROUP, SCHEMA, build, data_file, vector
 
 FILES = 3 * FILES_PER_GROUP + 50
+PYTHON_BYTES_PER_FILE = 250
+"""Compressed bytes of its entry and that of its vector, and what numpy holds; a task with its entries is about 800."""
 
 
 class CountingIO(PyIcebergIO):
@@ -82,6 +87,24 @@ def test_each_file_has_its_own_vector(way: str, table: dk.Table) -> None:
     assert [t.delete_files for t in tasks] == [(vector(root, n),) for n in range(FILES)]
     assert {(t.data.sequence_number, t.deletes[0].sequence_number) for t in tasks} == {(1, 2)}
     assert pickle.loads(pickle.dumps(tasks)) == tasks  # noqa: S301
+
+
+@pytest.mark.parametrize("lookup", ["few", "many", "all hashes equal", "some hashes equal"])
+def test_files_without_a_vector_are_between_those_that_have_one(
+    way: str, lookup: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delete_file_index, "_MANY", 0 if lookup != "few" else 1 << 60)
+    if lookup.endswith("equal"):
+        monkeypatch.setattr(pl.Series, "hash", lambda paths: paths.str.len_bytes() * (lookup[0] == "s"))
+
+    def of_some(root: str, n: int) -> Any:
+        return replace(vector(root, n), referenced_data_file=data_file(root, n).file_path if n % 3 else f"gone-{n}")
+
+    monkeypatch.setattr(planning_tables, "vector", of_some)
+    table = dk.from_metadata(build(tmp_path, FILES, 2))
+    root = root_of(table)
+    assert [t.delete_files for t in planned(table)] == [(of_some(root, n),) if n % 3 else () for n in range(FILES)]
+    assert len(dk.scan(table).plan().under_deletes()) == sum(1 for n in range(FILES) if n % 3)
 
 
 @pytest.mark.parametrize(
@@ -242,6 +265,24 @@ def test_the_way_is_chosen_by_the_size_of_the_manifests(table: dk.Table) -> None
     reader._entries.clear()
     by_polars = isinstance(reader.columns(listed).metrics, DecodedMetrics)
     assert by_polars == (listed.manifest_length >= snapshot_module._WORTH_COLUMNS_BYTES)
+
+
+def test_python_keeps_no_object_for_each_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By count, not by time: in a plan, and while its tasks are looked at one after the other."""
+    for name in ("_WORTH_POLARS_BYTES", "_WORTH_COLUMNS_BYTES"):
+        monkeypatch.setattr(snapshot_module, name, 0)
+    planned_bytes, most_bytes = [], []
+    for files in (FILES, FILES, 4 * FILES):  # the first plan makes what all plans share
+        table = dk.from_metadata(build(tmp_path / f"{len(planned_bytes)}", files, 8))
+        tracemalloc.start()
+        tasks = dk.scan(table).plan()
+        planned_bytes.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.reset_peak()
+        assert sum(len(task.delete_files) for task in tasks) == files
+        most_bytes.append(tracemalloc.get_traced_memory()[1] - planned_bytes[-1])
+        tracemalloc.stop()
+    assert planned_bytes[2] - planned_bytes[1] <= 3 * FILES * PYTHON_BYTES_PER_FILE, planned_bytes
+    assert most_bytes[2] <= 4 * FILES * PYTHON_BYTES_PER_FILE, most_bytes
 
 
 def test_data_files_of_the_tables_are_about_as_long_as_real_paths() -> None:

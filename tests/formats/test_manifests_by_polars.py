@@ -282,5 +282,21 @@ def test_columns_of_entries_give_the_same_entries_back() -> None:
     assert not columns.is_vector.any()
 
 
+def test_entries_of_both_kinds_are_told_apart() -> None:
+    """A table may not have such a manifest; who refuses it must see what it holds."""
+    entry = strictly(written(FILE, status=EntryStatus.ADDED, sequence_number=1), LISTED)[0]
+    delete = DeleteFile(
+        content=FileContent.EQUALITY_DELETES,
+        equality_ids=(1,),
+        spec_id=0,
+        file_path="d",
+        file_format="ORC",
+        record_count=1,
+        file_size_in_bytes=1,
+    )
+    entries = [entry, replace(entry, data_file=delete), entry]
+    assert list(columns_of(entries, 0, ()).all_entries()) == entries
+
+
 def test_text_that_is_not_utf8_is_not_looked_for() -> None:
     assert text_array(["b", "\udcff", "ä", "a"]).to_pylist() == ["a", "b", "ä"]

@@ -19,7 +19,7 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 DRAWN = {"scan": ("Scan to Arrow", "Scan to Arrow: milliseconds, on a logarithmic scale")}
 """By the name of the picture: the heading above the table, and the title."""
 
-_NUMBER = re.compile(r"[\d,.]+")
+_NUMBER = re.compile(r"([\d,.]+)( m?s)?(?: \(.*\))?")
 _NAMES, _DECADE, _LEAST = 130.0, 200.0, 100.0  # where bars begin, a factor of ten, and the figure at which bars begin
 
 
@@ -31,7 +31,11 @@ def main() -> None:
 
 def drawing(heading: str, title: str) -> Svg:
     """Draw the first table below a heading."""
-    header, rows = table_of_page(PAGE.read_text(encoding="utf-8"), heading)
+    return bars(title, *table_of_page(PAGE.read_text(encoding="utf-8"), heading))
+
+
+def bars(title: str, header: list[str], rows: list[list[str]]) -> Svg:
+    """Draw the figures of a table."""
     canvas, facts = Canvas(title, "en"), []
     for row in rows:
         y = canvas.below + LINE
@@ -60,10 +64,12 @@ def table_of_page(page: str, heading: str) -> tuple[list[str], list[list[str]]]:
 
 
 def bar_length(cell: str) -> float | None:
-    """Return how long the bar of a figure is, or None for a cell that is no figure."""
-    if not _NUMBER.fullmatch(cell):
+    """Return how long the bar of a figure is, in milliseconds or of a unit; None for a cell that is no figure."""
+    found = _NUMBER.fullmatch(cell)
+    if not found:
         return None
-    return _DECADE * math.log10(max(float(cell.replace(",", "")), _LEAST) / _LEAST) + 1
+    milliseconds = float(found[1].replace(",", "")) * (1000 if found[2] == " s" else 1)
+    return _DECADE * math.log10(max(milliseconds, _LEAST) / _LEAST) + 1
 
 
 if __name__ == "__main__":

@@ -47,7 +47,9 @@ def test_figures_are_drawn_as_the_page_has_them(name: str) -> None:
 
 
 def test_a_bar_is_longer_for_more_and_absent_for_words() -> None:
-    assert bar_length("refuses") is bar_length("> 8 s") is None
+    assert bar_length("refuses") is bar_length("> 8 s") is bar_length("**1.20**") is None
+    assert bar_length("450 ms (1.25)") == bar_length("450")
+    assert bar_length("4.5 s") == bar_length("4,500")
     (short, long), again = (bar_length("450"), bar_length("4,500")), bar_length("45,000")
     assert short is not None
     assert long is not None
