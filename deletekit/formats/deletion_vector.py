@@ -14,7 +14,6 @@ from __future__ import annotations
 import operator
 import struct
 import zlib
-from array import array
 from collections.abc import Iterable, Iterator
 from typing import Any, SupportsIndex
 
@@ -24,7 +23,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from deletekit.errors import FormatError, InvalidInputError
-from deletekit.formats.roaring import containers, position_mask, split
+from deletekit.formats.roaring import bitmap_of, containers, position_mask, split
 
 MAGIC = bytes((0xD1, 0xD3, 0x39, 0x64))
 MAX_KEY = 0x7FFFFFFE
@@ -79,11 +78,11 @@ class PositionBitmap:
         _check_bounds(low, high)
         numbers = numbers.astype(np.int64, copy=False)
         if low >> 32 == high >> 32:
-            self._by_key[low >> 32] = _low_halves(numbers)
+            self._by_key[low >> 32] = bitmap_of(numbers if high < 1 << 32 else numbers & 0xFFFFFFFF)
             return
         keys = numbers >> 32
         for key in np.unique(keys):
-            self._by_key[int(key)] = _low_halves(numbers[keys == key])
+            self._by_key[int(key)] = bitmap_of(numbers[keys == key] & 0xFFFFFFFF)
 
     @property
     def by_key(self) -> dict[int, BitMap]:
@@ -271,11 +270,6 @@ def _integers(positions: Positions) -> npt.NDArray[np.integer]:
         return np.fromiter(map(operator.index, positions), dtype=np.int64)  # without index, 1.5 would be 1
     except (TypeError, OverflowError) as e:
         raise _bad_input("positions are not integers", str(e)) from e
-
-
-def _low_halves(positions: npt.NDArray[np.integer]) -> BitMap:
-    # From an array.array pyroaring adds many at once, from any other sequence one by one.
-    return BitMap(array("I", positions.astype(np.uint32).tobytes()))
 
 
 def _within(key: int, start: int, stop: int) -> range:

@@ -6,6 +6,7 @@ Spec: https://github.com/RoaringBitmap/RoaringFormatSpec; https://arrow.apache.o
 """
 
 import struct
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -69,6 +70,34 @@ def split(buf: bytes | memoryview, offset: int = 0) -> tuple[Iterator[bytes], in
     return (_serialized(view, found[i : i + _PIECE]) for i in range(0, len(found), _PIECE)), end
 
 
+def bitmap_of(numbers: npt.NDArray[np.integer]) -> BitMap:
+    """Return a set of 32-bit numbers, in any order, duplicates allowed.
+
+    Many ascending numbers are laid out as containers, which is twice as fast as adding them.
+    """
+    if len(numbers) > ARRAY_MAX_CARDINALITY and (numbers[1:] > numbers[:-1]).all():
+        keys = range(int(numbers[0]) >> 16, (int(numbers[-1]) >> 16) + 1)
+        if len(numbers) > len(keys) * ARRAY_MAX_CARDINALITY:
+            return _laid_out(numbers, keys)
+    # From an array.array pyroaring adds many at once, from any other sequence one by one.
+    return BitMap(array("I", numbers.astype(np.uint32).tobytes()))
+
+
+def _laid_out(numbers: npt.NDArray[np.integer], keys: range) -> BitMap:
+    edges = np.searchsorted(numbers, np.arange(keys.start, keys.stop + 1) << 16).tolist()
+    found: list[Container] = []
+    data = bytearray()
+    for key, (start, stop) in zip(keys, pairwise(edges), strict=True):
+        rows, kind = numbers[start:stop] - (key << 16), _kind_of(stop - start)
+        part = (rows.astype("<u2") if kind == "array" else _bits(rows)).tobytes()
+        if part:
+            found.append(Container(key=key, kind=kind, cardinality=len(rows), offset=len(data), length=len(part)))
+            data += part
+    made = BitMap.deserialize(_serialized(memoryview(data), found))
+    made.run_optimize()
+    return made
+
+
 def position_mask(by_key: Mapping[int, BitMap], start: int, length: int) -> pa.BooleanArray:
     """Return `length` booleans, True where position `start + i` is in the set.
 
@@ -94,14 +123,24 @@ def _container_bits(data: bytes, container: Container) -> npt.NDArray[np.uint8]:
     if container.kind == "bitmap":
         return np.frombuffer(data, np.uint8, BITMAP_CONTAINER_BYTES, container.offset)
     if container.kind == "array":
-        rows = np.zeros(_CONTAINER_ROWS, dtype=np.bool_)
-        rows[np.frombuffer(data, "<u2", container.cardinality, container.offset)] = True
-        return np.packbits(rows, bitorder="little")
+        return _bits(np.frombuffer(data, "<u2", container.cardinality, container.offset))
     runs = np.frombuffer(data, "<u2", (container.length - 2) // 2, container.offset + 2).astype(np.int64)
     edges = np.zeros(_CONTAINER_ROWS + 1, dtype=np.int8)
     edges[runs[0::2]] += 1  # runs are disjoint: no index comes twice in either statement
     edges[runs[0::2] + runs[1::2] + 1] -= 1
     return np.packbits(np.cumsum(edges[:-1], dtype=np.int8).view(np.bool_), bitorder="little")
+
+
+def _bits(rows: npt.NDArray[np.integer]) -> npt.NDArray[np.uint8]:
+    """Return the bits of a container that has these rows."""
+    out = np.zeros(_CONTAINER_ROWS, dtype=np.bool_)
+    out[rows] = True
+    return np.packbits(out, bitorder="little")
+
+
+def _kind_of(cardinality: int) -> ContainerKind:
+    """Return the kind of a container without runs."""
+    return "array" if cardinality <= ARRAY_MAX_CARDINALITY else "bitmap"
 
 
 def _serialized(buf: memoryview, group: Sequence[Container]) -> bytes:
@@ -124,7 +163,7 @@ def _walk(buf: memoryview, start: int) -> tuple[list[Container], int]:
     found: list[Container] = []
     for i in range(count):
         key, cardinality = descriptors[2 * i], descriptors[2 * i + 1] + 1
-        kind: ContainerKind = "array" if cardinality <= ARRAY_MAX_CARDINALITY else "bitmap"
+        kind = _kind_of(cardinality)
         length = 2 * cardinality if kind == "array" else BITMAP_CONTAINER_BYTES
         if run_flags is not None and run_flags[i >> 3] & (1 << (i & 7)):
             kind, length = "run", 2 + 4 * _unpack(buf, "<H", at, "run count")[0]

@@ -13,7 +13,7 @@ from pyroaring import BitMap
 
 from deletekit.errors import FormatError
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.formats.roaring import Container, containers, position_mask, serialized_size, split
+from deletekit.formats.roaring import Container, bitmap_of, containers, position_mask, serialized_size, split
 from tests.golden_files import Entry, cases, content, positions
 
 
@@ -171,6 +171,33 @@ def test_each_kind_of_container_is_met() -> None:
         mask = position_mask({0: found}, 0, ROWS).to_numpy(zero_copy_only=False)
         assert (np.flatnonzero(mask) == np.sort(rows)).all()
     assert kinds == {"array", "bitmap", "run"}
+
+
+LAST = 1 << 32
+DENSE = {
+    "an array too few": np.arange(0, 2 * 4096, 2),
+    "a bitmap": np.arange(0, 2 * 4097, 2),
+    "a container of each kind": np.concatenate(
+        [np.arange(0, 65_536, 3), [65_540, 70_001], np.arange(131_072, 196_608)]
+    ),
+    "an empty container between": np.r_[np.arange(0, 60_000, 2), np.arange(131_072, 190_000, 2)],
+    "up to the last number": np.arange(LAST - 150_001, LAST, 3),
+    "all of the last container": np.arange(LAST - 65_536, LAST),
+    "random": np.flatnonzero(RANDOM.random(400_000) < 0.3) + 65_535,
+    "too far apart": np.r_[np.arange(10_000), LAST - 1],
+}
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_numbers_laid_out_are_those_that_were_added(name: str) -> None:
+    numbers = DENSE[name]
+    added = BitMap(numbers.tolist())
+    shuffled = RANDOM.permutation(numbers)
+    for given_numbers in (numbers, numbers[::-1], np.repeat(numbers, 2), shuffled):
+        found = bitmap_of(given_numbers)
+        assert found == added
+        assert found.serialize() == added.serialize()  # the same containers too
+        assert (len(found), found.min(), found.max()) == (len(added), added.min(), added.max())
 
 
 def test_a_large_bitmap_in_parts() -> None:
