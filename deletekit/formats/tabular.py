@@ -179,7 +179,7 @@ def _validated(table: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def _is_ascii(array: pa.Array) -> bool:
-    """Tell whether no byte of a text column has its highest bit; then it is UTF-8 wherever a value ends."""
+    """Tell whether no byte of a text column has its highest bit; then each value is UTF-8."""
     data = np.frombuffer(array.buffers()[2] or b"", np.uint8)
     whole = len(data) & -8
     high = int(np.bitwise_or.reduce(data[:whole].view(np.uint64))) & 0x8080808080808080
