@@ -11,7 +11,7 @@ Spec: "Equality Delete Files"; values compare as in Java's Comparators (Float.co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 
 from deletekit.deferred import Deferred
+from deletekit.deletes.key_lookup import SEED, KeyLookup, KeyValues, Numbers, same_rows
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.table.types import storage_of
 
@@ -30,13 +31,8 @@ if TYPE_CHECKING:
 else:
     pl = Deferred("polars")
 
-Numbers = npt.NDArray[np.int64]
 _ROW = "row"
 _NUMBER = "number"
-_SEED = 0
-_SLOTS_PER_KEY = 16
-_MOST_BITS = 25
-_MOST_SPREAD = 8
 _FIRST_ROWS = 1000
 
 
@@ -85,31 +81,14 @@ class KeyNumbers:
     def matches(self, columns: Sequence[Any]) -> tuple[Numbers, Numbers]:
         """Return the rows that have one of the keys, ascending, and the number of each one's key."""
         rows = self._frame(columns)
-        hits = self._lookup.hits(rows)
-        if hits is not None and len(rows.columns) == 1:
-            maybe = np.flatnonzero(hits)
-            return maybe, self._number_of(rows.to_series()[maybe])
-        found = self._lookup.join(rows, self._lookup.maybe(rows, hits), self._keys, nulls_equal=not self._sql)
-        found = found.sort(_ROW)
-        return _int64(found[_ROW]), _int64(found[_NUMBER])
-
-    def _number_of(self, integers: pl.Series) -> Numbers:
-        """Return the numbers of integers that are keys; NULL too."""
-        keys, numbers = self._ascending
-        places = np.searchsorted(keys, _int64(integers))
-        if integers.null_count():
-            places[integers.is_null().to_numpy()] = len(keys)
-        return numbers[places]
+        maybe = self._lookup.maybe(rows)
+        found, numbers = self._lookup.find(rows[maybe])
+        order = np.argsort(found)
+        return maybe[found[order]], numbers[order]
 
     @cached_property
-    def _ascending(self) -> tuple[Numbers, Numbers]:
-        """The keys that are one integer, sorted, and the number of each; that of NULL is last."""
-        ordered = self._keys.sort(self._keys.columns[1], nulls_last=True)
-        return _int64(ordered.to_series(1).drop_nulls()), _int64(ordered[_NUMBER])
-
-    @cached_property
-    def _lookup(self) -> _Lookup:
-        return _Lookup(self._keys.drop(_NUMBER))
+    def _lookup(self) -> KeyLookup:
+        return KeyLookup(self._keys.drop(_NUMBER))
 
     def _frame(self, columns: Sequence[Any]) -> pl.DataFrame:
         return key_frame(map(without_negative_zero, columns) if self._sql else columns)
@@ -125,105 +104,42 @@ class KeySet:
 
     def __init__(self, columns: Sequence[Any]) -> None:
         self._keys = key_frame(columns).unique()
-        self._lookup = _Lookup(self._keys)
+        self._lookup = KeyLookup(self._keys)
+        self._values = [KeyValues(c) for c in self._keys]
 
     def contains(self, columns: Sequence[Any]) -> pa.BooleanArray:
         """Return one boolean per row: whether the row's key is in the set."""
-        rows = _frame(comparable_columns(columns))
+        return self.contains_each(len(columns), columns.__getitem__)
+
+    def contains_each(self, columns: int, column_of: Callable[[int], Any]) -> pa.BooleanArray:
+        """Return the same, of so many columns by their number. It asks for each once, and for most only if need be."""
+        telling, names = self._lookup.telling, self._keys.columns
+        if telling is None or columns != len(names):  # a struct is several columns here
+            rows = key_frame(map(column_of, range(columns)))
+        else:
+            rows = _series(telling, column_of(telling)).to_frame()
         hits = self._lookup.hits(rows)
-        if hits is None or len(rows.columns) > 1:
-            found = self._lookup.join(rows, self._lookup.maybe(rows, hits), self._keys, nulls_equal=True)
-            hits = np.zeros(len(rows), dtype=np.bool_)
-            hits[found[_ROW].to_numpy()] = True
-        return pa.array(hits)
+        if hits is None or len(names) > 1:
+            maybe, hits = self._lookup.maybe(rows, hits), np.zeros(len(rows), dtype=np.bool_)
+            near = rows[maybe]
+            if near.width < len(names) and len(maybe):
+                others = [_taken(i, column_of(i), maybe) for i in range(columns) if i != telling]
+                near = near.with_columns(others).select(names)
+            if len(maybe):
+                hits[maybe[self._lookup.find(near)[0]]] = True
+        packed = pa.py_buffer(np.packbits(hits, bitorder="little"))
+        return pa.BooleanArray.from_buffers(pa.bool_(), len(hits), [None, packed])
 
-    def may_hold(self, lower: int, upper: int) -> bool:
-        """Tell whether a key of one integer column is NULL or lies between two bounds; True for any other key."""
-        return len(self._keys.columns) > 1 or self._lookup.may_hold(lower, upper)
+    def may_hold(self, bounds: Sequence[tuple[Any, Any] | None]) -> bool:
+        """Tell whether some key may lie between bounds.
 
-
-class _Lookup:
-    """Finds the few rows that can have one of the distinct `keys`.
-
-    Bits of a row's hash are an index into a table, which says whether a key has the same bits. So the keys are hashed
-    once, and not for each batch of rows. Integers that lie near each other are such an index without a hash.
-    """
-
-    def __init__(self, keys: pl.DataFrame) -> None:
-        self._telling = _telling_column(keys)
-        hashes = self._hashes(keys)
-        bits = min(_MOST_BITS, max(1, (_SLOTS_PER_KEY * len(hashes)).bit_length()))
-        self._shift, self._low_bits = np.uint64(64 - bits), np.uint64((1 << bits) - 1)
-        self._slots = (hashes >> self._shift).view(np.int64)  # numpy copies what else it is given as indices
-        self._high, self._low = np.zeros((2, 1 << bits), dtype=np.bool_)
-        self._high[self._slots] = True
-        self._low[hashes & self._low_bits] = True
-        telling = None if self._telling is None else keys[self._telling]
-        self._has_null = telling is not None and telling.null_count() > 0
-        if telling is not None and not telling.dtype.is_integer():
-            telling = None
-        self._integers = None if telling is None else _int64(telling.drop_nulls().unique().sort())
-
-    def may_hold(self, lower: int, upper: int) -> bool:
-        """Tell whether the integer of a key is NULL or lies between two bounds; True for what is no integer."""
-        return self._integers is None or self._has_null or bool(len(_between(self._integers, lower, upper)))
-
-    def hits(self, rows: pl.DataFrame) -> npt.NDArray[np.bool_] | None:
-        """Tell where the telling integer is that of some key; None if there is none, or the rows' are far apart."""
-        if self._integers is None or self._telling is None:
-            return None
-        values = rows[self._telling]
-        lower, upper = values.min(), values.max()
-        if not isinstance(lower, int) or not isinstance(upper, int):
-            return None
-        if upper - lower > _MOST_SPREAD * len(values):
-            return None
-        table = np.zeros(upper - lower + 1, dtype=np.bool_)
-        table[_between(self._integers, lower, upper) - lower] = True
-        hits = table.take(_int64(values, lower) - lower)
-        if values.null_count():
-            hits[values.is_null().to_numpy()] = self._has_null
-        return hits
-
-    def maybe(self, rows: pl.DataFrame, hits: npt.NDArray[np.bool_] | None = None) -> Numbers:
-        """Return the rows that can have a key: `hits`, or where upper and lower bits of the hash are those of some."""
-        hits = self.hits(rows) if hits is None else hits
-        if hits is not None:
-            return np.flatnonzero(hits)
-        hashes = self._hashes(rows)
-        maybe = np.flatnonzero(self._high.take((hashes >> self._shift).view(np.int64)))
-        return maybe[self._low.take((hashes[maybe] & self._low_bits).view(np.int64))]
-
-    def join(self, rows: pl.DataFrame, maybe: Numbers, keys: pl.DataFrame, *, nulls_equal: bool) -> pl.DataFrame:
-        """Return the rows of `maybe` that have one of the keys, with their numbers: hashes may agree by chance."""
-        found, on = rows[maybe], rows.columns
-        near = np.zeros(len(self._high), dtype=np.bool_)
-        near[(self._hashes(found) >> self._shift).view(np.int64)] = True
-        some = keys.filter(pl.Series(near.take(self._slots)))  # a join hashes all keys that it is given
-        return found.with_columns(pl.Series(_ROW, maybe)).join(some, on=on, how="inner", nulls_equal=nulls_equal)
-
-    def _hashes(self, rows: pl.DataFrame) -> npt.NDArray[np.uint64]:
-        """Return a hash of each row, of its telling column alone if there is one."""
-        return (rows.hash_rows(_SEED) if self._telling is None else rows[self._telling].hash(_SEED)).to_numpy()
-
-
-def _all_differ(rows: pl.DataFrame) -> bool:
-    """Tell whether no two rows have the same hash: then they differ, and need not be joined to know it."""
-    return all(some.hash_rows(_SEED).n_unique() == len(some) for some in (rows.head(_FIRST_ROWS), rows))
-
-
-def _telling_column(keys: pl.DataFrame) -> str | None:
-    """Return a column that tells most keys apart, best an integer; None if each has too few values."""
-    columns = sorted(keys, key=lambda c: not c.dtype.is_integer())
-    return next((c.name for c in columns if len(columns) == 1 or 2 * c.n_unique() >= len(c)), None)
-
-
-def _int64(values: pl.Series, null: int = 0) -> Numbers:
-    return (values.fill_null(null) if values.null_count() else values).cast(pl.Int64).to_numpy()
-
-
-def _between(ascending: Numbers, lower: int, upper: int) -> Numbers:
-    return ascending[ascending.searchsorted(lower) : ascending.searchsorted(upper, side="right")]
+        Parameters
+        ----------
+        bounds: the least and the greatest value of each column, of a whole number, a time or a text; None for unknown.
+        """
+        if len(bounds) != len(self._values):
+            return True
+        return all(b is None or v.may_hold(*b) for v, b in zip(self._values, bounds, strict=True))
 
 
 def distinct_keys(table: pa.Table) -> pa.Table:
@@ -236,9 +152,7 @@ def distinct_keys(table: pa.Table) -> pa.Table:
 
 def same_keys(left: Sequence[Any], right: Sequence[Any]) -> npt.NDArray[np.bool_]:
     """Tell row by row whether two lists of keys agree, each given as columns of the same types."""
-    pairs = zip(key_frame(left), key_frame(right), strict=True)
-    same = np.logical_and.reduce([a.eq_missing(b).to_numpy() for a, b in pairs])
-    return np.asarray(same, np.bool_)
+    return same_rows(key_frame(left), key_frame(right))
 
 
 def key_frame(columns: Iterable[Any]) -> pl.DataFrame:
@@ -289,7 +203,7 @@ def row_columns(columns: Iterable[Any]) -> list[Any]:
 
 def row_buckets(columns: Iterable[Any], buckets: int) -> Numbers:
     """Return a number below `buckets` for each row, the same for rows that are equal by `row_columns`."""
-    hashes = _frame(row_columns(columns)).hash_rows(_SEED)
+    hashes = _frame(row_columns(columns)).hash_rows(SEED)
     return (hashes % buckets).cast(pl.Int64).to_numpy()
 
 
@@ -298,8 +212,25 @@ def without_negative_zero(column: Any) -> Any:
     return pc.add(column, pa.scalar(0.0, column.type)) if pa.types.is_floating(column.type) else column
 
 
+def _all_differ(rows: pl.DataFrame) -> bool:
+    """Tell whether no two rows have the same hash: then they differ, and need not be joined to know it."""
+    return all(some.hash_rows(SEED).n_unique() == len(some) for some in (rows.head(_FIRST_ROWS), rows))
+
+
 def _frame(parts: Sequence[Any]) -> pl.DataFrame:
     return pl.DataFrame([pl.Series(str(i), part) for i, part in enumerate(parts)])
+
+
+def _series(number: int, column: Any) -> pl.Series:
+    (part,) = comparable(column)
+    return pl.Series(str(number), part)
+
+
+def _taken(number: int, column: Any, rows: Numbers) -> pl.Series:
+    """Return some rows of a column. They are few, so that the others need not become comparable."""
+    if isinstance(column, pa.ChunkedArray) and column.num_chunks > 1 and pa.types.is_string(column.type):
+        column = column.cast(pa.large_string())  # Arrow joins the chunks, which may be too long together
+    return _series(number, column.take(pa.array(rows)))
 
 
 def _bytes(part: Any) -> pa.Array:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import IntegerType, LongType, NestedField
+from pyiceberg.types import DoubleType, FloatType, NestedField
 
 from deletekit.deletes.delete_loader import DeleteLoader, EqualityKeys, SharedValues
 from deletekit.deletes.filter import evaluate, filter_field_ids
@@ -215,6 +215,8 @@ class _Rows:
         self._key_sets = key_sets
         self._columns = FileColumns(schema, partition_constants(context, task.data))
         self._filter_fields = [context.paths.top_level(i) for i in sorted(filter_field_ids(request.where))]
+        wanted = [context.paths.top_level(f.field_id) for f in request.fields]
+        self._wanted = self._columns.names([*wanted, *(LINEAGE_FIELDS if request.lineage or request.row_ids else ())])
         self._schema = pa.schema(
             [pa.field(f.name, arrow_type(f.field_type), not f.required) for f in request.fields]
             + [pa.field(f.name, pa.int64()) for f in LINEAGE_FIELDS if request.lineage]
@@ -228,18 +230,19 @@ class _Rows:
         if self._request.only_live and (count == group.num_rows or not self._may_match(statistics, group)):
             return
         key_sets = [] if count == group.num_rows else [k for k in self._key_sets if self._may_hit(k, statistics)]
-        key_ids = (i for keys in key_sets for i in keys.fields)
+        key_ids = [i for keys in key_sets for i in keys.fields] if self.file.remote else []
         first = self._columns.names([*self._filter_fields, *map(self._context.paths.top_level, key_ids)])
         table = self.file.read(group, first) if first else rows_only(group.num_rows)
         deleted = hidden.to_arrow(group.first_position, group.num_rows) if count else None
         for keys in key_sets:
-            hit = keys.set.contains([self.column(table, f) for f in keys.fields])
+            table, hit = self._hits(keys, group, table)
             deleted = hit if deleted is None else pc.or_(deleted, hit)
         selected = self._selected(table)
         live = _live(deleted, selected)
         if self._request.only_live and live is not None and not live.true_count:
             return
-        for at, rows in self._pieces(group, table):
+        kept = [n for n in self._wanted if n in table.column_names]
+        for at, rows in self._pieces(group, table.select(kept) if kept else table):
             position = group.first_position + at
             hidden_here, chosen = (None if m is None else m.slice(at, len(rows)) for m in (deleted, selected))
             positions = np.arange(position, position + len(rows)) if self._request.lineage else _NOWHERE
@@ -256,6 +259,21 @@ class _Rows:
             yield self._output(kept, places + group.first_position + at)
             _tell(len(rows))
 
+    def _hits(self, keys: EqualityKeys, group: RowGroup, table: pa.Table) -> tuple[pa.Table, pa.BooleanArray]:
+        """Return the table with the columns that had to be read to know which rows have a key, and these rows."""
+
+        def column(at: int) -> pa.ChunkedArray:
+            nonlocal table
+            names = self._columns.names([self._context.paths.top_level(keys.fields[at])])
+            if not set(names) <= set(table.column_names):
+                table = _joined(
+                    table, (self.file.read if names[0] in self._wanted else self.file.compared)(group, names)
+                )
+            return self.column(table, keys.fields[at])
+
+        hit = keys.set.contains_each(len(keys.fields), column)
+        return table, hit
+
     def column(self, table: pa.Table, field_id: int) -> pa.ChunkedArray:
         """Return a column or nested leaf by id, with nulls where a parent struct is null."""
         top, path = self._context.paths.path(field_id)
@@ -269,15 +287,17 @@ class _Rows:
         return all(may_match(f, fields, self._columns, statistics, group.num_rows, nans) for f in filters)
 
     def _may_hit(self, keys: EqualityKeys, statistics: Mapping[str, ColumnStatistics]) -> bool:
-        """Return False if no key of a single integer column lies within the row group's bounds."""
-        (field_id, *more) = keys.fields
+        """Return False if some column has no value of a key within the row group's bounds."""
+        return keys.set.may_hold([self._bounds(i, statistics) for i in keys.fields])
+
+    def _bounds(self, field_id: int, statistics: Mapping[str, ColumnStatistics]) -> tuple[Any, Any] | None:
         stored = self._columns.by_id.get(field_id)
+        if stored is None or stored.name not in statistics:
+            return None
         kind = self._context.paths.field(field_id).field_type
-        is_known = stored is not None and stored.name in statistics and isinstance(kind, IntegerType | LongType)
-        if more or stored is None or not is_known:
-            return True
-        bounds = bounds_of(kind, stored.type, statistics[stored.name])
-        return bounds is None or keys.set.may_hold(*bounds)
+        if isinstance(kind, FloatType | DoubleType):  # bounds leave out NaN, and do not tell 0.0 from -0.0
+            return None
+        return bounds_of(kind, stored.type, statistics[stored.name])
 
     def _selected(self, table: pa.Table) -> pa.BooleanArray | None:
         if isinstance(self._request.where, AlwaysTrue):
@@ -286,9 +306,7 @@ class _Rows:
 
     def _pieces(self, group: RowGroup, first: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """Yield (offset, rows) over a row group, with the output columns; those in `first` are read already."""
-        wanted = [self._context.paths.top_level(f.field_id) for f in self._request.fields]
-        wanted += LINEAGE_FIELDS if self._request.lineage or self._request.row_ids else ()
-        rest = [n for n in self._columns.names(wanted) if n not in first.column_names]
+        rest = [n for n in self._wanted if n not in first.column_names]
         if first.num_columns and not rest:
             yield from ((at, first.slice(at, BATCH_ROWS)) for at in range(0, group.num_rows, BATCH_ROWS))
             return

@@ -106,13 +106,13 @@ def test_bounds_that_hold_no_key(keys: list[int | None]) -> None:
     for lower in range(-3, 103, 2):
         for upper in range(lower, lower + 8):
             holds = any(k is None or lower <= k <= upper for k in keys)
-            assert key_set.may_hold(lower, upper) == holds
+            assert key_set.may_hold([(lower, upper)]) == holds
 
 
 def test_bounds_say_nothing_of_other_keys() -> None:
-    assert KeySet([pa.array(["a"])]).may_hold(0, 1)
-    assert KeySet([pa.array([7]), pa.array([7])]).may_hold(0, 1)
-    assert KeySet([pa.array([True])]).may_hold(5, 6)
+    assert KeySet([pa.array(["a"])]).may_hold([None])
+    assert KeySet([pa.array([7]), pa.array([7])]).may_hold([None, (7, 8)])
+    assert KeySet([pa.array([True])]).may_hold([None])
 
 
 def test_numbers_of_keys_and_of_sql() -> None:

@@ -1,0 +1,147 @@
+"""Find the rows that have one of many keys, both as polars frames in which equal rows are equal keys (see `keys`).
+
+The columns of a frame are named by their number.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from deletekit.deferred import Deferred
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Deferred("polars")
+
+Numbers = npt.NDArray[np.int64]
+_BLOCK = 1 << 16
+"""So many rows are looked up at a time: what is made for them stays in a processor's cache."""
+SEED = 0
+_ROW = "row"
+_NUMBER = "number"
+_SLOTS_PER_KEY = 16
+_MOST_BITS = 25
+_MOST_SPREAD = 8
+_WIDER = 2
+
+
+class KeyValues:
+    """The values of a key column, for comparisons with bounds."""
+
+    def __init__(self, column: pl.Series) -> None:
+        self._column = column
+        self.has_null = column.null_count() > 0
+
+    @cached_property
+    def integers(self) -> Numbers | None:
+        """The distinct numbers, ascending; None for what is no integer."""
+        return _int64(self._column.drop_nulls().unique().sort()) if self._column.dtype.is_integer() else None
+
+    @cached_property
+    def _ends(self) -> tuple[Any, Any]:
+        return self._column.min(), self._column.max()
+
+    def may_hold(self, lower: Any, upper: Any) -> bool:
+        """Tell whether a value is NULL, or may lie between two bounds."""
+        if self.has_null or not len(self._column):
+            return self.has_null
+        least, greatest = self._ends
+        if least > upper or greatest < lower:
+            return False
+        return self.integers is None or bool(len(_between(self.integers, lower, upper)))
+
+
+class KeyLookup:
+    """Finds the few rows that can have one of the distinct `keys`.
+
+    Bits of a row's hash are an index into a table, which says whether a key has the same bits. So the keys are hashed
+    once, and not for each batch of rows. Integers that lie near each other are such an index without a hash.
+    """
+
+    def __init__(self, keys: pl.DataFrame) -> None:
+        self._keys = keys
+        self.telling = _telling_column(keys)
+        hashes = self._hashes(keys)
+        bits = min(_MOST_BITS, max(1, (_SLOTS_PER_KEY * len(hashes)).bit_length()))
+        self._shift, self._low_bits = np.uint64(64 - bits), np.uint64((1 << bits) - 1)
+        slots = (hashes >> self._shift).view(np.int64)  # numpy copies what else it is given as indices
+        self._high, self._low = np.zeros((2, 1 << bits), dtype=np.bool_)
+        self._high[slots] = True
+        self._low[hashes & self._low_bits] = True
+        wide, numbers = slots >> _WIDER, np.arange(len(keys), dtype=np.uint32)
+        self._numbers = np.zeros((1 << bits >> _WIDER) + 1, dtype=np.uint32)  # one key of each few slots
+        self._numbers[wide] = numbers
+        self._others = np.flatnonzero(self._numbers[wide] != numbers)
+        self._slots_of_others = wide[self._others]
+        self._values = None if self.telling is None else KeyValues(keys[str(self.telling)])
+
+    def hits(self, rows: pl.DataFrame) -> npt.NDArray[np.bool_] | None:
+        """Tell where the telling integer is that of some key; None if there is none, or the rows' are far apart."""
+        if self._values is None or self._values.integers is None:
+            return None
+        values = rows[str(self.telling)]
+        lower, upper = values.min(), values.max()
+        if not isinstance(lower, int) or not isinstance(upper, int):
+            return None
+        if upper - lower > _MOST_SPREAD * len(values):
+            return None
+        table = np.zeros(upper - lower + 1, dtype=np.bool_)
+        table[_between(self._values.integers, lower, upper) - lower] = True
+        hits = table.take(_int64(values, lower) - lower)
+        if values.null_count():
+            hits[values.is_null().to_numpy()] = self._values.has_null
+        return hits
+
+    def maybe(self, rows: pl.DataFrame, hits: npt.NDArray[np.bool_] | None = None) -> Numbers:
+        """Return the rows that can have a key: `hits`, or where upper and lower bits of the hash are those of some."""
+        hits = self.hits(rows) if hits is None else hits
+        if hits is not None:
+            return np.flatnonzero(hits)
+        hashes, found = self._hashes(rows), [np.zeros(0, np.int64)]
+        for at in range(0, len(hashes), _BLOCK):
+            block = hashes[at : at + _BLOCK]
+            maybe = np.flatnonzero(self._high.take((block >> self._shift).view(np.int64)))
+            found.append(maybe[self._low.take((block[maybe] & self._low_bits).view(np.int64))] + at)
+        return np.concatenate(found)
+
+    def find(self, rows: pl.DataFrame) -> tuple[Numbers, Numbers]:
+        """Return the rows that have a key, and the numbers of their keys: hashes may agree by chance."""
+        slots = (self._hashes(rows) >> self._shift).view(np.int64) >> _WIDER
+        numbers = self._numbers.take(slots).astype(np.int64)
+        same = same_rows(rows, self._keys[numbers])
+        found, rest = np.flatnonzero(same), np.flatnonzero(~same)
+        near = np.zeros(len(self._numbers), dtype=np.bool_)
+        near[slots[rest]] = True
+        others = self._others[near.take(self._slots_of_others)]
+        keys = self._keys[others].with_columns(pl.Series(_NUMBER, others))  # a join hashes all keys that it is given
+        more = rows[rest].with_columns(pl.Series(_ROW, rest)).join(keys, on=rows.columns, nulls_equal=True)
+        return np.concatenate([found, more[_ROW]]), np.concatenate([numbers[found], more[_NUMBER]])
+
+    def _hashes(self, rows: pl.DataFrame) -> npt.NDArray[np.uint64]:
+        """Return a hash of each row, of its telling column alone if there is one."""
+        return (rows.hash_rows(SEED) if self.telling is None else rows[str(self.telling)].hash(SEED)).to_numpy()
+
+
+def _telling_column(keys: pl.DataFrame) -> int | None:
+    """Return the number of a column that tells most keys apart, best an integer; None if each has too few values."""
+    columns = sorted(keys, key=lambda c: not c.dtype.is_integer())
+    return next((int(c.name) for c in columns if len(columns) == 1 or 2 * c.n_unique() >= len(c)), None)
+
+
+def _int64(values: pl.Series, null: int = 0) -> Numbers:
+    return (values.fill_null(null) if values.null_count() else values).cast(pl.Int64).to_numpy()
+
+
+def _between(ascending: Numbers, lower: int, upper: int) -> Numbers:
+    return ascending[ascending.searchsorted(lower) : ascending.searchsorted(upper, side="right")]
+
+
+def same_rows(left: pl.DataFrame, right: pl.DataFrame) -> npt.NDArray[np.bool_]:
+    """Tell row by row whether two frames agree in all columns; NULL is NULL."""
+    same = np.logical_and.reduce([a.eq_missing(b).to_numpy() for a, b in zip(left, right, strict=True)])
+    return np.asarray(same, np.bool_)

@@ -1,0 +1,139 @@
+"""Scans under equality deletes against plain Python: row groups passed over by bounds, columns that are read late."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import deletekit as dk
+from deletekit.formats import tabular
+
+SCHEMA = pa.schema(
+    {
+        "id": pa.int64(),
+        "grp": pa.int32(),
+        "name": pa.string(),
+        "day": pa.date32(),
+        "at": pa.timestamp("us"),
+        "flag": pa.bool_(),
+        "place": pa.struct({"city": pa.string(), "zip": pa.int32()}),
+    }
+)
+KEYS = [["id"], ["name"], ["grp", "name"], ["id", "name"], ["day", "grp"], ["at"], ["flag", "at", "name"]]
+KEYS += [["place.city"], ["place.zip", "grp"], ["name", "place.city"]]
+NAMES = [None, "", "a", "ä", "é", "e\u0301", "longer than twelve bytes", "\U0001f600"]
+SMALL = {"write.parquet.row-group-limit": "16"}
+
+
+def row_of(rng: random.Random, number: int) -> dict[str, Any]:
+    grp = rng.choice([number // 20, number // 20, None, rng.randrange(5)])
+    return {
+        "id": rng.choice([number, number, None, rng.randrange(-(2**62), 2**62)]),
+        "grp": grp,
+        "name": rng.choice([*NAMES, f"name {number // 9}"]),
+        "day": rng.choice([None, dt.date(1970, 1, 1) + dt.timedelta(number // 7)]),
+        "at": rng.choice([None, dt.datetime(1969, 12, 31, 23, 59) + dt.timedelta(minutes=number // 5)]),  # noqa: DTZ001
+        "flag": rng.choice([None, True, False]),
+        "place": rng.choice([None, {"city": rng.choice(NAMES), "zip": rng.choice([None, number // 10])}]),
+    }
+
+
+def value_of(row: dict[str, Any], name: str) -> Any:
+    top, _, leaf = name.partition(".")
+    return (row[top] or {}).get(leaf) if leaf else row[top]
+
+
+def keys_table(names: list[str], keys: list[tuple[Any, ...]]) -> pa.Table:
+    kinds = [SCHEMA.field("place").type.field(n[6:]).type if "." in n else SCHEMA.field(n).type for n in names]
+    return pa.table({n: pa.array([k[i] for k in keys], kinds[i]) for i, n in enumerate(names)})
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_scans_against_plain_python(tmp_path: Path, seed: int) -> None:
+    check(tmp_path, random.Random(seed))
+
+
+def check(folder: Path, rng: random.Random) -> None:
+    catalog = dk.local_catalog(folder)
+    table = dk.create_table(catalog, "db.t", SCHEMA, format_version=2, properties=SMALL)
+    live: list[dict[str, Any]] = []
+    for _ in range(3):
+        rows = [row_of(rng, n) for n in range(rng.randrange(1, 90))]
+        dk.append(table, pa.Table.from_pylist(rows, schema=SCHEMA))
+        live += rows
+        for names in rng.sample(KEYS, 3):
+            near = rng.sample(live, min(len(live), rng.choice([0, 1, 1, 8])))
+            found = [row_of(rng, rng.randrange(400)) for _ in range(rng.randrange(4))] + near
+            keys = [tuple(value_of(row, n) for n in names) for row in found]
+            if keys:
+                dk.delete_keys(table, keys_table(names, keys))
+            live = [row for row in live if tuple(value_of(row, n) for n in names) not in set(keys)]
+    for columns in (None, ["flag"], ["name"], ["grp", "place"], rng.sample(SCHEMA.names, 3)):
+        got = dk.scan(table.refresh(), columns=columns).to_arrow().to_pylist()
+        expected = [{n: row[n] for n in columns or SCHEMA.names} for row in live]
+        assert sorted(map(repr, got)) == sorted(map(repr, expected)), columns
+    assert dk.scan(table.refresh()).count() == len(live)
+
+
+@pytest.fixture
+def sorted_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dk.Table, Callable[[Any], list[Any]]]:
+    """A table of four row groups, and a function that scans `value` and tells which columns of which were read."""
+    rows = {"id": range(0, 128, 2), "grp": [n // 16 for n in range(64)], "name": [f"n{n:02}" for n in range(64)]}
+    table = dk.create_table(
+        dk.local_catalog(tmp_path),
+        "db.t",
+        pa.schema({"id": pa.int64(), "grp": pa.int32(), "name": pa.string(), "value": pa.float64()}),
+        format_version=2,
+        properties=SMALL,
+    )
+    dk.append(table, pa.table({**rows, "value": [n / 2 for n in range(64)]}))
+    read: list[Any] = []
+    before = tabular._ParquetRows._read
+
+    def noted(self: Any, file: Any, group: Any, columns: Any) -> Any:
+        read.append((group.index, *columns))
+        return before(self, file, group, columns)
+
+    def scanned(expected: Any) -> list[Any]:
+        with monkeypatch.context() as patched:
+            patched.setattr(tabular._ParquetRows, "_read", noted)
+            assert dk.scan(table.refresh(), columns=["value"]).to_arrow()["value"].to_pylist() == [
+                n / 2 for n in expected
+            ]
+        return sorted(r for r in read if r[1] != "value" and len(r[1:]) == 1)
+
+    return table, scanned
+
+
+def test_only_row_groups_within_all_bounds_read_key_columns(sorted_table: Any) -> None:
+    table, scanned = sorted_table
+    keys = {"grp": pa.array([2, 2], pa.int32()), "name": ["n40", "n63"]}
+    dk.delete_keys(table, pa.table(keys))
+    assert scanned([n for n in range(64) if n != 40]) == [(2, "grp"), (2, "name")]
+
+
+def test_text_is_not_read_where_no_number_agrees(sorted_table: Any) -> None:
+    table, scanned = sorted_table
+    dk.delete_keys(table, pa.table({"id": [41, 80], "name": ["n20", "n40"]}))
+    assert scanned([n for n in range(64) if n != 40]) == [(1, "id"), (2, "id"), (2, "name")]
+
+
+def test_text_that_is_no_utf8_is_named_though_it_is_only_compared(tmp_path: Path) -> None:
+    rows = pa.table({"name": ["abcdefgh", "ijklmnop"], "value": [1, 2]})
+    table = dk.create_table(
+        dk.local_catalog(tmp_path), "db.t", rows.schema, properties={"write.parquet.compression-codec": "uncompressed"}
+    )
+    (file,) = dk.append(table, rows).added_data_files
+    dk.delete_keys(table, pa.table({"name": ["c"]}))
+    path = Path(file.file_path.removeprefix("file://"))
+    assert pq.read_table(path).num_rows == 2
+    path.write_bytes(path.read_bytes().replace(b"mnop", b"mn\xffp"))
+    with pytest.raises(dk.FormatError, match="UTF8"):
+        dk.scan(table.refresh(), columns=["value"]).to_arrow()
