@@ -63,12 +63,14 @@ class ReadRequest:
     where: bound filter; rows for which it is not true are not `selected`.
     lineage: also read `_row_id` and `_last_updated_sequence_number` (v3; null before the upgrade).
     only_live: leave out row groups that have no live row by statistics, deletes and filter.
+    batch_rows: rows of a batch at the most.
     """
 
     fields: tuple[NestedField, ...]
     where: BooleanExpression = field(default_factory=AlwaysTrue)
     lineage: bool = False
     only_live: bool = False
+    batch_rows: int = BATCH_ROWS
 
 
 @dataclass(frozen=True)
@@ -251,11 +253,12 @@ class _Rows:
         wanted = [self._context.paths.top_level(f.field_id) for f in self._request.fields]
         wanted += LINEAGE_FIELDS if self._request.lineage else ()
         rest = [n for n in self._columns.names(wanted) if n not in first.column_names]
+        size = self._request.batch_rows
         if first.num_columns and not rest:
-            yield from ((at, first.slice(at, BATCH_ROWS)) for at in range(0, group.num_rows, BATCH_ROWS))
+            yield from ((at, first.slice(at, size)) for at in range(0, group.num_rows, size))
             return
         at = 0
-        for rows in self.file.batches(group, rest, BATCH_ROWS):
+        for rows in self.file.batches(group, rest, size):
             yield at, _joined(first.slice(at, len(rows)), rows) if first.num_columns else rows
             at += len(rows)
 
