@@ -66,6 +66,7 @@ class ReadRequest:
     only_live: leave out row groups that have no live row by statistics, deletes and filter.
     row_ids: let batches tell `row_ids_at`.
     within: bound filter that is true for all rows that matter; with `only_live`, it leaves out row groups too.
+    batch_rows: rows of a batch at the most.
     """
 
     fields: tuple[NestedField, ...]
@@ -74,6 +75,7 @@ class ReadRequest:
     only_live: bool = False
     row_ids: bool = False
     within: BooleanExpression = field(default_factory=AlwaysTrue)
+    batch_rows: int = BATCH_ROWS
 
 
 @dataclass(frozen=True)
@@ -136,8 +138,8 @@ def read_task(
     Raises FormatError or NotFoundError, naming the data or delete file that is damaged or missing.
     """
     part = task if isinstance(task, TaskPart) else TaskPart(task)
-    hidden = context.loader.positions(part.task)
     with _rows_of(context, part, request) as rows:
+        hidden = context.loader.positions(part.task)
         for group in part.of(rows.file.row_groups):
             if positions is None or positions.count_in(group.first_position, group.stop):
                 for batch in rows.batches(group, hidden):
@@ -306,12 +308,12 @@ class _Rows:
 
     def _pieces(self, group: RowGroup, first: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """Yield (offset, rows) over a row group, with the output columns; those in `first` are read already."""
-        rest = [n for n in self._wanted if n not in first.column_names]
+        rest, size = [n for n in self._wanted if n not in first.column_names], self._request.batch_rows
         if first.num_columns and not rest:
-            yield from ((at, first.slice(at, BATCH_ROWS)) for at in range(0, group.num_rows, BATCH_ROWS))
+            yield from ((at, first.slice(at, size)) for at in range(0, group.num_rows, size))
             return
         at = 0
-        for rows in self.file.batches(group, rest, BATCH_ROWS):
+        for rows in self.file.batches(group, rest, size):
             yield at, _joined(first.slice(at, len(rows)), rows) if first.num_columns else rows
             at += len(rows)
 

@@ -13,6 +13,8 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.metadata import distributions
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -93,7 +95,8 @@ def session(
     # Python workers of another version than the driver's refuse to start.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     small = _ONE_THREAD if master == "local[1]" else {}
-    given: Any = {**_settings(root, driver_memory, opened), **_address(master), **small, **(settings or {})}
+    of_master = {**_address(master), **_daemon(master), **small}
+    given: Any = {**_settings(root, driver_memory, opened), **of_master, **(settings or {})}
     builder = SparkSession.builder.master(master).appName("deletekit").config(map=given)
     with _standard_error_into(root / "spark.log"), inherited():
         started: SparkSession = builder.getOrCreate()
@@ -222,6 +225,17 @@ def _address(master: str) -> dict[str, str]:
     """Let the driver listen on loopback, unless executors on other machines must find it."""
     if re.match(r"local\b|spark://(127\.0\.0\.1|localhost):", master):
         return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return {}
+
+
+def _daemon(master: str) -> dict[str, str]:
+    """Let Python workers start from a process with our reader imported, where they are sure to find it: they run here.
+
+    Without the module no Python worker would start, not even one of a plain function. Spark 3.5 has no data source.
+    """
+    here = re.match(r"local\b", master) and os.environ["PYSPARK_PYTHON"] == sys.executable
+    if here and find_spec("pyspark.sql.datasource") and any(distributions(name="deletekit")):
+        return {"spark.python.daemon.module": "deletekit.spark.python_daemon"}
     return {}
 
 

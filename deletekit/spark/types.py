@@ -6,16 +6,21 @@ Spec: "Primitive Types"; Java TypeToSparkType.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
 import pyarrow as pa
 from pyiceberg import types as it
 from pyiceberg.schema import Schema
 from pyspark.sql import types as st
 
+from deletekit.deferred import Deferred
 from deletekit.deletes.input_rows import align
 from deletekit.errors import InvalidInputError, UnsupportedError
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Deferred("polars")
 
 _PRIMITIVES: dict[type[it.IcebergType], st.DataType] = {
     it.BooleanType: st.BooleanType(),

@@ -4,11 +4,9 @@ An error that a second attempt would repeat is a result. After an error of stora
 A failed attempt deletes its files, unless the process was killed.
 """
 
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
-from zipimport import zipimporter
 
 import pyarrow as pa
 from pyspark import Accumulator, TaskContext
@@ -16,6 +14,7 @@ from pyspark import Accumulator, TaskContext
 from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.packing import pack_result, sendable, unpack
 from deletekit.spark.errors_in_text import told_in_text
+from deletekit.spark.python_process import spare_chores
 
 RESULT_SCHEMA = "group long, place long, part long, data binary"
 """For each task its place in the group and its result in parts; at place -1 the attempt's name and written files."""
@@ -48,7 +47,7 @@ class Worker:
     most_attempts: int
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        forget_archives()
+        spare_chores()
         task = TaskContext.get()
         assert task is not None, "runs in a task"
         number = task.attemptNumber()
@@ -93,23 +92,12 @@ class RowsWorker:
     groups: list[bytes]
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        forget_archives()
+        spare_chores()
         with told_in_text():
             fn = unpack(self.fn, "", {})
             for group in _numbers(batches):
                 for task in unpack(self.groups[group], "", {}):
                     yield from fn(task)
-
-
-def forget_archives() -> None:
-    """Forget the open archives on Python's path; an archive is opened again when needed.
-
-    Spark adds its own jar and every jar of `spark.jars.packages` to the path. Before each task PySpark makes Python
-    read the lists of their files again (`importlib.invalidate_caches`), which takes a tenth of a second for Iceberg's.
-    """
-    for path, finder in list(sys.path_importer_cache.items()):
-        if isinstance(finder, zipimporter):
-            sys.path_importer_cache.pop(path, None)
 
 
 def _numbers(batches: Batches) -> Iterator[int]:

@@ -26,7 +26,7 @@ from deletekit.spark.data_source.reader import (
     spark_rows,
     without_history,
 )
-from deletekit.spark.worker import forget_archives
+from deletekit.spark.python_process import spare_chores
 from deletekit.table.catalog import TableState
 from deletekit.table.table import Table
 from deletekit.verbs.changes import Changes, Mode, changes
@@ -123,11 +123,11 @@ class ChangesReader(FilteringReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plan a partition for each task. Reads manifests and deletes, and may read key columns."""
-        forget_archives()
+        spare_chores()
         return [InputPartition(task) for task in self._filtered().tasks()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        forget_archives()
+        spare_chores()
         if partition is not None:  # Spark calls this if there is no change
             yield from spark_changes(self._reader or sent(self._filtered()), partition.value)
 

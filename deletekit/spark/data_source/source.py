@@ -54,7 +54,9 @@ class DefaultSource(DataSource):
 
     def schema(self) -> StructType:
         from deletekit.spark.data_source import changes_reader, options, reader, stream_reader  # noqa: PLC0415  # slow
+        from deletekit.spark.python_process import spare_chores  # noqa: PLC0415
 
+        spare_chores()
         known = options.read_options(self.options)
         given = options.SourceOptions(self.options, known)
         # The schema and the plan are made in two processes, but must be of the same table state.

@@ -32,7 +32,7 @@ from deletekit.spark.data_source.changes_reader import (
 )
 from deletekit.spark.data_source.options import SourceOptions
 from deletekit.spark.data_source.reader import check_ref
-from deletekit.spark.worker import forget_archives
+from deletekit.spark.python_process import spare_chores
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.table import Table
 from deletekit.verbs.changes import Changes, changes_in_schema
@@ -96,7 +96,7 @@ class ChangeStreamReader(DataSourceStreamReader):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Plan a partition for each task of the changes from one offset to another."""
-        forget_archives()
+        spare_chores()
         self._seen, first = end, _snapshot_id(start)
         last = _snapshot_id(end)
         if start == end or last is None or start.get("starting") == NOW:
@@ -111,7 +111,7 @@ class ChangeStreamReader(DataSourceStreamReader):
         return [InputPartition((reader, task)) for task in found.tasks()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        forget_archives()
+        spare_chores()
         yield from spark_changes(*partition.value)
 
     def __getstate__(self) -> dict[str, Any]:
