@@ -195,7 +195,12 @@ def _check_rows(found: int, group: RowGroup, name: str) -> None:
 class _ParquetRows(TabularFile):
     def __init__(self, source: Any, remote: bool, dictionary: Sequence[str], footer: Any) -> None:
         # INT96, Spark's timestamps in Delta tables: as nanoseconds, years before 1677 and after 2262 would be others.
-        options: dict[str, Any] = {"pre_buffer": remote, "coerce_int96_timestamp_unit": "us"}
+        # A page with a flipped bit may decode, to other values. Java's writer gives each page a checksum.
+        options: dict[str, Any] = {
+            "pre_buffer": remote,
+            "coerce_int96_timestamp_unit": "us",
+            "page_checksum_verification": True,
+        }
         self._file = pq.ParquetFile(source, metadata=footer, **options)
         encoded = [name for name in dictionary if name in self._file.schema_arrow.names]
         if encoded:
