@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -77,14 +77,16 @@ def test_functions_are_short() -> None:
 # --- laws that import-linter cannot see -------------------------------------------------------------------------------
 
 
-def imports(file: Path) -> Iterator[str]:
-    """Yield the dotted names that `file` imports: `from pyarrow import fs` is `pyarrow.fs` too."""
+@cache
+def imports(file: Path) -> frozenset[str]:
+    """Return the dotted names that `file` imports: `from pyarrow import fs` is `pyarrow.fs` too."""
+    found: set[str] = set()
     for node in ast.walk(parse(file)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return frozenset(found)
 
 
 def importers(module: str) -> set[str]:

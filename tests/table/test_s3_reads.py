@@ -98,6 +98,7 @@ def test_a_client_that_is_refused_is_not_asked_again(
     assert io._s3.read(path, 0, None) is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("client")
 def test_verbs_survive_storage_that_fails_now_and_then(table: dk.Table, requests: S3Requests) -> None:
     asked = []
@@ -120,6 +121,7 @@ def test_verbs_survive_storage_that_fails_now_and_then(table: dk.Table, requests
     assert len(asked) > 40
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("client")
 def test_a_failure_that_lasts_names_the_file_and_what_to_do(
     table: dk.Table, requests: S3Requests, monkeypatch: pytest.MonkeyPatch
@@ -140,6 +142,7 @@ def test_a_failure_that_lasts_names_the_file_and_what_to_do(
     assert dk.scan(table).to_arrow().equals(ROWS)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("client")
 def test_an_answer_that_breaks_off_is_no_answer(s3: S3, requests: S3Requests) -> None:
     path = f"s3://{s3.bucket()}/wh/file"
@@ -153,6 +156,7 @@ def test_an_answer_that_breaks_off_is_no_answer(s3: S3, requests: S3Requests) ->
     assert io.read(path) == b"bytes" * 100
 
 
+@pytest.mark.slow
 def test_waits_between_tries_grow(s3: S3, requests: S3Requests) -> None:
     path = f"s3://{s3.bucket()}/wh/file"
     io = PyIcebergIO(requests.properties, path)
