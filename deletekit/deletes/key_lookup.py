@@ -78,11 +78,12 @@ class KeyLookup:
         self._numbers[wide] = numbers
         self._others = np.flatnonzero(self._numbers[wide] != numbers)
         self._slots_of_others = wide[self._others]
-        self._values = None if self.telling is None else KeyValues(keys[str(self.telling)])
+        self.values = [KeyValues(column) for column in keys]
 
     def hits(self, rows: pl.DataFrame) -> npt.NDArray[np.bool_] | None:
         """Tell where the telling integer is that of some key; None if there is none, or the rows' are far apart."""
-        if self._values is None or self._values.integers is None:
+        telling = None if self.telling is None else self.values[self.telling]
+        if telling is None or telling.integers is None:
             return None
         values = rows[str(self.telling)]
         lower, upper = values.min(), values.max()
@@ -91,10 +92,10 @@ class KeyLookup:
         if upper - lower > _MOST_SPREAD * len(values):
             return None
         table = np.zeros(upper - lower + 1, dtype=np.bool_)
-        table[_between(self._values.integers, lower, upper) - lower] = True
+        table[_between(telling.integers, lower, upper) - lower] = True
         hits = table.take(_int64(values, lower) - lower)
         if values.null_count():
-            hits[values.is_null().to_numpy()] = self._values.has_null
+            hits[values.is_null().to_numpy()] = telling.has_null
         return hits
 
     def maybe(self, rows: pl.DataFrame, hits: npt.NDArray[np.bool_] | None = None) -> Numbers:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 
 from deletekit.deferred import Deferred
-from deletekit.deletes.key_lookup import SEED, KeyLookup, KeyValues, Numbers, same_rows
+from deletekit.deletes.key_lookup import SEED, KeyLookup, Numbers, same_rows
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.table.types import storage_of
 
@@ -105,7 +105,6 @@ class KeySet:
     def __init__(self, columns: Sequence[Any]) -> None:
         self._keys = key_frame(columns).unique()
         self._lookup = KeyLookup(self._keys)
-        self._values = [KeyValues(c) for c in self._keys]
 
     def contains(self, columns: Sequence[Any]) -> pa.BooleanArray:
         """Return one boolean per row: whether the row's key is in the set."""
@@ -137,9 +136,10 @@ class KeySet:
         ----------
         bounds: the least and the greatest value of each column, of a whole number, a time or a text; None for unknown.
         """
-        if len(bounds) != len(self._values):
+        values = self._lookup.values
+        if len(bounds) != len(values):
             return True
-        return all(b is None or v.may_hold(*b) for v, b in zip(self._values, bounds, strict=True))
+        return all(b is None or v.may_hold(*b) for v, b in zip(values, bounds, strict=True))
 
 
 def distinct_keys(table: pa.Table) -> pa.Table:
