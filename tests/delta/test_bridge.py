@@ -43,7 +43,7 @@ def marks(source: DeltaView, version: int, mark: str) -> list[tuple[str, ...]]:
     return found
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", HISTORIES)
 def test_both_sides_have_the_same_at_each_version(delta_table: Callable[[str], DeltaTable], name: str) -> None:
     delta = delta_table(name)

@@ -34,7 +34,7 @@ def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
     catalog.pyiceberg.engine.dispose()  # type: ignore[attr-defined]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("format_version", [3, 2])
 @pytest.mark.parametrize("name", HISTORIES)
 def test_each_version_has_deltas_rows(
@@ -57,6 +57,7 @@ def test_each_version_has_deltas_rows(
     assert not dk.sync_delta(delta.path, catalog, identifier).commits, "nothing is left to do"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("format_version", [3, 2])
 @pytest.mark.parametrize("name", HISTORIES)
 def test_all_versions_at_once(catalog: dk.Catalog, delta_table: MakeDelta, name: str, format_version: int) -> None:

@@ -238,6 +238,7 @@ LOOKED_AT = (
 )  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("page", LOOKED_AT)
 def test_axe_finds_nothing(page: str, browser: Browser, address: str) -> None:

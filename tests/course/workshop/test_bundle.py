@@ -149,6 +149,7 @@ def test_pages_ask_nobody_and_their_links_lead_somewhere(bundle: Path) -> None:
     assert "on the disk" in korean, "the outputs are on the page"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     "page", ["START_HERE", "html/ko/06_deletion_vectors", "html/en/13_streaming_deletes", "html/instructor/ko/README"]
