@@ -32,12 +32,14 @@ class SeenS3(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.seen: list[Seen] = []
         self.objects: dict[str, bytes] = {}
+        self.connections = 0
         self.url = f"http{'s' * bool(certificate)}://127.0.0.1:{self.server_port}"
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if certificate else None
         if self._context and certificate:
             self._context.load_cert_chain(*certificate)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
+        self.connections += 1
         with suppress(OSError):  # a client that refuses the certificate
             if self._context:
                 with self._context.wrap_socket(request, server_side=True) as wrapped:

@@ -2,11 +2,10 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import copy
 from functools import lru_cache
-from threading import Lock
 from typing import Any
 from urllib.request import getproxies
 
@@ -25,6 +24,8 @@ _SAME |= {f"s3.{name}" for name in ("endpoint", "connect-timeout", "request-time
 # A REST catalog may add these; pyiceberg's Arrow does not look at them.
 _SAME |= {"s3.session-token-expires-at-ms", "s3.path-style-access"}
 _SAME |= {f"client.refresh-credentials-{name}" for name in ("endpoint", "enabled")}
+_CLIENTS: dict[str, Any] = {}
+_MOST_CLIENTS = 64
 _PROVEN: set[str] = set()  # endpoints of servers that keep what they get
 
 
@@ -44,9 +45,7 @@ class S3Reads:
         signs = all({f"s3.{name}", f"client.{name}"} & settings for name in ("access-key-id", "secret-access-key"))
         placed = any(name.endswith(".region") for name in settings)
         self._works = bool(signs and named and placed and settings <= _SAME)
-        self._properties = properties
-        self._stores: dict[str, Any] = {}
-        self._lock = Lock()
+        self._properties = {name: text for name, text in properties.items() if name in settings}
 
     def read(self, path: str, offset: int, length: int | None) -> bytes | None:
         """Return `length` bytes from `offset` (None: to the end) by one request, or None."""
@@ -72,10 +71,7 @@ class S3Reads:
     def _store(self, bucket: str) -> Any:
         from deletekit.table.create_if_absent import store_of  # noqa: PLC0415  # it imports this module's users
 
-        with self._lock:
-            if bucket not in self._stores:
-                self._stores[bucket] = store_of(bucket, self._properties)
-            return self._stores[bucket]
+        return _shared((bucket, self._properties), lambda: store_of(bucket, self._properties))
 
 
 def with_fewer_requests(impl: Any) -> Any:
@@ -134,5 +130,18 @@ class _Systems:
         make, (options,) = system.__reduce__()  # there is no other way to what it was made of
         if "allow_delayed_open" not in options:
             return system
+        options |= {"allow_delayed_open": True}
+        settings = [each for each in os.environ.items() if each[0].startswith("AWS_")]
         patient = fs.AwsStandardS3RetryStrategy(max_attempts=_TRIES)
-        return make(options | {"allow_delayed_open": True, "retry_strategy": patient})
+        return _shared((options, _TRIES, settings), lambda: make(options | {"retry_strategy": patient}))
+
+
+def _shared(settings: Any, make: Callable[[], Any]) -> Any:
+    """Return the one client of these settings, with its open connections. Each load of a table would make new ones."""
+    key = repr((os.getpid(), settings))
+    client = _CLIENTS.get(key)
+    if client is None:
+        if len(_CLIENTS) >= _MOST_CLIENTS:
+            _CLIENTS.clear()  # in use they go on
+        client = _CLIENTS.setdefault(key, make())
+    return client

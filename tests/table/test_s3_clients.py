@@ -176,6 +176,29 @@ def test_a_proxy_is_that_of_the_properties(server: SeenS3, monkeypatch: pytest.M
     assert S3Reads(properties).read(PATH, 0, None) == b"bytes"
 
 
+@pytest.mark.usefixtures("obstore")
+@pytest.mark.parametrize("arrow", [False, True])
+def test_connections_are_kept_for_the_next_load_of_a_table(server: SeenS3, arrow: bool) -> None:
+    properties = {**GIVEN, "s3.endpoint": server.url}
+    for _ in range(20):
+        assert asked(server, properties, arrow=arrow)[1] == "bytes"
+    assert server.connections <= 3
+    assert asked(server, {**properties, "s3.session-token": "T"}, arrow=arrow)[0] == {
+        Seen("/bucket/wh/file", "K", "eu-west-1", "T", None)
+    }, "other keys have another client"
+
+
+def test_a_fork_has_clients_of_its_own_and_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_files, "_CLIENTS", {})
+    made = s3_files._shared("x", object)
+    assert s3_files._shared("x", object) is made
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert s3_files._shared("x", object) is not made
+    for number in range(1000):
+        s3_files._shared(number, object)
+    assert len(s3_files._CLIENTS) <= s3_files._MOST_CLIENTS
+
+
 def test_a_server_that_keeps_checksums_as_bytes_is_named(server: SeenS3, monkeypatch: pytest.MonkeyPatch) -> None:
     properties = {**GIVEN, "s3.endpoint": server.url}
     with pytest.raises(dk.UnsupportedError, match="AWS_REQUEST_CHECKSUM_CALCULATION=when_required") as e:
