@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from typing import Any
 
 __all__ = [
+    "KNOWN_CHECKSUMS",
     "UNREADABLE",
     "CommitConflictError",
     "CommitStateUnknownError",
@@ -48,7 +49,17 @@ _AWAY = {
     errno.ETIMEDOUT,
 }
 # pyarrow's clients of object stores set no errno, and are known by their words.
-_CLIENT = re.compile(r"AWS Error (\w+)|Azure Error|google::cloud|curlCode|HTTP status|HDFS")
+_CLIENT = re.compile(r"AWS Error|Azure Error|google::cloud|curlCode|HTTP status|HDFS")
+_KEYS = re.compile(r"(?:Expired|Invalid)Token|INVALID_ACCESS_KEY|InvalidAccessKey|(?i:SIGNATURE_?DOES_?NOT_?MATCH)")
+_UNTRUSTED = re.compile(r"curlCode: 60,|InvalidCertificate")
+# S3 answers HEAD without a word about why. Some servers do the same to checksums that they do not know.
+_WORDLESS = re.compile(r"HTTP status 400\) during (HeadObject|PutObject|UploadPart)")
+_DENIED = re.compile(r"AWS Error ACCESS_DENIED|^PermissionDeniedError|^UnauthenticatedError")
+_VALID_KEYS = "valid keys: temporary ones end, so give new ones, or load the table again if its catalog gives them"
+KNOWN_CHECKSUMS = (
+    "a server that knows checksums behind the bytes, or the variable "
+    "AWS_REQUEST_CHECKSUM_CALCULATION=when_required, set before Python starts"
+)
 _BUSY = re.compile(r"HTTP status 5\d\d|AWS Error (?:SLOW_DOWN|INTERNAL_FAILURE|SERVICE_UNAVAILABLE|THROTTLING)")
 
 
@@ -163,8 +174,8 @@ class CommitStateUnknownError(DeletekitError):
 class StorageError(DeletekitError, OSError):
     """Storage refused access, is full, does not answer, or failed.
 
-    `kind` is `storage-permission`, `storage-full`, `storage-connection`, `storage-busy` or `storage`. The library's own
-    error is the cause.
+    `kind` is `storage-permission`, `storage-full`, `storage-connection`, `storage-certificate`, `storage-busy` or
+    `storage`. The library's own error is the cause.
     """
 
     default_kind = "storage"
@@ -186,16 +197,22 @@ def is_storage_failure(error: BaseException) -> bool:
 def storage_error(error: Exception, file: str | None = None) -> StorageError:
     """Return what a storage library raised as a StorageError, which names the file if it is known."""
     number, text = getattr(error, "errno", None), f"{type(error).__name__}: {error}"
-    words = _CLIENT.search(text)
     kind, message, expected = "storage", "storage failed", None
-    if number in _REFUSED or isinstance(error, PermissionError) or (words and words[1] == "ACCESS_DENIED"):
+    if _KEYS.search(text):
+        kind, message, expected = "storage-permission", "storage refuses the keys", _VALID_KEYS
+    elif number in _REFUSED or isinstance(error, PermissionError) or _DENIED.search(text):
         kind, message = "storage-permission", "storage refuses access"
     elif number in _FULL:
         kind, message = "storage-full", "storage is full"
+    elif _UNTRUSTED.search(text):
+        kind, message = "storage-certificate", "certificate of the storage is not trusted"
+        expected = "SSL_CERT_FILE or SSL_CERT_DIR with its authority's certificate, set before Python starts"
     elif number in _AWAY or isinstance(error, ConnectionError | TimeoutError) or "NETWORK_CONNECTION" in text:
         kind, message = "storage-connection", "storage cannot be reached"
     elif _BUSY.search(text):
         kind, message, expected = "storage-busy", "storage answered each try with an error of its own", "the same later"
+    elif wordless := _WORDLESS.search(text):
+        expected = f"{_VALID_KEYS}, and the bucket's region" if wordless[1] == "HeadObject" else KNOWN_CHECKSUMS
     named = getattr(error, "filename", None)
     made = StorageError(message, kind=kind, file=file or (str(named) if named else None), found=text, expected=expected)
     made.errno = number

@@ -20,6 +20,7 @@ from deletekit.formats.avro_table import read_avro_table
 from deletekit.formats.content_file import file_format_of
 from deletekit.formats.orc_layout import check_orc
 from deletekit.formats.parquet import PYARROW
+from deletekit.formats.read_ahead import ReadAhead
 
 _EXACT_ORC = 25
 _LARGE_TEXT = 21
@@ -203,9 +204,13 @@ class _ParquetRows(TabularFile):
         }
         self._file = pq.ParquetFile(source, metadata=footer, **options)
         encoded = [name for name in dictionary if name in self._file.schema_arrow.names]
-        if encoded:
+        self._ahead = ReadAhead(source) if remote and type(source) is pa.NativeFile else None
+        if self._ahead:
+            source = self._ahead
+            options["pre_buffer"] = False
+        if encoded or self._ahead:
             footer = self._file.metadata
-            self._file = pq.ParquetFile(source, metadata=footer, read_dictionary=encoded, **options)
+            self._file = pq.ParquetFile(source, metadata=footer, read_dictionary=encoded or None, **options)
         self.footer, self.remote = self._file.metadata, remote
         self._reopened = partial(pq.ParquetFile, source, metadata=self.footer, **options)
         self.schema = _named(self._file.schema_arrow)
@@ -227,8 +232,15 @@ class _ParquetRows(TabularFile):
         with _decoding("PARQUET"):
             return self._reopened(binary_type=pa.large_binary())
 
+    def _fetch(self, group: RowGroup, columns: Sequence[str]) -> None:
+        if self._ahead:
+            names = {*columns}
+            chunks = map(self.footer.row_group(group.index).column, range(self.footer.num_columns))
+            self._ahead.fetch(_place(c) for c in chunks if not names.isdisjoint(_parents(c.path_in_schema)))
+
     def _read(self, file: Any, group: RowGroup, columns: Sequence[str]) -> pa.Table:
         with _decoding("PARQUET"):
+            self._fetch(group, columns)
             table = file.read_row_group(group.index, columns=list(columns), use_threads=False)
             return _checked(table, group, columns, "PARQUET")
 
@@ -238,6 +250,7 @@ class _ParquetRows(TabularFile):
             return
         found = 0
         with _decoding("PARQUET"):
+            self._fetch(group, columns)
             for batch in self._file.iter_batches(
                 batch_size=rows, row_groups=[group.index], columns=list(columns), use_threads=False
             ):
@@ -257,6 +270,19 @@ class _ParquetRows(TabularFile):
             if is_storage_failure(e):
                 raise
             return {}  # statistics that cannot be decoded say nothing
+
+
+def _place(chunk: Any) -> tuple[int, int]:
+    """Return where the bytes of a column chunk begin and end."""
+    begin = chunk.dictionary_page_offset or chunk.data_page_offset
+    begin = min(begin, chunk.data_page_offset)
+    return begin, begin + chunk.total_compressed_size
+
+
+def _parents(path: str) -> list[str]:
+    """Return each name that the top-level column of a path may have: a name may have dots in it."""
+    parts = path.split(".")
+    return [".".join(parts[:number]) for number in range(1, len(parts) + 1)]
 
 
 class _OrcRows(TabularFile):

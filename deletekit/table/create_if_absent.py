@@ -21,6 +21,14 @@ from deletekit.table.file_io import answering, existing_file
 from deletekit.table.locations import local_path
 
 _FOLDER = re.compile(r"([A-Za-z0-9]+)://(?:([^/@]+)@)?([^/]+)/?(.*)", re.DOTALL)
+# What obstore would take from the environment: each has a variable `AWS_...`.
+_FROM_ENVIRONMENT = (
+    "skip_signature",
+    "virtual_hosted_style_request",
+    "request_payer",
+    "unsigned_payload",
+    "s3_express",
+)
 # What obstore's settings are called in the properties of a catalog.
 _S3: Mapping[str, tuple[str, ...]] = {
     "access_key_id": ("s3.access-key-id", "client.access-key-id"),
@@ -144,19 +152,15 @@ def store_of(folder: str, properties: Mapping[str, str]) -> Any:
     except ImportError as e:
         message = "obstore is not installed: pip install 'deletekit[object-store]'"
         raise EnvironmentMissingError(message, kind="obstore") from e
-    found = {name: [properties[key] for key in keys if key in properties] for name, keys in settings.items()}
+    # An empty text is none, as for pyiceberg.
+    found = {name: [properties[key] for key in keys if properties.get(key)] for name, keys in settings.items()}
     config: dict[str, Any] = {name: values[0] for name, values in found.items() if values}
     key, others = _NO_KEYS[kind]
     other = next((name for name in others if name in properties), None)
     if other is not None and key not in config:
         raise _unsupported(folder, f"{other} without a key", settings[key][0])
     bucket = match[2] or match[3]
-    if kind == "S3Store":
-        config["disable_bulk_delete"] = True  # one key is removed, and some servers have no DeleteObjects
-    if kind == "S3Store" and "s3.endpoint" in properties:
-        scheme, _, host = properties["s3.endpoint"].rpartition("://")
-        below = f"{bucket}." if str(config.get("virtual_hosted_style_request")).lower() == "true" else ""
-        config["endpoint"] = f"{scheme or 'https'}://{below}{host}"
+    more = _for_s3(config, bucket, properties.get("s3.endpoint")) if kind == "S3Store" else {}
     if kind == "AzureStore":
         config["account_name"] = account = properties.get("adls.account-name", match[3].partition(".")[0])
         host = properties.get("adls.blob-storage-authority", ".blob.core.windows.net")
@@ -168,7 +172,24 @@ def store_of(folder: str, properties: Mapping[str, str]) -> Any:
         client["allow_http"] = True
     with answering(folder):
         make: Any = getattr(obstore.store, kind)
-        return make(bucket, prefix=match[4] or None, config=config, client_options=client, retry_config=_RETRY)
+        return make(bucket, prefix=match[4] or None, config=config, client_options=client, retry_config=_RETRY, **more)
+
+
+def _for_s3(config: dict[str, Any], bucket: str, endpoint: str | None) -> dict[str, Any]:
+    """Complete the settings of S3, and return obstore's further arguments."""
+    config["disable_bulk_delete"] = True  # one key is removed, and some servers have no DeleteObjects
+    if endpoint:
+        scheme, _, host = endpoint.rpartition("://")
+        below = f"{bucket}." if str(config.get("virtual_hosted_style_request")).lower() == "true" else ""
+        config["endpoint"] = f"{scheme or 'https'}://{below}{host}"
+    keys = {name: config.get(name) for name in ("access_key_id", "secret_access_key")}
+    if not all(keys.values()):
+        return {}
+    # Whose keys they are is said: a session token or another setting of the environment is not for them.
+    for name in _FROM_ENVIRONMENT:
+        config.setdefault(name, False)
+    given = {**keys, "token": config.get("session_token"), "expires_at": None}
+    return {"credential_provider": lambda: given}
 
 
 def _unsupported(folder: str, found: str, expected: str) -> UnsupportedError:

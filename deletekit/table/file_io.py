@@ -35,7 +35,7 @@ from deletekit.errors import (
 from deletekit.formats.puffin import FileMetadata, read_footer
 from deletekit.table.local_files import LocalFiles
 from deletekit.table.locations import local_path
-from deletekit.table.s3_files import S3Reads, is_on_s3, with_fewer_requests
+from deletekit.table.s3_files import S3Reads, is_on_s3, prove_written, with_fewer_requests
 
 _LOST_FOLDERS = 3
 _READ_WHOLE = 1 << 20  # takes less time than a second request
@@ -168,6 +168,7 @@ class PyIcebergIO:
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         with answering(path, is_new=True), self._new(path) as stream:
             stream.write(data)  # pyarrow's streams take buffers too
+        prove_written(self, path, len(data))
 
     @contextmanager
     def create(self, path: str) -> Iterator[Any]:

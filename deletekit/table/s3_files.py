@@ -2,21 +2,31 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from copy import copy
 from functools import lru_cache
-from threading import Lock
 from typing import Any
+from urllib.request import getproxies
 
 from pyarrow import fs
 
+from deletekit.errors import KNOWN_CHECKSUMS, NotFoundError, UnsupportedError
+
 _LOCATION = re.compile(r"(s3[an]?://[^/@?#]+)/([^?#]+)", re.DOTALL)
+_ENDPOINT = re.compile(r"(https?://)?([\w.-]+|\[[\da-fA-F:]+\])(:\d+)?/?")
 _TRIES = 6
 _PROCESS = os.getpid()  # a fork has none of obstore's threads
 # What both clients understand in the same way. A catalog's property that is not here leaves reading to Arrow.
 _KEYS = {f"{at}.{name}" for at in ("s3", "client") for name in ("access-key-id", "secret-access-key")}
 _SAME = _KEYS | {f"{at}.{name}" for at in ("s3", "client") for name in ("session-token", "region")}
 _SAME |= {f"s3.{name}" for name in ("endpoint", "connect-timeout", "request-timeout", "proxy-uri")}
+# A REST catalog may add these; pyiceberg's Arrow does not look at them.
+_SAME |= {"s3.session-token-expires-at-ms", "s3.path-style-access"}
+_SAME |= {f"client.refresh-credentials-{name}" for name in ("endpoint", "enabled")}
+_CLIENTS: dict[str, Any] = {}
+_MOST_CLIENTS = 64
+_PROVEN: set[str] = set()  # endpoints of servers that keep what they get
 
 
 class S3Reads:
@@ -26,14 +36,16 @@ class S3Reads:
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        settings = {name for name in properties if name.startswith(("s3.", "client."))}
-        named = "s3.endpoint" in settings or not any(name.startswith("AWS_ENDPOINT") for name in os.environ)
+        # An empty text is none, as for pyiceberg.
+        settings = {name for name, text in properties.items() if text and name.startswith(("s3.", "client."))}
+        named = _ENDPOINT.fullmatch(properties["s3.endpoint"]) if "s3.endpoint" in settings else not _away()
+        # Arrow takes no proxy from the environment, obstore does.
+        named = named and ("s3.proxy-uri" in settings or not getproxies().keys() - {"no"})
         # Without a key the clients look for one at different places.
         signs = all({f"s3.{name}", f"client.{name}"} & settings for name in ("access-key-id", "secret-access-key"))
-        self._works = signs and named and settings <= _SAME and any(name.endswith(".region") for name in settings)
-        self._properties = properties
-        self._stores: dict[str, Any] = {}
-        self._lock = Lock()
+        placed = any(name.endswith(".region") for name in settings)
+        self._works = bool(signs and named and placed and settings <= _SAME)
+        self._properties = {name: text for name, text in properties.items() if name in settings}
 
     def read(self, path: str, offset: int, length: int | None) -> bytes | None:
         """Return `length` bytes from `offset` (None: to the end) by one request, or None."""
@@ -59,10 +71,7 @@ class S3Reads:
     def _store(self, bucket: str) -> Any:
         from deletekit.table.create_if_absent import store_of  # noqa: PLC0415  # it imports this module's users
 
-        with self._lock:
-            if bucket not in self._stores:
-                self._stores[bucket] = store_of(bucket, self._properties)
-            return self._stores[bucket]
+        return _shared((bucket, self._properties), lambda: store_of(bucket, self._properties))
 
 
 def with_fewer_requests(impl: Any) -> Any:
@@ -85,6 +94,29 @@ def is_on_s3(output: Any) -> bool:
     return isinstance(getattr(output, "_filesystem", None), fs.S3FileSystem)
 
 
+def prove_written(io: Any, path: str, length: int) -> None:
+    """Compare the size of the first file that was written to a server of S3: an old one keeps other bytes than it gets.
+
+    Arrow sends a checksum behind the bytes. A server that does not know this keeps both, and says that all is well.
+    AWS's own S3 knows it. Raises UnsupportedError, and removes the file.
+    """
+    endpoint = _LOCATION.fullmatch(path) and (io.properties.get("s3.endpoint") or _away())
+    if not endpoint or endpoint in _PROVEN:
+        return
+    with suppress(NotFoundError):  # a server that shows it later
+        if (found := io.size(path)) != length:
+            io.delete(path)
+            message, expected = "storage keeps other bytes than were sent", KNOWN_CHECKSUMS
+            raise UnsupportedError(message, kind="storage-checksums", file=path, found=found, expected=expected)
+        _PROVEN.add(endpoint)
+
+
+def _away() -> str | None:
+    """Return the endpoint, or another that is not AWS's usual one, that the environment names."""
+    places = ("AWS_ENDPOINT", "AWS_USE_")
+    return next((text for name, text in os.environ.items() if text and name.startswith(places)), None)
+
+
 class _Systems:
     """Arrow's file systems by scheme and authority."""
 
@@ -98,5 +130,18 @@ class _Systems:
         make, (options,) = system.__reduce__()  # there is no other way to what it was made of
         if "allow_delayed_open" not in options:
             return system
+        options |= {"allow_delayed_open": True}
+        settings = [each for each in os.environ.items() if each[0].startswith("AWS_")]
         patient = fs.AwsStandardS3RetryStrategy(max_attempts=_TRIES)
-        return make(options | {"allow_delayed_open": True, "retry_strategy": patient})
+        return _shared((options, _TRIES, settings), lambda: make(options | {"retry_strategy": patient}))
+
+
+def _shared(settings: Any, make: Callable[[], Any]) -> Any:
+    """Return the one client of these settings, with its open connections. Each load of a table would make new ones."""
+    key = repr((os.getpid(), settings))
+    client = _CLIENTS.get(key)
+    if client is None:
+        if len(_CLIENTS) >= _MOST_CLIENTS:
+            _CLIENTS.clear()  # in use they go on
+        client = _CLIENTS.setdefault(key, make())
+    return client

@@ -68,7 +68,7 @@ def times(number: int, requests: dict[str, int]) -> Counter[str]:
 
 def test_requests_of_commits_and_scans(catalog: dk.Catalog, requests: S3Requests, read: dict[str, int]) -> None:
     table = dk.create_table(catalog, "n.t", ROWS.schema, format_version=3)
-    assert asked(requests) == {"json": WRITTEN}
+    assert asked(requests) == {"json": {"HEAD": 2, "PUT": 1}}  # and the first file: is it as large as it was sent?
     dk.append(table, ROWS)
     # The metadata file is read where the change begins. Where it is swapped, the catalog still names the same one.
     both = Counter(WRITTEN) + times(1, read)
@@ -104,6 +104,18 @@ def test_a_large_file_is_read_in_parts(catalog: dk.Catalog, requests: S3Requests
     requests.clear()
     assert dk.scan(table).to_arrow().equals(rows)
     assert asked(requests)["parquet"] == {"HEAD": 1, "GET": 2}  # its size, the footer, and the one row group
+
+
+def test_columns_far_apart_are_read_at_the_same_time(catalog: dk.Catalog, requests: S3Requests) -> None:
+    rng = np.random.default_rng(1)
+    rows = pa.table({f"c{i}": rng.integers(0, 1 << 60, 200_000) for i in range(8)})
+    table = dk.create_table(catalog, "n.t", rows.schema)
+    dk.append(table, rows)
+    requests.clear()
+    requests.seconds = 0.1
+    assert dk.scan(table, columns=["c0", "c3", "c6"]).to_arrow().equals(rows.select(["c0", "c3", "c6"]))
+    assert requests.most_at_once == 3
+    assert asked(requests)["parquet"] == {"HEAD": 1, "GET": 4}  # its size, the footer, and one for each column
 
 
 def test_a_wrong_size_in_a_manifest_changes_no_row(catalog: dk.Catalog) -> None:
