@@ -150,6 +150,7 @@ _TABLE: tuple[tuple[str, Kind, str | None, str], ...] = (
     ("history.expire.max-ref-age-ms", _number(0), str(_FOREVER), "age at which branches and tags expire"),
     ("gc.enabled", _BOOLEAN, "true", "whether files may be removed: no other table uses them"),
     ("read.split.target-size", _number(1), str(128 * _MIB), "bytes that one Spark task reads"),
+    ("read.split.adaptive-size.enabled", _BOOLEAN, "true", "whether a small table is read in as many tasks as cores"),
     ("read.split.open-file-cost", _number(1), str(4 * _MIB), "bytes that opening a file counts as"),
     (NAME_MAPPING, Kind("a JSON list", _json_list), None, "ids of columns in files without ids"),
 )

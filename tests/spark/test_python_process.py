@@ -45,8 +45,7 @@ def test_what_workers_are_forked_with_starts_no_thread_of_polars() -> None:
 def test_rows_do_not_depend_on_how_many_are_decoded_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    options, reader = (import_module(f"deletekit.spark.data_source.{n}") for n in ("options", "reader"))
-    monkeypatch.setattr(reader, "_READ_ROWS", at_once)
+    monkeypatch.setattr(import_module("deletekit.spark.data_source.reader"), "_READ_ROWS", at_once)
     values = [None, NAN, -0.0, 0.0, 1.5] * 4
     with new_catalog(tmp_path) as catalog:
         schema = pa.schema({"id": pa.int32(), "value": pa.float64(), "s": pa.struct({"word": pa.string()})})
@@ -60,9 +59,7 @@ def test_rows_do_not_depend_on_how_many_are_decoded_at_once(
         dk.delete_keys(table.refresh(), pa.table({"id": pa.array([1, 6], pa.int32())}))
         table = dk.load_table(catalog, "db.t")
         for where in (None, "id > 4 and s.word is not null"):
-            given = {"path": "db.t"} | ({} if where is None else {"where": where})
-            known = options.SourceOptions(given, options.READ_OPTIONS)
-            made_reader = reader.TableReader(table.state, known, reader.spark_schema(table.metadata, known))
+            made_reader = made_of(table, **({} if where is None else {"where": where}))
             batches: list[Any] = [b for part in made_reader.partitions() for b in made_reader.read(part)]
             found = [row for batch in batches for row in batch.to_pylist()]
             left = [r for r in made if r["id"] not in (1, 2, 3, 6, 19)]
@@ -70,3 +67,49 @@ def test_rows_do_not_depend_on_how_many_are_decoded_at_once(
                 left = [r for r in left if r["id"] > 4 and r["s"] is not None and r["s"]["word"] is not None]
             assert repr(found) == repr(left)
             assert max(map(len, batches)) <= at_once
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 64])
+def test_files_read_in_parts_by_several_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
+    reader = import_module("deletekit.spark.data_source.reader")
+    monkeypatch.setattr(reader, "_LEAST_SPLIT", 1)
+    monkeypatch.setattr(reader.os, "cpu_count", lambda: cores)
+    properties = {"write.parquet.row-group-limit": "100", "read.split.open-file-cost": "1"}
+    with new_catalog(tmp_path) as catalog:
+        schema = pa.schema({"id": pa.int64(), "value": pa.float64()})
+        table = dk.create_table(catalog, "db.t", schema, properties=properties)
+        made = [{"id": i, "value": (None, NAN, -0.0, 0.0, 1.5)[i % 5]} for i in range(1050)]
+        first_row_ids = {}
+        for start, stop in ((0, 550), (550, 1000), (1000, 1050)):
+            dk.append(table, pa.Table.from_pylist(made[start:stop], schema))
+        dk.delete(table, "id in (0, 99, 100, 549)", mode="position-delete")
+        dk.upgrade_format_version(table, 3)
+        dk.delete(table, "id >= 600 and id < 800 or id = 350", mode="deletion-vector")
+        dk.delete_keys(table, pa.table({"id": [1, 399, 1001]}))
+        for task in dk.scan(table).plan():
+            first_row_ids[task.data_file.file_path] = task.data_file.first_row_id
+        made_reader = made_of(table, columns="id,value,_pos,_row_id,_file")
+        parts = made_reader.partitions()
+        assert len(parts) == (12 if cores == 64 else cores)  # row groups: 6, 5 and 1
+        found = [row for part in parts for batch in made_reader.read(part) for row in batch.to_pylist()]
+        gone = {0, 1, 99, 100, 350, 399, 549, 1001, *range(600, 800)}
+        left = [
+            r for start, stop in ((1000, 1050), (550, 1000), (0, 550)) for r in made[start:stop] if r["id"] not in gone
+        ]
+        assert repr([{k: r[k] for k in ("id", "value")} for r in found]) == repr(left)  # the newest file first
+        for row in found:
+            assert row["_pos"] == row["id"] - max(s for s in (0, 550, 1000) if s <= row["id"])
+            assert row["_row_id"] == first_row_ids[row["_file"]] + row["_pos"]
+        sizes = [sum(1 for _ in part.value) for part in parts]
+        assert max(sizes) - min(sizes) <= 1
+        assert len(made_of(table, split_size=str(1 << 30)).partitions()) == 1
+        dk.set_properties(table, {"read.split.adaptive-size.enabled": "false"})
+        assert len(made_of(table).partitions()) == 1
+
+
+def made_of(table: dk.Table, **given: str) -> Any:
+    """Return the data source's reader of a table, with some options."""
+    options, reader = (import_module(f"deletekit.spark.data_source.{n}") for n in ("options", "reader"))
+    named = {"path": "db.t", **{k.replace("_", "-"): v for k, v in given.items()}}
+    known = options.SourceOptions(named, options.READ_OPTIONS)
+    return reader.TableReader(table.state, known, reader.spark_schema(table.metadata, known))

@@ -6,7 +6,8 @@ that leaves a task is Arrow, with every delete applied.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +42,10 @@ if TYPE_CHECKING:
 # Iceberg's own defaults; properties and option of the same names.
 # A whole batch must fit in the JVM's direct memory, about 512 MB on a small driver.
 BATCH_ROWS = 1 << 16
-_READ_ROWS = 1 << 18
-"""Decoded at once. A read then takes half to two thirds of the memory that it takes with a million rows."""
+_READ_ROWS = 1 << 17
+"""Decoded at once. With twice as many a read takes more memory, with half as many more processor time."""
+_LEAST_SPLIT = 16 << 20
+"""Iceberg's own: a task of less takes longer to start than to run."""
 _HISTORY = ("snapshots", "snapshot-log", "metadata-log", "statistics", "partition-statistics")
 SPARK_TYPES = {
     pa.string(): st.StringType(),
@@ -160,16 +163,30 @@ class TableReader(FilteringReader):
         made = unbound_filter(where, self._schema)
         self._where = [] if made is None else [made]
         properties = state.metadata.properties
-        self._split = options.number("split-size") or value_of(properties, "read.split.target-size")
+        given = options.number("split-size")
+        self._split = given or value_of(properties, "read.split.target-size")
+        self._adapts = given is None and value_of(properties, "read.split.adaptive-size.enabled")
         self._open_cost = value_of(properties, "read.split.open-file-cost")
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Plan a partition for each `split-size` bytes of data files, or of row groups. Read manifests only."""
+        """Plan a partition for about each `split-size` bytes of row groups. Read manifests only."""
         spare_chores()
         where = unbound_filter(conjunction(self._where), self._schema)
         reader = SnapshotReader(self._io, self._metadata)
         tasks = plan_scan(self._metadata, self._snapshot, reader, where, self._schema)
-        return list(_packed(task_parts(tasks), self._split, self._open_cost))
+        return _packed(task_parts(tasks), self._open_cost, self._splits)
+
+    def _splits(self, size: int) -> int:
+        """Return how many partitions to make of so many bytes.
+
+        Spark tells a Python source no parallelism. So each processor of the driver's machine, which is also that of the
+        tasks in a session on one machine, has as many as any other, if that makes no partition too small.
+        """
+        count = -(-size // self._split)
+        if not self._adapts:
+            return count
+        cores = os.cpu_count() or 1
+        return max(count, min(-(-count // cores) * cores, size // _LEAST_SPLIT))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         spare_chores()
@@ -188,22 +205,26 @@ class TableReader(FilteringReader):
         return {**self.__dict__, "_metadata": without_history(self._metadata), "_snapshot": None}
 
 
-def _packed(parts: Iterable[TaskPart], target: int, open_cost: int) -> Iterator[InputPartition]:
-    """Pack consecutive parts until the next one would make a partition too large."""
-    pack: list[TaskPart] = []
-    weight = 0
-    for part in parts:
-        own = max(part.task.data_file.file_size_in_bytes // part.count, 1)
-        if part.index == 0:
-            deletes = (d.content_size_in_bytes or d.file_size_in_bytes for d in part.task.delete_files)
-            own = max(own, open_cost) + sum(deletes)
-        if pack and weight + own > target:
-            yield InputPartition(tuple(pack))
-            pack, weight = [], 0
-        pack.append(part)
-        weight += own
-    if pack:
-        yield InputPartition(tuple(pack))
+def _packed(parts: Iterable[TaskPart], open_cost: int, splits: Callable[[int], int]) -> list[InputPartition]:
+    """Pack consecutive parts into about `splits(bytes of all)` partitions of even size."""
+    weighed = [(part, _weight(part, open_cost)) for part in parts]
+    total = sum(weight for _, weight in weighed)
+    count, before = splits(total), 0
+    packs: dict[int, list[TaskPart]] = {}
+    for part, weight in weighed:
+        packs.setdefault((2 * before + weight) * count // (2 * total), []).append(part)  # by its middle
+        before += weight
+    return [InputPartition(tuple(pack)) for pack in packs.values()]
+
+
+def _weight(part: TaskPart, open_cost: int) -> int:
+    """Return the bytes to read for a part; to open the file and to read its deletes is in the first one's."""
+    file = part.task.data_file
+    edges = [*(file.split_offsets or (0,)), file.file_size_in_bytes]
+    own = max(edges[part.index + 1] - edges[part.index], 1)
+    if part.index:
+        return own
+    return max(own, open_cost) + sum(d.content_size_in_bytes or d.file_size_in_bytes for d in part.task.delete_files)
 
 
 def _state(metadata: TableMetadata, options: SourceOptions) -> tuple[Snapshot | None, Schema]:
