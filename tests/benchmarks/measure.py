@@ -110,7 +110,8 @@ class Worker:
             self._process.join(10)
             raise Stopped("crash", f"the process ended with {self._process.exitcode}") from None
         if "error" in answer:
-            raise Stopped("refuses", answer["error"])
+            missing = answer["error"].startswith("ModuleNotFoundError")
+            raise Stopped("not installed" if missing else "refuses", answer["error"])
         return answer
 
     def _reset_peak(self) -> int | None:
