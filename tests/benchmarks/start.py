@@ -27,7 +27,7 @@ STATEMENTS = {
 }
 FIRST_SCAN = """
 import sys, deletekit as dk
-assert len(dk.scan(dk.load_table(dk.local_catalog(sys.argv[1]), "n.t")).to_arrow()) == 99
+assert len(dk.scan(dk.load_table(dk.local_catalog(sys.argv[1]), sys.argv[2])).to_arrow()) == 99
 """
 CLI = "from deletekit.cli import main; main()"
 LEAST_IMPORTS = "import pyarrow.parquet, pyiceberg.partitioning"
@@ -61,15 +61,18 @@ def run(settings: Settings) -> str:
 
 
 def processes_of(runs: int) -> str:
-    """Whole processes that look at a table of 100 rows with a deletion vector, each the median of as many."""
+    """Whole processes that look at small tables, each the median of as many."""
     with TemporaryDirectory() as folder:
-        table = dk.create_table(dk.local_catalog(folder), "n.t", pa.schema([("id", pa.int64())]), format_version=3)
-        dk.append(table, pa.table({"id": range(100)}))
-        dk.delete(table, "id = 7", mode="deletion-vector")
+        for name, version, mode in (("n.old", 2, "position-delete"), ("n.t", 3, "deletion-vector")):
+            schema = pa.schema([("id", pa.int64())])
+            table = dk.create_table(dk.local_catalog(folder), name, schema, format_version=version)
+            dk.append(table, pa.table({"id": range(100)}))
+            dk.delete(table, "id = 7", mode=mode)
         commands = {
             "`deletekit --help`": (["-c", CLI, "--help"], 0.15),
-            "open a local catalog, scan 100 rows with a vector": (["-c", FIRST_SCAN, folder], 0.5),
-            "`deletekit inspect --deletes` of it": (["-c", CLI, "inspect", table.location, "--deletes"], 0.4),
+            "open a local catalog, scan 100 rows with a vector": (["-c", FIRST_SCAN, folder, "n.t"], 0.5),
+            "the same with a position delete file": (["-c", FIRST_SCAN, folder, "n.old"], 0.5),
+            "`deletekit inspect --deletes` of the first": (["-c", CLI, "inspect", table.location, "--deletes"], 0.4),
             "beside them: `import pyarrow.parquet, pyiceberg.partitioning`": (["-c", LEAST_IMPORTS], None),
         }
         rows = []
