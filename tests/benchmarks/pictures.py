@@ -50,7 +50,7 @@ def bars(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], colum
             if seconds is None:
                 canvas.words(16 + _NAMES, top + LINE - 2, cell)
             else:
-                bar = label(" ", fill="good" if "deletekit" in engine else "plain")
+                bar = label(" ", fill="good" if "deletekit" in engine or label_of(row) == "deletekit" else "plain")
                 right = canvas.box(16 + _NAMES, top, bar, width=_WIDTH * length_of(seconds, times)).at(1, 0)[0]
                 canvas.words(right + 6, top + LINE - 2, cell)
         facts.append(f"{label_of(row)}: " + ", ".join(f"{engine} {cell}" for engine, cell in found))

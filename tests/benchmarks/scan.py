@@ -41,7 +41,7 @@ def run(settings: Settings) -> str:
         settings.say(f"scan {name}: " + ", ".join(f"{e} {c.verdict or ms(c.median)}" for e, c in cells[name].items()))
     engines = [RAW, OURS, *settings.peers]
     header = ["deletes", *engines, "target", "", "next best"]
-    rows = [[LABELS[n], *(shown(cells[n][e]) for e in engines), *judged(n, cells)] for n in chosen]
+    rows = [[LABELS[n], *(shown(cells[n][e], e) for e in engines), *judged(n, cells)] for n in chosen]
     peaks = [[LABELS[n], *(megabytes(cells[n][e].peak_bytes) for e in engines)] for n in chosen]
     about = (
         f"Columns {' and '.join(COLUMNS)} of {settings.rows:,} rows in 8 zstd Parquet files to Arrow; median "
@@ -121,10 +121,10 @@ def wrong(expected: Expected, facts: dict[str, Any]) -> str | None:
     return None
 
 
-def shown(cell: Cell) -> str:
+def shown(cell: Cell, engine: str) -> str:
     if cell.median is None:
         return cell.verdict or ""
-    return ms(cell.median) + (f" ({cell.ratio:.2f})" if cell.ratio else "")
+    return ms(cell.median) + (f" ({cell.ratio:.2f})" if cell.ratio and engine != RAW else "")
 
 
 def judged(name: str, cells: dict[str, dict[str, Cell]]) -> list[str]:

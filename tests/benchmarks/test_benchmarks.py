@@ -12,7 +12,7 @@ import pytest
 
 from tests.benchmarks.__main__ import main
 from tests.benchmarks.measure import Worker, in_turns
-from tests.benchmarks.report import table_of
+from tests.benchmarks.report import table_of, tables_in
 from tests.benchmarks.scan import LABELS, wrong
 from tests.benchmarks.tables import Expected, build
 
@@ -30,16 +30,12 @@ def report_of(work: Path, *arguments: str) -> str:
     return out.read_text(encoding="utf-8")
 
 
-def cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().strip("|").split(" | ")]
-
-
 @pytest.mark.slow
 @pytest.mark.peers
 def test_scan_table_has_every_row_and_right_results(work: Path) -> None:
     report = report_of(work, "--only", "scan", "--peers", "polars", "--tables", *TABLES)
-    lines = [cells(line) for line in report.splitlines() if line.startswith("| ")]
-    header, _, *rows = lines
+    (header, rows), (_, peaks) = tables_in(report)
+    assert [row[0] for row in peaks] == [row[0] for row in rows]
     assert header[:4] == ["deletes", "raw", "deletekit", "polars"]
     assert [row[0] for row in rows] == [LABELS[name] for name in TABLES]
     for name, row in zip(TABLES, rows, strict=True):
