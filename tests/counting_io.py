@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import deletekit as dk
 from deletekit.table.catalog import TableState
-from deletekit.table.file_io import FileIO
+from deletekit.table.file_io import FileIO, PyIcebergIO
 from deletekit.table.table import Table
 
 
@@ -70,6 +71,25 @@ class _Counted(io.RawIOBase):
         if not self.closed:
             self._inner.close()
         super().close()
+
+
+class FilesUsed:
+    """How often each file is opened and written from now on, also by verbs that load their table anew."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.opened: Counter[str] = Counter()
+        self.written: Counter[str] = Counter()
+        # Where storage is a local folder, what is read whole is opened too.
+        for name, counter in (("open", self.opened), ("write", self.written), ("create", self.written)):
+            monkeypatch.setattr(PyIcebergIO, name, _noting(getattr(PyIcebergIO, name), counter))
+
+
+def _noting(method: Callable[..., Any], counter: Counter[str]) -> Callable[..., Any]:
+    def noted(self: PyIcebergIO, path: str, *arguments: Any, **named: Any) -> Any:
+        counter[path] += 1
+        return method(self, path, *arguments, **named)
+
+    return noted
 
 
 def counted(table: dk.Table) -> tuple[dk.Table, CountingIO]:

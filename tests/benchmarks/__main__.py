@@ -1,8 +1,14 @@
-"""The benchmark command: `python -m tests.benchmarks --help`."""
+"""The benchmark command: `python -m tests.benchmarks --help`.
+
+python -m tests.benchmarks --publish                          # measure every part, write and draw the figures
+python -m tests.benchmarks --only scan plan --publish         # measure these; the figures of other parts stay
+python -m tests.benchmarks --publish one.json other.json      # measure nothing: publish what `--out` wrote
+"""
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import tempfile
 import traceback
@@ -11,39 +17,19 @@ from importlib import import_module
 from pathlib import Path
 
 from tests.benchmarks.readers import PEERS
-from tests.benchmarks.report import machine, write_report
+from tests.benchmarks.report import FAILED, PARTS, Part, block_of, failed, part_of, write_report
 
 DEFAULT_WORK = Path(tempfile.gettempdir()) / "deletekit-benchmarks"
-PARTS = {
-    "scan": "Scan to Arrow",
-    "count": "count()",
-    "lazy": "A query of polars: scan_polars beside to_arrow",
-    "stream": "Sums by streaming batches",
-    "delete": "DELETE",
-    "plan": "Planning",
-    "merge": "Merging deletion vectors",
-    "maintain": "Actions that write",
-    "changes": "Streams of changes",
-    "changelog": "Changes of a table",
-    "oracle": "A stream of changes, folded by DuckDB",
-    "ladder": "A stream's costs by keys and batches",
-    "executors": "A stream on Spark executors",
-    "rows": "Streams of rows",
-    "delta": "sync_delta",
-    "delta_ladder": "sync_delta by the size of the table",
-    "delta_log": "The log of a Delta table",
-    "delta_xtable": "sync_delta beside Apache XTable",
-    "requests": "Requests to S3",
-    "start": "import deletekit",
-    "spark": "On Spark",
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     # Workers import this module anew, and what they hold from the start should be little.
+    from tests.benchmarks.publish import publish  # noqa: PLC0415
     from tests.benchmarks.settings import Settings  # noqa: PLC0415
 
     options = parser().parse_args(arguments)
+    if options.publish:
+        return publish(*options.publish)
     rows = options.rows or (200_000 if options.small else 20_000_000)
     settings = Settings(
         work=options.work.absolute(),
@@ -58,20 +44,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         batch_rows=tuple(options.batch_rows or ([200] if options.small else [2_000, 10_000, 100_000])),
         batches=options.batches or (20 if options.small else 50),
     )
-    sections: dict[str, str] = {}
-    failed = False
-    for part in options.only or PARTS:
+    parts: dict[str, Part] = {}
+    for name in options.only or PARTS:
         try:
-            measure: Callable[..., str] = import_module(f"tests.benchmarks.{part}").run
-            sections[part] = measure(settings)
+            measure: Callable[[Settings], str] = import_module(f"tests.benchmarks.{name}").run
+            text = measure(settings)
         except Exception as e:  # noqa: BLE001  # hours of other parts are not lost with it
             traceback.print_exc()
-            sections[part], failed = f"failed: {type(e).__name__}: {e}", True
-        report = "\n".join([f"{machine()}\n", *(f"### {PARTS[name]}\n\n{text}\n" for name, text in sections.items())])
+            text = f"{FAILED} {type(e).__name__}: {e}"
+        parts[name] = part_of(text, command_of(name, options))
         if options.out:
-            write_report(options.out, report)
-    print(report)
-    return int(failed)
+            write_report(options.out, parts)
+        if options.publish is not None:
+            publish({name: parts[name]})
+        print(block_of(name, parts[name]))
+    return int(any(map(failed, parts.values())))
+
+
+def command_of(part: str, options: argparse.Namespace) -> str:
+    """The command that measures this part alone in the same way."""
+    words = ["python", "-m", "tests.benchmarks", "--only", part, *(["--small"] if options.small else [])]
+    for name in ("rows", "gigabytes", "keys", "batch_rows", "batches", "tables", "peers", "runs", "seconds"):
+        given = getattr(options, name)
+        if given != parser().get_default(name):
+            words += [f"--{name.replace('_', '-')}", *map(str, given if isinstance(given, list) else [given])]
+    return shlex.join(words)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -88,7 +85,14 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--runs", type=int, default=5, help="runs after the warm-up (5)")
     out.add_argument("--seconds", type=float, default=60, help="a run that takes longer ends its engine's cell (60)")
     out.add_argument("--work", type=Path, default=DEFAULT_WORK, help="where tables are built and kept")
-    out.add_argument("--out", type=Path, help="also write the report here, as .json, and drawn as .html")
+    out.add_argument("--out", type=Path, help="also write the report here, and as .json")
+    out.add_argument(
+        "--publish",
+        type=Path,
+        nargs="*",
+        metavar="JSON",
+        help="write and draw the figures in the pages: those just measured, or of these reports",
+    )
     return out
 
 

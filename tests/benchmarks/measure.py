@@ -110,7 +110,8 @@ class Worker:
             self._process.join(10)
             raise Stopped("crash", f"the process ended with {self._process.exitcode}") from None
         if "error" in answer:
-            raise Stopped("refuses", answer["error"])
+            missing = answer["error"].startswith("ModuleNotFoundError")
+            raise Stopped("not installed" if missing else "refuses", answer["error"])
         return answer
 
     def _reset_peak(self) -> int | None:
@@ -235,11 +236,9 @@ def tree_of(pid: int | None) -> list[int]:
     found, todo = [], [pid] if pid else []
     while todo:
         here = todo.pop()
-        try:
-            for children in Path(f"/proc/{here}/task").glob("*/children"):
+        for children in Path(f"/proc/{here}/task").glob("*/children"):
+            with suppress(OSError):  # a thread that has ended meanwhile
                 todo += [int(text) for text in children.read_text(encoding="ascii").split()]
-        except OSError:
-            continue
         found.append(here)
     return [p for p in found if Path(f"/proc/{p}/status").exists()]
 

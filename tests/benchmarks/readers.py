@@ -16,7 +16,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from deletekit.conformance.adapters.daft import open_engine as open_daft
+from deletekit.conformance.adapters.datafusion import open_engine as open_datafusion
 from deletekit.conformance.adapters.duckdb import connect
+from deletekit.conformance.adapters.protocol import Request
 from deletekit.conformance.adapters.pysail import sail_query
 
 __all__ = ["COLUMNS", "PEERS", "READERS", "Job", "Reader", "duckdb_query", "open_reader", "raw_ways", "spark_session"]
@@ -38,13 +41,13 @@ def deletekit() -> Reader:
 
 
 def raw() -> Reader:
-    """pyarrow on the data files alone, no deletes, in the way that the job names."""
+    """The data files alone, no deletes, in the way that the job names."""
     ways = raw_ways()
     return lambda job: ways[job["raw_way"]](job)
 
 
 def raw_ways() -> dict[str, Reader]:
-    """Every way in which pyarrow loads columns of Parquet files."""
+    """Every way in which pyarrow and polars load columns of Parquet files."""
     import pyarrow.dataset as ds
     import pyarrow.parquet as pq
 
@@ -73,6 +76,11 @@ def raw_ways() -> dict[str, Reader]:
         with ThreadPoolExecutor() as pool:
             return pa.concat_tables(pool.map(read, tasks))
 
+    def by_polars(job: Job) -> pa.Table:
+        import polars as pl
+
+        return pl.read_parquet(job["paths"], columns=job["columns"]).to_arrow()
+
     return {
         "dataset.to_table": partial(dataset, pre_buffer=True),
         "dataset.to_table, no pre_buffer": partial(dataset, pre_buffer=False),
@@ -84,6 +92,7 @@ def raw_ways() -> dict[str, Reader]:
         "files in threads, memory_map": partial(by_file, memory_map=True),
         "row groups in threads": by_row_group,
         "row groups in threads, memory_map": partial(by_row_group, memory_map=True),
+        "polars.read_parquet": by_polars,
     }
 
 
@@ -147,6 +156,21 @@ def duckdb_query() -> Callable[[str], pa.Table]:
     return lambda sql: connection.execute(sql).to_arrow_table()
 
 
+def datafusion() -> Reader:
+    """iceberg-rust, through its table provider for DataFusion."""
+    read = open_datafusion()[1]
+    return lambda job: read(_request(job))
+
+
+def daft() -> Reader:
+    read = open_daft()[1]
+    return lambda job: read(_request(job))
+
+
+def _request(job: Job) -> Request:
+    return Request(job["location"], "main", 0, [{"name": name} for name in job["columns"]])
+
+
 def _chdb_query() -> Callable[[str], pa.Table]:
     import chdb
 
@@ -160,13 +184,15 @@ def _facts(row: pa.Table) -> Facts:
 
 
 READERS: dict[str, Callable[..., Any]] = {
-    "raw pyarrow": raw,
+    "raw": raw,
     "deletekit": deletekit,
     "polars": polars,
     "duckdb": duckdb,
     "pyiceberg": pyiceberg,
     "chdb": chdb,
     "pysail": pysail,
+    "DataFusion": datafusion,
+    "Daft": daft,
     "Spark": spark,
     "chdb, sums": chdb_aggregate,
     "pysail, sums": pysail_aggregate,
@@ -174,7 +200,7 @@ READERS: dict[str, Callable[..., Any]] = {
 }
 """By the name in the report. `sums` counts and sums the columns inside the engine: less work than a scan to Arrow."""
 
-PEERS = tuple(name for name in READERS if name not in ("raw pyarrow", "deletekit"))
+PEERS = tuple(name for name in READERS if name not in ("raw", "deletekit"))
 
 
 def open_reader(name: str, job: Job) -> Callable[[Job], Any]:

@@ -1,8 +1,7 @@
-"""Figures as Markdown: tables, targets beside what was measured, and the facts of the machine."""
+"""Figures as Markdown: tables, targets beside what was measured, and where they were taken."""
 
 from __future__ import annotations
 
-import html
 import json
 import os
 import platform
@@ -10,15 +9,64 @@ import re
 import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from tests.benchmarks.measure import Cell
 
-__all__ = ["machine", "megabytes", "ms", "notes_of", "table_of", "verdict", "write_report"]
+__all__ = [
+    "PARTS",
+    "Part",
+    "megabytes",
+    "ms",
+    "notes_of",
+    "part_of",
+    "table_of",
+    "tables_in",
+    "verdict",
+    "write_report",
+]
 
 PACKAGES = ("pyarrow", "pyroaring", "fastavro", "polars", "duckdb", "pyiceberg", "chdb", "pysail", "pyspark")
+
+PARTS = {
+    "scan": "Scan to Arrow",
+    "count": "count()",
+    "lazy": "A query of polars: scan_polars beside to_arrow",
+    "stream": "Sums by streaming batches",
+    "delete": "DELETE",
+    "plan": "Planning",
+    "merge": "Merging deletion vectors",
+    "maintain": "Actions that write",
+    "changes": "Streams of changes",
+    "changelog": "Changes of a table",
+    "oracle": "A stream of changes, folded by DuckDB",
+    "ladder": "A stream's costs by keys and batches",
+    "executors": "A stream on Spark executors",
+    "rows": "Streams of rows",
+    "delta": "sync_delta",
+    "delta_ladder": "sync_delta by the size of the table",
+    "delta_log": "The log of a Delta table",
+    "delta_xtable": "sync_delta beside Apache XTable",
+    "requests": "Requests to S3",
+    "start": "Start",
+    "spark": "On Spark",
+}
+
+
+FAILED = "failed:"
+
+
+class Part(TypedDict):
+    """What was measured of a part: Markdown by lines, and where it is from."""
+
+    date: str
+    commit: str
+    command: str
+    machine: str
+    text: list[str]
 
 
 def table_of(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -56,25 +104,35 @@ def notes_of(cells: dict[str, dict[str, Cell]]) -> str:
     return "\n".join(f"- {engine}, {', '.join(rows)}: {why}" for (engine, why), rows in reasons.items())
 
 
-def write_report(path: Path, report: str) -> None:
-    """Write a report as Markdown, its tables as JSON, and a page of pictures that is made of that JSON."""
-    path.write_text(report, encoding="utf-8")
-    about, *sections = report.split("\n### ")
-    parts = [{"part": text.partition("\n")[0], "tables": tables_in(text)} for text in sections]
-    found = path.with_suffix(".json")
-    found.write_text(json.dumps({"machine": about.strip(), "parts": parts}, indent=1), encoding="utf-8")
-    path.with_suffix(".html").write_text(page_of(json.loads(found.read_text(encoding="utf-8"))), encoding="utf-8")
+def part_of(text: str, command: str) -> Part:
+    """A part that was just measured."""
+    load = f"load average at the end {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}", "commit": _commit(), "command": command,
+        "machine": f"{_machine()}; {load}", "text": text.splitlines(),
+    }  # fmt: skip
 
 
-def page_of(found: Any) -> str:
-    """An HTML page of the tables of a report that have times: a bar for each."""
-    from tests.tools.benchmark_pictures import bars  # noqa: PLC0415  # imports the course's drawings
+def failed(part: Part) -> bool:
+    """Whether measuring it ended with an error."""
+    return part["text"][0].startswith(FAILED)
 
-    drawn = [f"<p>{html.escape(found['machine'])}</p>"]
-    for part in found["parts"]:
-        drawn.append(f"<h2>{html.escape(part['part'])}</h2>")
-        drawn += [bars(part["part"], *table).markup for table in part["tables"]]
-    return "\n".join(['<!doctype html><meta charset="utf-8"><title>Benchmarks</title>', *drawn]) + "\n"
+
+def block_of(name: str, part: Part) -> str:
+    """A part as it is shown: heading, figures, and where they are from."""
+    about = f"{part['date']}, commit {part['commit']}, `{part['command']}`; {part['machine']}."
+    return f"### {PARTS[name]}\n\n" + "\n".join(part["text"]) + f"\n\n{about}\n"
+
+
+def write_report(path: Path, parts: dict[str, Part]) -> None:
+    """Write parts as Markdown, and as the JSON that can be published."""
+    path.write_text("\n".join(block_of(*each) for each in parts.items()), encoding="utf-8")
+    write_parts(path.with_suffix(".json"), parts)
+
+
+def write_parts(path: Path, parts: dict[str, Part]) -> None:
+    """Write parts as JSON."""
+    path.write_text(json.dumps(parts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def tables_in(text: str) -> list[tuple[list[str], list[list[str]]]]:
@@ -86,8 +144,8 @@ def tables_in(text: str) -> list[tuple[list[str], list[list[str]]]]:
     return found
 
 
-def machine() -> str:
-    """CPU, cores, memory, system, versions and the date."""
+def _machine() -> str:
+    """CPU, cores, memory, system and versions."""
     facts = [
         f"{os.cpu_count()} cores of {_cpu()}",
         f"{_memory_gib():.0f} GiB of memory",
@@ -96,8 +154,7 @@ def machine() -> str:
         *_java(),
         *(f"{name} {found}" for name in PACKAGES if (found := _version(name))),
     ]
-    load = f"load average at the end {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
-    return f"{', '.join(facts)}; {datetime.now(UTC):%Y-%m-%d}; commit {_commit()}; {load}."
+    return ", ".join(facts)
 
 
 def _cpu() -> str:
@@ -129,5 +186,7 @@ def _version(name: str) -> str | None:
 
 
 def _commit() -> str:
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+    """The commit that is checked out, and whether the library has been changed since."""
+    git = partial(subprocess.run, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    found = git(["git", "rev-parse", "--short=8", "HEAD"]).stdout.strip() or "unknown"
+    return f"{found}-dirty" if git(["git", "status", "--porcelain", "deletekit"]).stdout else found

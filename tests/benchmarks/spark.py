@@ -27,7 +27,7 @@ __all__ = ["open_session", "open_small_driver", "run"]
 OURS, THEIRS = "deletekit", "Iceberg"
 DELETES = {"1 %": ("grp = 7", range(7, 8)), "10 %": ("grp < 10", range(10))}
 SCANS = {"none": "none", "dv_10": "DVs, 10 %"}
-DELETE_TARGET, SCAN_TARGET = 1.0, 2.0
+DELETE_TARGET, SCAN_TARGET = 1.0, 1.5
 SMALL_DRIVER = "512m"
 SMALL_DELETES = {"1 %": ("grp = 7", range(7, 8)), "50 %": ("grp < 50", range(50))}
 WARM_UPS = 2

@@ -9,8 +9,7 @@ import pytest
 pytest.importorskip("playwright", reason="playwright is not installed: pip install 'deletekit[test]'")
 
 from deletekit.course import widgets
-from tests.tools.benchmark_pictures import DRAWN, bar_length
-from tests.tools.benchmark_pictures import drawing as drawing_of_figures
+from tests.benchmarks.pictures import DRAWN
 from tests.tools.pictures import DRAWING, LARGEST_PICTURE, PICTURES, TALLEST, WIDGETS, WIDTH, drawing
 
 
@@ -35,23 +34,3 @@ def test_a_picture_is_a_small_png(name: str) -> None:
     assert 500 < width <= WIDTH
     assert 200 < height <= TALLEST + 1
     assert len(data) <= LARGEST_PICTURE
-
-
-@pytest.mark.parametrize("name", DRAWN)
-def test_figures_are_drawn_as_the_page_has_them(name: str) -> None:
-    made = drawing_of_figures(*DRAWN[name])
-    assert (PICTURES / f"{name}.svg").read_text(encoding="utf-8") == made.markup, (
-        "run `python -m tests.tools.benchmark_pictures`"
-    )
-    assert "deletekit " in made.text
-
-
-def test_a_bar_is_longer_for_more_and_absent_for_words() -> None:
-    assert bar_length("refuses") is bar_length("> 8 s") is bar_length("**1.20**") is None
-    assert bar_length("450 ms (1.25)") == bar_length("450")
-    assert bar_length("4.5 s") == bar_length("4,500")
-    (short, long), again = (bar_length("450"), bar_length("4,500")), bar_length("45,000")
-    assert short is not None
-    assert long is not None
-    assert again is not None
-    assert round(long - short) == round(again - long) == 200
