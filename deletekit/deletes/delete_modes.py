@@ -16,6 +16,7 @@ from pyiceberg.types import NestedField
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.merge_previous_deletes import HiddenRows, check_rows, hides_all_rows, replace_deletes
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task, rows_at
+from deletekit.deletes.rolling_files import HELD_BYTES, held_bytes
 from deletekit.deletes.row_lineage import has_lineage, with_row_ids
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import own_deletes
@@ -27,6 +28,11 @@ from deletekit.table.modes import RowMode
 from deletekit.table.types import arrow_field
 
 Index = npt.NDArray[np.int64] | None
+
+# The new rows of several data files wait for each other until they take so much memory, in each worker.
+_WAITING_BYTES = HELD_BYTES // 4
+# Fewer bytes are left to the process that commits, which writes those of all workers together.
+_LEFT_BYTES = 4 << 20
 
 
 class Change(Protocol):
@@ -83,6 +89,7 @@ class ChangeResult:
 
     Attributes
     ----------
+    rows: new rows that are not written yet: `write_rows` takes them.
     keys: per (spec id, partition), the key columns of the rows to delete by value.
     matched_rows: how many rows the change matched.
     seen: indexes from `Change.match`, one array per data file.
@@ -93,6 +100,7 @@ class ChangeResult:
     removed_data_files: list[ManifestEntry] = field(default_factory=list)
     added_delete_files: list[DeleteFile] = field(default_factory=list)
     removed_delete_files: list[ManifestEntry] = field(default_factory=list)
+    rows: list[pa.Table] = field(default_factory=list)
     keys: list[tuple[int, tuple[Any, ...], pa.Table]] = field(default_factory=list)
     matched_rows: int = 0
     seen: list[npt.NDArray[np.int64]] = field(default_factory=list)
@@ -104,7 +112,8 @@ def change_files(
 ) -> ChangeResult:
     """Apply a change to the data files of `tasks`, one after the other, and write what the mode asks for.
 
-    A data file without a live row left is removed with its own deletes, in every mode but equality-delete.
+    A data file without a live row left is removed with its own deletes, in every mode but equality-delete. The new rows
+    of several data files go to one file. A few may be left in `ChangeResult.rows`.
     Raises FormatError or NotFoundError for files that cannot be read.
     """
     changes = _Changes(context, write, change, options)
@@ -115,7 +124,26 @@ def change_files(
     result.added_delete_files += done.added_delete_files
     result.removed_delete_files += done.removed_delete_files
     result.removed_data_files += done.removed_data_files
+    changes.make_room(_LEFT_BYTES)
     return result
+
+
+def write_rows(write: WriteContext, rows: Sequence[pa.Table]) -> list[DataFile]:
+    """Write new rows together: columns of the current schema, then in some tables those of the lineage.
+
+    A row without a lineage gets a new id, as in a file that stores none.
+    """
+    widest = max((table.num_columns for table in rows), default=0)
+    equal = [t if t.num_columns == widest else with_row_ids(t, pa.nulls(len(t), pa.int64())) for t in rows]
+    if len(equal) > 1:
+        equal = [_joined(equal).combine_chunks()]
+    return [file for table in equal for file in write_data_files(write, table)]
+
+
+def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of tables with equal columns, whatever these say of NULL."""
+    plain = pa.schema([pa.field(f.name, f.type) for f in tables[0].schema])
+    return pa.concat_tables([pa.Table.from_arrays(t.columns, schema=plain) for t in tables])
 
 
 @dataclass
@@ -127,6 +155,7 @@ class _Changes:
     change: Change
     options: ChangeOptions
     result: ChangeResult = field(default_factory=ChangeResult)
+    waiting_bytes: int = 0
 
     def rows_to_hide(self, tasks: Iterable[ScanTask]) -> Iterator[HiddenRows]:
         """Do what the mode asks for with each data file; yield the rows that must still be hidden by position."""
@@ -184,8 +213,16 @@ class _Changes:
         else:
             hides = True
         if replaced is not None and len(replaced):
-            self.result.added_data_files += write_data_files(self.write, replaced)
+            self.result.rows.append(replaced)
+            self.waiting_bytes += held_bytes(replaced)
+            self.make_room(_WAITING_BYTES)
         return hides
+
+    def make_room(self, most: int) -> None:
+        """Write the rows that wait if they take more than `most` bytes."""
+        if self.waiting_bytes > most:
+            self.result.added_data_files += write_rows(self.write, self.result.rows)
+            self.result.rows, self.waiting_bytes = [], 0
 
     def _remove(self, task: ScanTask) -> None:
         """Remove a data file, with its own deletes."""
@@ -221,6 +258,4 @@ class _Changes:
         if new_rows is None:
             return kept
         where = np.concatenate([*positions, staying.to_numpy()])
-        plain = pa.schema([pa.field(f.name, f.type) for f in kept.schema])
-        both = pa.concat_tables([pa.Table.from_arrays(t.columns, schema=plain) for t in (kept, new_rows)])
-        return both.take(pa.array(np.argsort(where, kind="stable")))
+        return _joined([kept, new_rows]).take(pa.array(np.argsort(where, kind="stable")))

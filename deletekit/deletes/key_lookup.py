@@ -112,6 +112,12 @@ class KeyLookup:
 
     def find(self, rows: pl.DataFrame) -> tuple[Numbers, Numbers]:
         """Return the rows that have a key, and the numbers of their keys: hashes may agree by chance."""
+        integers = self.values[0].integers if rows.width == 1 and len(rows) <= _BLOCK else None
+        if integers is not None and len(integers) and not rows["0"].null_count():
+            values = _int64(rows["0"])  # polars takes longer to begin than this to search
+            at = np.minimum(integers.searchsorted(values), len(integers) - 1)
+            found = np.flatnonzero(integers[at] == values)
+            return found, self._by_integer[at[found]]
         slots = (self._hashes(rows) >> self._shift).view(np.int64) >> _WIDER
         numbers = self._numbers.take(slots).astype(np.int64)
         same = same_rows(rows, self._keys[numbers])
@@ -122,6 +128,12 @@ class KeyLookup:
         keys = self._keys[others].with_columns(pl.Series(_NUMBER, others))  # a join hashes all keys that it is given
         more = rows[rest].with_columns(pl.Series(_ROW, rest)).join(keys, on=rows.columns, nulls_equal=True)
         return np.concatenate([found, more[_ROW]]), np.concatenate([numbers[found], more[_NUMBER]])
+
+    @cached_property
+    def _by_integer(self) -> Numbers:
+        """The numbers of the keys in the order of `KeyValues.integers`."""
+        order = self._keys["0"].arg_sort(nulls_last=True).to_numpy()
+        return order[: len(order) - self._keys["0"].null_count()].astype(np.int64)
 
     def _hashes(self, rows: pl.DataFrame) -> npt.NDArray[np.uint64]:
         """Return a hash of each row, of its telling column alone if there is one."""

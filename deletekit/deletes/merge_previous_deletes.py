@@ -311,6 +311,7 @@ def stream_position_deletes(
     footer: further key-values of the Parquet footer.
     """
     schema, schema_json = position_delete_schema()
+    schema = schema.set(0, schema.field(0).with_type(pa.dictionary(pa.int32(), pa.string())))  # stored as text
     options = context.delete_parquet
     name = data_file.file_path
     context.remember(path)
@@ -331,7 +332,7 @@ def stream_position_deletes(
         for positions in _row_groups(pieces):
             lowest = int(positions[0]) if lowest < 0 else lowest
             highest, count = int(positions[-1]), count + len(positions)
-            names = pa.repeat(pa.scalar(name), len(positions))
+            names = pa.DictionaryArray.from_arrays(np.zeros(len(positions), np.int32), [name])
             writer.write_table(pa.Table.from_arrays([names, pa.array(positions)], schema=schema))
         metadata = {"delete-type": "position", "iceberg.schema": json.dumps(schema_json, separators=(",", ":"))}
         writer.add_key_value_metadata({**metadata, **footer})

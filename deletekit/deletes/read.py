@@ -254,6 +254,10 @@ class _Rows:
 
     def at(self, group: RowGroup, positions: PositionBitmap) -> Iterator[pa.Table]:
         """Yield the rows of a row group that are at some positions. What is not asked for is dropped first."""
+        if not self._wanted:  # nothing of the file: the columns are of its manifest entry, or null
+            places = positions.within(group.first_position, group.stop)
+            yield self._output(rows_only(len(places)), places)
+            return
         for at, rows in self._pieces(group, rows_only(group.num_rows)):
             chosen = positions.mask(group.first_position + at, len(rows))
             places = np.flatnonzero(chosen)

@@ -83,7 +83,7 @@ class RollingFiles:
         """Take rows of a partition, after those that it has. Whole row groups are written."""
         waiting = self._partitions.setdefault(partition_key(partition), _Waiting(partition))
         waiting.tables.append(rows)
-        self._count(waiting, len(rows), _size(rows))
+        self._count(waiting, len(rows), held_bytes(rows))
         if waiting.rows > self._next_rows(waiting):
             self._write(waiting)
 
@@ -130,7 +130,7 @@ class RollingFiles:
             self._append(waiting, group)
             rows = rows.slice(count)
             self._count(waiting, -len(group), -waiting.size * len(group) // waiting.rows)
-        self._count(waiting, 0, (_size(rows) if len(rows) else 0) - waiting.size)
+        self._count(waiting, 0, (held_bytes(rows) if len(rows) else 0) - waiting.size)
         waiting.tables = [rows] if len(rows) else []
 
     def _append(self, waiting: _Waiting, rows: pa.Table) -> None:
@@ -232,6 +232,7 @@ def _footer(metadata: TableMetadata) -> dict[str, str]:
     return {"iceberg.schema": json.dumps(schema_to_json(metadata.schema), separators=(",", ":"))}
 
 
-def _size(table: pa.Table) -> int:
+def held_bytes(table: pa.Table) -> int:
+    """Return how much memory rows take that wait."""
     size: int = table.nbytes + _COLUMN_BYTES * table.num_columns
     return size

@@ -53,13 +53,11 @@ def encode_position_deletes(
         raise InvalidInputError("a position delete file needs at least one position", kind="empty-delete")
     counts = [len(positions[p]) for p in paths]
     columns = {
-        "file_path": pa.DictionaryArray.from_arrays(
-            pa.array(np.repeat(np.arange(len(paths), dtype=np.int32), counts)), pa.array(paths, pa.string())
-        ).cast(pa.string()),
+        "file_path": pa.DictionaryArray.from_arrays(np.repeat(np.arange(len(paths), dtype=np.int32), counts), paths),
         "pos": pa.array(np.concatenate([positions[p].to_numpy() for p in paths])),
     }
     schema, schema_json = position_delete_schema()
-    fields = list(schema)
+    fields = [schema.field(0).with_type(columns["file_path"].type), schema.field(1)]  # stored as text
     if rows is not None:
         struct = _row_struct(rows, paths, counts)
         columns["row"] = struct
@@ -69,7 +67,7 @@ def encode_position_deletes(
     if rows is None:
         metadata["iceberg.schema"] = json.dumps(schema_json, separators=(",", ":"))
     written = encode_parquet(table, metadata, options or ParquetOptions())
-    return EncodedDeletes(file=written, record_count=len(table), metrics=_position_metrics(table, len(paths)))
+    return EncodedDeletes(file=written, record_count=len(table), metrics=_position_metrics(table, paths))
 
 
 def encode_equality_deletes(
@@ -145,15 +143,17 @@ def _row_struct(rows: Mapping[str, pa.Table], paths: Sequence[str], counts: Sequ
     return pa.concat_tables([rows[p] for p in paths]).to_struct_array().combine_chunks()
 
 
-def _position_metrics(table: pa.Table, path_count: int) -> Metrics:
+def _position_metrics(table: pa.Table, paths: Sequence[str]) -> Metrics:
     own = {FILE_PATH_ID, POS_ID}
-    metrics = collect_metrics(table, lambda field_id, _: MetricsMode(length=None if field_id in own else 16))
+    metrics = collect_metrics(
+        table.drop_columns(["file_path"]), lambda field_id, _: MetricsMode(length=None if field_id in own else 16)
+    )
     dropped: list[dict[int, Any]] = [metrics.value_counts, metrics.null_value_counts, metrics.nan_value_counts]
-    if path_count > 1:
-        dropped += [metrics.lower_bounds, metrics.upper_bounds]
-    for values in dropped:
-        for field_id in own:
-            values.pop(field_id, None)
+    bounds = [metrics.lower_bounds, metrics.upper_bounds]
+    for values in bounds if len(paths) == 1 else ():
+        values[FILE_PATH_ID] = paths[0].encode()
+    for values in dropped if len(paths) == 1 else [*dropped, *bounds]:
+        values.pop(POS_ID, None)
     return metrics
 
 

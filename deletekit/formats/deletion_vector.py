@@ -138,6 +138,12 @@ class PositionBitmap:
         ]
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
+    def within(self, start: int, stop: int) -> npt.NDArray[np.int64]:
+        """Return the positions in `start .. stop - 1` as `to_numpy` does."""
+        positions = self.to_numpy()
+        first, last = positions.searchsorted([start, stop])
+        return positions[first:last]
+
     def to_arrow(self, start: int, length: int) -> pa.BooleanArray:
         """Return `length` booleans: True where position `start + i` is in the set."""
         return position_mask(self._by_key, start, length)

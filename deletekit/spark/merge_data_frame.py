@@ -22,7 +22,7 @@ from pyspark.sql.types import BinaryType
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.data_file_writer import write_data_files
-from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult, change_files
+from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult, change_files, write_rows
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.keys import flat, sql_key_bytes
 from deletekit.deletes.plan import plan_scan
@@ -72,8 +72,8 @@ def merge_frame(
     def work(batches: Iterator[pa.RecordBatch]) -> ChangeResult:
         matches = Matches(write, tasks, when_matched, inserts)
         result = change_files(context, write, matches.of(batches), matches, options)
-        result.added_data_files += matches.inserted
-        return replace(result, seen=[])
+        result.added_data_files += [*matches.inserted, *write_rows(write, result.rows)]
+        return replace(result, seen=[], rows=[])
 
     total = merged_results(engine.map_partitions(placed_rows(rows, placed), work))
     return collect_delta(base, total, options, reads)

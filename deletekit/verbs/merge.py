@@ -1,6 +1,6 @@
 """MERGE: update, delete and insert rows of a table from a source, in one commit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from pyiceberg.types import IcebergType, NestedField
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.delete_modes import Change, ChangeOptions
+from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult
 from deletekit.deletes.filter import parse_filter
 from deletekit.deletes.input_rows import align, as_table, cast_column
 from deletekit.deletes.keys import KeyNumbers
@@ -39,7 +39,7 @@ from deletekit.verbs.shared.merge_clauses import (
     rows_by_clause,
     sides_of,
 )
-from deletekit.verbs.shared.row_changes import choose_mode, run_change, with_added_rows
+from deletekit.verbs.shared.row_changes import choose_mode, run_change
 
 Numbers = npt.NDArray[np.int64]
 
@@ -102,12 +102,9 @@ def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by i
             inserts, options = bool(clauses["when_not_matched"]), _with_keys(options, metadata, names)
             return frame.merge(base, names, action, inserts=inserts, options=options)
         change = _Merge(metadata.schema, rows.whole(metadata.schema), on, clauses)
-        numbers, new = change.inserted()
-        options = _with_keys(options, metadata, names)
-        planned, found = run_change(base, change, options, "merge", runner, change.where, check_keys=change.spares_rows)
-        if new is None:
-            return planned
-        return with_added_rows(base, planned, new.filter(pa.array(change.unseen_rows(found.seen)[numbers])))
+        new, options = change.inserted(), _with_keys(options, metadata, names)
+        check = change.spares_rows
+        return run_change(base, change, options, "merge", runner, change.where, check_keys=check, more=new)[0]
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
@@ -216,11 +213,15 @@ class _Merge(Change):
 
         return rows_by_clause(chosen, len(self._matched.clauses) + len(self._missed.clauses), update)
 
-    def inserted(self) -> tuple[npt.NDArray[np.int64], pa.Table | None]:
-        """Return the source rows to insert if they match nothing, and what they become in the table."""
+    def inserted(self) -> Callable[[ChangeResult], list[pa.Table]]:
+        """Return what returns the rows to insert, by what was found: source rows that match nothing.
+
+        Raises InvalidInputError for source rows that the table cannot hold, whether they match or not.
+        """
         if not self._inserts.clauses:
-            return np.empty(0, np.int64), None
-        return inserted_rows(self._inserts, self._rows, self._source, self._schema)
+            return lambda _: []
+        numbers, rows = inserted_rows(self._inserts, self._rows, self._source, self._schema)
+        return lambda found: [rows.filter(pa.array(self.unseen_rows(found.seen)[numbers]))]
 
     def unseen_rows(self, seen: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.bool_]:
         """Return a mask of the source rows that matched no row of the table."""
@@ -242,10 +243,10 @@ class _Merge(Change):
         clauses, before = self._matched, len(self._matched.clauses)
         if number >= before:
             clauses, number = self._missed, number - before
+        if clauses.clauses[number].values is None:
+            return updated_rows(self._schema, current, self._rows.take(self._first_rows(keys)))
         source = self._source_of(keys) if clauses is self._matched else None
-        columns = clauses.assigned(number, len(keys), current, source)
-        taken = self._rows.take(self._first_rows(keys)) if columns is None else pa.table(columns)
-        return updated_rows(self._schema, current, taken)
+        return updated_rows(self._schema, current, pa.table(clauses.assigned(number, len(keys), current, source)))
 
     def _source_of(self, keys: npt.NDArray[np.int64]) -> pa.Table:
         return self._source.take(self._first_rows(keys))

@@ -361,3 +361,28 @@ def test_a_damaged_file_is_named_by_its_format(file_format: str, damage: Callabl
     data = damage(content("delete_files", f"pos_one_file.{file_format}"))
     with pytest.raises(DeletekitError):
         read_position_deletes(open_tabular(io.BytesIO(data), file_format))
+
+
+@pytest.mark.parametrize(
+    ("paths", "each", "options"),
+    [
+        (3, 500, ParquetOptions()),
+        (3, 500, ParquetOptions(row_group_rows=700, page_rows=100)),
+        (400, 3, ParquetOptions(dictionary_bytes=100)),
+        (3, 500, ParquetOptions(without_dictionary=frozenset({FILE_PATH_ID}))),
+    ],
+    ids=["one row group", "row groups", "a full dictionary", "no dictionary"],
+)
+def test_paths_are_stored_as_text(paths: int, each: int, options: ParquetOptions) -> None:
+    """They are encoded from a dictionary: a reader must see no difference, nor in the statistics that it prunes by."""
+    wanted = {f"s3://b/{i:05}-é.parquet": PositionBitmap(range(i, i + each)) for i in range(paths)}
+    file = pq.ParquetFile(pa.BufferReader(encode_position_deletes(wanted, options=options).file.data))
+    assert [f.type for f in file.schema_arrow] == [pa.string(), pa.int64()]
+    rows = [(path, i) for path, bitmap in wanted.items() for i in bitmap]
+    assert list(zip(*file.read().to_pydict().values(), strict=True)) == rows
+    at = 0
+    for number in range(file.metadata.num_row_groups):
+        group = file.metadata.row_group(number)
+        statistics, mine = group.column(0).statistics, rows[at : at + group.num_rows]
+        assert (statistics.min, statistics.max, statistics.null_count) == (mine[0][0], mine[-1][0], 0)
+        at += group.num_rows

@@ -44,7 +44,8 @@ def nested_keys(schema: Schema, fields: Sequence[NestedField], columns: Sequence
     pruned = prune_columns(schema, set(by_id), select_full_types=False)
     pruned = Schema(*(_optional_where_null(f, by_id) for f in pruned.fields), schema_id=schema.schema_id)
     rows, null_structs = _null_structs(pruned, by_id)
-    by_id = {i: c.take(pa.array(rows)) for i, c in by_id.items()}
+    if len(rows) > len(columns[0]):
+        by_id = {i: c.take(pa.array(rows)) for i, c in by_id.items()}
     arrays = [_nest(f, by_id, null_structs) for f in pruned.fields]
     return pa.Table.from_arrays(arrays, schema=pa.schema([arrow_field(f) for f in pruned.fields])), pruned
 

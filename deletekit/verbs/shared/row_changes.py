@@ -1,6 +1,6 @@
 """Run a change of rows for delete, update and merge: choose the mode, run the tasks, collect one RowDelta."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.deletes.data_file_writer import write_data_files
-from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult, change_files
+from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult, change_files, write_rows
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.filter import Filter, filter_field_ids
 from deletekit.deletes.keys import KeySet, distinct_keys
@@ -89,6 +89,7 @@ def run_change(
     where: BooleanExpression | None = None,
     *,
     check_keys: bool = False,
+    more: Callable[[ChangeResult], Sequence[pa.Table]] | None = None,
 ) -> tuple[RowDelta, ChangeResult]:
     """Plan the scan, run the change on groups of data files, and collect one RowDelta with its read set.
 
@@ -97,6 +98,7 @@ def run_change(
     verb: `delete`, `update` or `merge`, whose isolation level holds.
     where: unbound filter that limits which files are read at all.
     check_keys: a key may belong to rows that the change does not match; look for those before writing.
+    more: returns further rows to write, by what was found.
 
     Raises InvalidInputError when equality keys would delete rows the change does not match, or for an unknown
     `write.<verb>.isolation-level`.
@@ -109,6 +111,8 @@ def run_change(
     total = merged_results(engine.map(lambda group: change_files(context, write, group, change, options), groups))
     if total.keys and check_keys:
         _check_keys_are_unique(base, context, options.key_fields, total, engine)
+    if more is not None:
+        total.rows += more(total)
     return collect_delta(base, total, options, reads), total
 
 
@@ -124,7 +128,8 @@ def filter_of_reads(metadata: TableMetadata, verb: str, where: BooleanExpression
 
 
 def collect_delta(base: Base, total: ChangeResult, options: ChangeOptions, reads: BooleanExpression) -> RowDelta:
-    """Return the results of all workers as one change, with its read set; write its equality deletes."""
+    """Return the results of all workers as one change, with its read set; write the rows left and equality deletes."""
+    total.added_data_files += write_rows(base.write, total.rows)
     if total.keys:
         total.added_delete_files += _write_keys(base, total, options.key_fields)
         reads = AlwaysTrue()  # keys also hide rows that were not read, at every isolation level
