@@ -162,9 +162,10 @@ class _PlannedFiles:
 
     def tasks(self, start: int, stop: int) -> list[ScanTask]:
         """Return the tasks of some places in `rows`."""
-        data = list(self.columns.entries(self.rows[start:stop]))
+        data = self.columns.some_entries(self.rows[start:stop])
         vectors = self.vectors[start:stop]
-        found = self.index.vectors.entries(vectors[vectors >= 0])
+        has = vectors >= 0
+        found = self.index.vectors.entries(vectors if has.all() else vectors[has])
         own = zip(found, strict=True)
         deletes: list[Any] = list(own) if len(found) == len(data) else [next(own) if v >= 0 else () for v in vectors]
         if self.deletes:

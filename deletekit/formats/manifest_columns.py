@@ -119,7 +119,11 @@ class ManifestColumns:
     def entries(self, rows: Rows) -> Iterator[ManifestEntry]:
         """Yield the entries of some rows, made a few at a time."""
         for start in range(0, len(rows), _AT_ONCE):
-            yield from EntryGroup(self, rows[start : start + _AT_ONCE]).entries()
+            yield from self.some_entries(rows[start : start + _AT_ONCE])
+
+    def some_entries(self, rows: Rows) -> list[ManifestEntry]:
+        """Return the entries of a few rows."""
+        return EntryGroup(self, rows).entries()
 
     def values(self, rows: Rows, name: str) -> list[Any]:
         """Return a field of the entries or of their files as Python values."""
@@ -247,7 +251,7 @@ class EntryGroup:
         self._values: dict[str, Sequence[Any]] = {}
         self._metrics: tuple[int, MetricMaps] = (-1, {})
 
-    def entries(self) -> list[LazyEntry]:
+    def entries(self) -> list[ManifestEntry]:
         """Return the entries of the rows, with their files: who asks for an entry looks at its file."""
         kinds = set((self._columns.content[self.rows] == _DATA).tolist())
         if len(kinds) > 1:  # which a table may not have
