@@ -24,12 +24,13 @@ from deletekit.deletes.which_apply import (
     is_old_enough,
     newest_covered,
     partition_scopes,
+    position_bound,
     referenced_path,
     scope_of,
 )
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
-from deletekit.formats.manifest_columns import ManifestColumns, as_numbers, text_array
+from deletekit.formats.manifest_columns import EntryGroup, ManifestColumns, as_numbers, text_array
 
 if TYPE_CHECKING:
     import polars as pl
@@ -209,7 +210,7 @@ class VectorIndex:
         first = int(part[0])
         if (part == first).all():
             columns, rows = self._parts[first]
-            return columns.some_entries(rows[numbers - (self._ends[first] - len(rows))])
+            return EntryGroup(columns, rows[numbers - (self._ends[first] - len(rows))]).entries()
         found: list[Any] = [None] * len(numbers)
         for i in np.flatnonzero(np.bincount(part)).tolist():  # np.unique imports numpy.ma
             places = np.flatnonzero(part == i)
@@ -253,6 +254,29 @@ class VectorIndex:
         sequence = [columns.sequence_number[rows] for columns, rows in self._parts]
         scopes = [self._scope_codes(columns)[columns.partition_code[rows]] for columns, rows in self._parts]
         return np.concatenate(sequence), np.concatenate(scopes)
+
+    def hidden(self, numbers: Numbers, rows: Numbers) -> Numbers:
+        """Return how many rows of data files their vectors hide, -1 where no entry proves it.
+
+        A vector's cardinality alone is not enough: positions behind the file's end hide nothing, and Java writes them
+        if it is told to. Where its entry says, as ours do, that its largest position is in the file, none is behind.
+
+        `numbers` are what `find` gives for the data files, and `rows` how many rows each of them has.
+        """
+        hidden, has = np.zeros(len(numbers), np.int64), numbers >= 0
+        if has.any():
+            counts, highest = (of_all[numbers[has]] for of_all in self._said)
+            proven = (counts - 1 <= highest) & (highest >= 0) & (highest < rows[has])
+            hidden[has] = np.where(proven, counts, -1)
+        return hidden
+
+    @cached_property
+    def _said(self) -> tuple[Numbers, Numbers]:
+        """Return how many positions each vector has, and the largest of them, -1 where its entry does not say."""
+        counts = [columns.record_count[rows] for columns, rows in self._parts]
+        files = (entry.data_file for columns, rows in self._parts for entry in columns.entries(rows))
+        highest = [-1 if (bound := position_bound(f)) is None else bound for f in files]
+        return np.concatenate(counts), np.array(highest, np.int64)
 
     @cached_property
     def _by_path(self) -> dict[str, int]:

@@ -119,11 +119,7 @@ class ManifestColumns:
     def entries(self, rows: Rows) -> Iterator[ManifestEntry]:
         """Yield the entries of some rows, made a few at a time."""
         for start in range(0, len(rows), _AT_ONCE):
-            yield from self.some_entries(rows[start : start + _AT_ONCE])
-
-    def some_entries(self, rows: Rows) -> list[ManifestEntry]:
-        """Return the entries of a few rows."""
-        return EntryGroup(self, rows).entries()
+            yield from EntryGroup(self, rows[start : start + _AT_ONCE]).entries()
 
     def values(self, rows: Rows, name: str) -> list[Any]:
         """Return a field of the entries or of their files as Python values."""
