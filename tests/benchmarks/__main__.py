@@ -34,7 +34,7 @@ PARTS = {
     "delta_log": "The log of a Delta table",
     "delta_xtable": "sync_delta beside Apache XTable",
     "requests": "Requests to S3",
-    "start": "import deletekit",
+    "start": "Imports, and first processes",
     "spark": "On Spark",
 }
 

@@ -1,11 +1,18 @@
-"""Part `start`: how long `import deletekit` takes, and that it brings neither Spark nor Jupyter."""
+"""Part `start`: how long `import deletekit` takes, and that it brings neither Spark nor Jupyter; and a first scan.
+
+Modules have their bytecode, as pip gives it to what it installs: to compile our own takes a tenth of a second.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import resource
+import shutil
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from tests.benchmarks.report import ms, table_of, verdict
@@ -29,7 +36,70 @@ print(json.dumps([time.perf_counter() - begin, sorted({name.partition(".")[0] fo
 """
 
 
+FIRST_SCAN = """
+import sys, deletekit as dk
+assert len(dk.scan(dk.load_table(dk.local_catalog(sys.argv[1]), "n.t")).to_arrow()) == 99
+"""
+CLI = "from deletekit.cli import main; main()"
+PROCESSES = {
+    "import pyarrow.parquet, pyiceberg.partitioning": (("-c", "import pyarrow.parquet, pyiceberg.partitioning"), None),
+    "deletekit --help": (("-c", CLI, "--help"), 0.15),
+    "scan with a vector": (("-c", FIRST_SCAN, "{3}"), 0.5),
+    "scan with a position delete file": (("-c", FIRST_SCAN, "{2}"), 0.5),
+    "deletekit inspect --deletes": (("-c", CLI, "inspect", "n.t", "--deletes", "--warehouse", "{3}"), 0.4),
+}
+"""Arguments of Python, where `{version}` stands for a warehouse, and the target in seconds."""
+
+
 def run(settings: Settings) -> str:
+    """The two tables of the part."""
+    return f"{imports(settings)}\n\n{processes(settings)}"
+
+
+def processes(settings: Settings) -> str:
+    """Whole processes, from their start to their end, by turns; a table of 100 rows."""
+    for version in (2, 3):
+        _small_table(settings.work / f"start-{version}", version)
+    warehouses = {f"{{{version}}}": str(settings.work / f"start-{version}") for version in (2, 3)}
+    seconds: dict[str, list[tuple[float, float]]] = {label: [] for label in PROCESSES}
+    for number in range(1 + (1 if settings.small else 2 * settings.runs)):
+        for label, (arguments, _) in PROCESSES.items():
+            took = _process([warehouses.get(a, a) for a in arguments], settings.work)
+            seconds[label] += [took] if number else []
+    rows = []
+    for label, (_, target) in PROCESSES.items():
+        walls, used = zip(*seconds[label], strict=True)
+        wall, cpu = statistics.median(walls), statistics.median(used)
+        judged = [ms(target), verdict(wall, target)] if target else ["", ""]
+        rows.append([label, ms(wall), ms(min(walls)), ms(cpu), ms(min(used)), *judged])
+    return table_of(["process", "median", "least", "processor time, median", "least", "target", ""], rows)
+
+
+def _process(arguments: list[str], folder: Path) -> tuple[float, float]:
+    """Seconds and processor seconds of a process."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, *arguments]
+    environment = kept | {"PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
+    subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return time.perf_counter() - begin, used
+
+
+def _small_table(folder: Path, version: int) -> None:
+    import pyarrow as pa  # noqa: PLC0415  # other parts measure what importing takes
+
+    import deletekit as dk  # noqa: PLC0415
+
+    shutil.rmtree(folder, ignore_errors=True)
+    rows = pa.table({"id": range(100), "name": [f"n{i}" for i in range(100)]})
+    table = dk.create_table(dk.local_catalog(folder), "n.t", rows.schema, format_version=version)
+    dk.append(table, rows)
+    dk.delete(table, "id = 1", mode="deletion-vector" if version == 3 else "position-delete")
+
+
+def imports(settings: Settings) -> str:
     """Seconds of each, the median of fresh processes; only the first has a target."""
     times: dict[str, list[float]] = {label: [] for label in STATEMENTS}
     loaded: dict[str, set[str]] = {}
