@@ -7,6 +7,7 @@ else:
 """
 
 import gc
+import sys
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -14,12 +15,15 @@ from typing import Any
 
 def imported(name: str) -> ModuleType:
     """Import a module. No garbage is collected meanwhile: there is none, and to look for it takes a tenth of it all."""
-    was_enabled = gc.isenabled()
+    was_enabled, is_new = gc.isenabled(), name not in sys.modules
     gc.disable()
     try:
         return import_module(name)
     finally:
         if was_enabled:
+            if is_new and not gc.get_freeze_count():  # else `unfreeze` would undo somebody's own `freeze`
+                gc.freeze()  # the new objects count as old ones then, without a look at each
+                gc.unfreeze()
             gc.enable()
 
 

@@ -3,6 +3,8 @@
 import gc
 import json
 import pickle
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,3 +26,21 @@ def test_the_collector_is_afterwards_as_it_was(is_enabled: bool) -> None:
         assert gc.isenabled() == is_enabled
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("is_frozen", [True, False])
+def test_new_objects_count_as_old_ones_and_what_was_frozen_stays_frozen(
+    is_frozen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "just_imported.py").write_text("objects = [[] for _ in range(300)]\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    gc.collect()
+    if is_frozen:
+        gc.freeze()
+    try:
+        objects = imported("just_imported").objects
+        assert (gc.get_freeze_count() > 0) == is_frozen
+        assert any(o is objects for o in gc.get_objects(generation=0 if is_frozen else 2))
+    finally:
+        gc.unfreeze()
+        del sys.modules["just_imported"]

@@ -24,12 +24,13 @@ from deletekit.deletes.which_apply import (
     is_old_enough,
     newest_covered,
     partition_scopes,
+    position_bound,
     referenced_path,
     scope_of,
 )
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
-from deletekit.formats.manifest_columns import ManifestColumns, as_numbers, text_array
+from deletekit.formats.manifest_columns import EntryGroup, ManifestColumns, as_numbers, text_array
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,6 +39,7 @@ else:
 
 Numbers = npt.NDArray[np.int64]
 _NONE = np.array([-1])
+_AT_ONCE = 1 << 16  # paths that are looked up together
 _MANY = 20_000
 """So many vectors are looked up with polars, which decoded their manifests."""
 # What one unit of the narrower type is in the wider one: an int, or the days of a date.
@@ -190,9 +192,10 @@ class VectorIndex:
         self._ends = np.cumsum([len(rows) for _, rows in self._parts], dtype=np.int64)
         self._paths = pa.chunked_array([columns.referenced(rows) for columns, rows in self._parts], pa.large_string())
         # polars hashes texts where they are; Arrow copies them into its table, as many bytes as the paths take.
-        self._many = len(self._paths) >= _MANY
-        distinct = pl.Series(self._paths).n_unique() if self._many else pc.count_distinct(self._paths).as_py()
-        if self._paths.null_count or distinct < len(self._paths):
+        self._by_hash = _SortedHashes(self._paths) if len(self._paths) >= _MANY else None
+        if self._paths.null_count or not (
+            self._by_hash.are_distinct if self._by_hash else pc.count_distinct(self._paths).as_py() == len(self._paths)
+        ):
             self._refuse()
         self._scopes: dict[Scope, int] = {}
 
@@ -201,15 +204,17 @@ class VectorIndex:
 
     def entries(self, numbers: Numbers) -> list[ManifestEntry]:
         """Return deletion vectors by number."""
+        if not len(numbers):
+            return []
         part = np.searchsorted(self._ends, numbers, side="right")
+        first = int(part[0])
+        if (part == first).all():
+            columns, rows = self._parts[first]
+            return EntryGroup(columns, rows[numbers - (self._ends[first] - len(rows))]).entries()
         found: list[Any] = [None] * len(numbers)
         for i in np.flatnonzero(np.bincount(part)).tolist():  # np.unique imports numpy.ma
-            columns, rows = self._parts[i]
             places = np.flatnonzero(part == i)
-            entries = list(columns.entries(rows[numbers[places] - (self._ends[i] - len(rows))]))
-            if len(entries) == len(found):
-                return entries
-            for place, entry in zip(places.tolist(), entries, strict=True):
+            for place, entry in zip(places.tolist(), self.entries(numbers[places]), strict=True):
                 found[place] = entry
         return found
 
@@ -224,26 +229,12 @@ class VectorIndex:
             return [np.full(len(rows), -1, np.int64) for _, rows in files]
         # One call for all, because each call hashes the paths of all vectors.
         paths = pa.chunked_array([columns.paths(rows) for columns, rows in files], pa.large_string())
-        numbers = self._find_by_hash(paths) if self._many else None
+        numbers = self._by_hash.find(paths) if self._by_hash else None
         if numbers is None:  # polars was not asked, or two paths have one hash
             found = pc.index_in(paths, value_set=self._paths).cast(pa.int64()).combine_chunks()
             # Not `to_numpy`, which would import pandas: see `as_numbers`.
             numbers = np.asarray(np.from_dlpack(pc.coalesce(found, as_numbers(_NONE)[0])), np.int64)
         return np.split(numbers, np.cumsum([len(rows) for _, rows in files])[:-1])
-
-    def _find_by_hash(self, paths: pa.ChunkedArray) -> Numbers | None:
-        """Return the number of the vector of each path, as `find`; None where two paths have one hash.
-
-        Sorted hashes take a fraction of the memory of a table of texts, and the texts that they find are compared.
-        """
-        vectors, wanted = pl.Series(self._paths), pl.Series(paths)
-        hashes = vectors.hash().to_numpy()
-        order = np.argsort(hashes)
-        hashes, looked_for = hashes[order], wanted.hash().to_numpy()
-        places = np.minimum(np.searchsorted(hashes, looked_for), len(order) - 1)
-        numbers: Numbers = np.where(hashes[places] == looked_for, order[places], -1)
-        known = numbers >= 0
-        return numbers if (vectors.gather(numbers[known]) == wanted.filter(pl.Series(known))).all() else None
 
     def doubtful(self, columns: ManifestColumns, rows: Numbers, numbers: Numbers) -> Numbers:
         """Return the rows whose vector is older than they are, or of another spec or partition."""
@@ -263,6 +254,29 @@ class VectorIndex:
         sequence = [columns.sequence_number[rows] for columns, rows in self._parts]
         scopes = [self._scope_codes(columns)[columns.partition_code[rows]] for columns, rows in self._parts]
         return np.concatenate(sequence), np.concatenate(scopes)
+
+    def hidden(self, numbers: Numbers, rows: Numbers) -> Numbers:
+        """Return how many rows of data files their vectors hide, -1 where no entry proves it.
+
+        A vector's cardinality alone is not enough: positions behind the file's end hide nothing, and Java writes them
+        if it is told to. Where its entry says, as ours do, that its largest position is in the file, none is behind.
+
+        `numbers` are what `find` gives for the data files, and `rows` how many rows each of them has.
+        """
+        hidden, has = np.zeros(len(numbers), np.int64), numbers >= 0
+        if has.any():
+            counts, highest = (of_all[numbers[has]] for of_all in self._said)
+            proven = (counts - 1 <= highest) & (highest >= 0) & (highest < rows[has])
+            hidden[has] = np.where(proven, counts, -1)
+        return hidden
+
+    @cached_property
+    def _said(self) -> tuple[Numbers, Numbers]:
+        """Return how many positions each vector has, and the largest of them, -1 where its entry does not say."""
+        counts = [columns.record_count[rows] for columns, rows in self._parts]
+        files = (entry.data_file for columns, rows in self._parts for entry in columns.entries(rows))
+        highest = [-1 if (bound := position_bound(f)) is None else bound for f in files]
+        return np.concatenate(counts), np.array(highest, np.int64)
 
     @cached_property
     def _by_path(self) -> dict[str, int]:
@@ -289,6 +303,37 @@ class VectorIndex:
                     found=f"{entry.data_file.file_path} and {other.data_file.file_path}",
                     expected="at most one",
                 )
+
+
+class _SortedHashes:
+    """Texts to look up. Sorted hashes take a fraction of the memory of a table of texts."""
+
+    def __init__(self, texts: pa.ChunkedArray) -> None:
+        self._texts = texts
+        hashes = pl.Series(texts).hash().to_numpy()
+        self._order = np.argsort(hashes)
+        self._hashes = hashes[self._order]
+
+    @property
+    def are_distinct(self) -> bool:
+        """Tell whether no text is there twice."""
+        if (self._hashes[1:] != self._hashes[:-1]).all():
+            return True
+        return bool(pl.Series(self._texts).n_unique() == len(self._texts))
+
+    def find(self, wanted: pa.ChunkedArray) -> Numbers | None:
+        """Return the place of each text that is wanted, -1 for none; None where two texts have one hash."""
+        texts = pl.Series(self._texts)
+        parts: list[Numbers] = []
+        for start in range(0, len(wanted), _AT_ONCE):
+            some = pl.Series(wanted.slice(start, _AT_ONCE))
+            hashes = some.hash().to_numpy()
+            places = np.minimum(np.searchsorted(self._hashes, hashes), len(self._order) - 1)
+            parts.append(np.where(self._hashes[places] == hashes, self._order[places], -1))
+            known = parts[-1] >= 0
+            if not (texts.gather(parts[-1][known]) == some.filter(pl.Series(known))).all():
+                return None
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
 def widened_bound(bound: bytes, field: NestedField) -> bytes:

@@ -92,6 +92,7 @@ class EncodedVector:
     data_file: path of the data file that it is about; `spec_id` and `partition` are that file's.
     cardinality: how many positions it has.
     properties: further properties of the blob.
+    highest: the largest position, if known: in the entry it spares `count()` the vector (`VectorIndex.hidden`).
     """
 
     data_file: str
@@ -100,6 +101,7 @@ class EncodedVector:
     blob: bytes
     cardinality: int
     properties: Mapping[str, str] = field(default_factory=dict)
+    highest: int | None = None
 
     def entry(self, path: str, *, file_size: int, offset: int, size: int) -> DeleteFile:
         """Return the entry of the vector, for a blob at an offset of a file."""
@@ -114,6 +116,7 @@ class EncodedVector:
             referenced_data_file=self.data_file,
             content_offset=offset,
             content_size_in_bytes=size,
+            upper_bounds=None if self.highest is None else {POS_ID: single_value_bytes(self.highest, pa.int64())},
         )
 
 
@@ -365,6 +368,7 @@ def _puffin_file(context: WriteContext, group: Sequence[tuple[FilePositions, byt
             partition=d.data_file.partition,
             blob=blob,
             cardinality=len(d.positions),
+            highest=d.positions.highest,
         )
         for d, blob in group
     ]

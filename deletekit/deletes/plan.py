@@ -28,7 +28,7 @@ from deletekit.deletes.delete_file_index import DeleteFileIndex, widened_bound
 from deletekit.deletes.filter import nullable
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.formats.content_file import ContentFile, ManifestEntry
-from deletekit.formats.manifest_columns import ManifestColumns, filled
+from deletekit.formats.manifest_columns import EntryGroup, ManifestColumns, filled
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import plain_value
@@ -104,16 +104,16 @@ class ScanTasks(Sequence[ScanTask]):
         place -= int(self._ends[number]) - len(planned.rows)
         return planned.tasks(place, place + 1)[0]
 
-    def under_deletes(self) -> ScanTasks:
-        """Return the tasks whose data file is under some delete."""
-        return ScanTasks([planned.of(planned.is_under_deletes) for planned in self._planned])
-
-    @property
-    def rows_under_no_delete(self) -> int:
-        """How many rows the data files have that are under no delete."""
-        counts = (p.columns.record_count[p.rows[~p.is_under_deletes]] for p in self._planned)
-        # In two halves: a sum of what a manifest claims may leave 64 bits, and numpy would wrap round.
-        return sum((int((c >> 32).sum()) << 32) + int((c & 0xFFFFFFFF).sum()) for c in counts)
+    def counted(self) -> tuple[int, ScanTasks]:
+        """Return how many rows are live in the files whose entries prove it, and the tasks of all other files."""
+        rest, total = [], 0
+        for planned in self._planned:
+            hidden = planned.hidden
+            counts = planned.columns.record_count[planned.rows[hidden >= 0]] - hidden[hidden >= 0]
+            # In two halves: a sum of what a manifest claims may leave 64 bits, and numpy would wrap round.
+            total += (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
+            rest.append(planned.of(hidden < 0))
+        return total, ScanTasks(rest)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
@@ -147,11 +147,11 @@ class _PlannedFiles:
     deletes: Mapping[int, tuple[ManifestEntry, ...]]
 
     @property
-    def is_under_deletes(self) -> npt.NDArray[np.bool_]:
-        """Mark the files that are under some delete."""
-        marks: npt.NDArray[np.bool_] = self.vectors >= 0
-        marks[[place for place, deletes in self.deletes.items() if deletes]] = True
-        return marks
+    def hidden(self) -> npt.NDArray[np.int64]:
+        """Return how many rows of each file are deleted, -1 where the entries of its deletes do not prove it."""
+        hidden = self.index.vectors.hidden(self.vectors, self.columns.record_count[self.rows])
+        hidden[[place for place, deletes in self.deletes.items() if deletes]] = -1
+        return hidden
 
     def of(self, marks: npt.NDArray[np.bool_]) -> _PlannedFiles:
         """Return the files that are marked."""
@@ -162,9 +162,10 @@ class _PlannedFiles:
 
     def tasks(self, start: int, stop: int) -> list[ScanTask]:
         """Return the tasks of some places in `rows`."""
-        data = list(self.columns.entries(self.rows[start:stop]))
+        data = EntryGroup(self.columns, self.rows[start:stop]).entries()
         vectors = self.vectors[start:stop]
-        found = self.index.vectors.entries(vectors[vectors >= 0])
+        has = vectors >= 0
+        found = self.index.vectors.entries(vectors if has.all() else vectors[has])
         own = zip(found, strict=True)
         deletes: list[Any] = list(own) if len(found) == len(data) else [next(own) if v >= 0 else () for v in vectors]
         if self.deletes:

@@ -22,7 +22,7 @@ class ScanTask:
 
     @property
     def delete_files(self) -> tuple[DeleteFile, ...]:
-        return tuple(file for d in self.deletes if isinstance(file := d.data_file, DeleteFile))
+        return tuple([file for d in self.deletes if isinstance(file := d.data_file, DeleteFile)])  # a list is faster
 
 
 @dataclass(frozen=True, slots=True)

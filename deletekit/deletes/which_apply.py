@@ -21,7 +21,7 @@ from pyiceberg.transforms import VoidTransform
 
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry, partition_key
 from deletekit.formats.manifest_columns import ManifestColumns
-from deletekit.formats.reserved_fields import FILE_PATH_ID
+from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_ID
 
 Scope = tuple[int, tuple[Any, ...]]
 """A partition spec and a partition of it. Equal scopes compare equal, whatever NaN or -0.0 a partition holds."""
@@ -96,6 +96,12 @@ def referenced_path(delete: ContentFile) -> str | None:
     lower = (delete.lower_bounds or {}).get(FILE_PATH_ID)
     upper = (delete.upper_bounds or {}).get(FILE_PATH_ID)
     return lower.decode("utf-8", errors="surrogateescape") if lower is not None and lower == upper else None
+
+
+def position_bound(delete: ContentFile) -> int | None:
+    """Return the upper bound of the positions that a deletion vector has, if its entry says so, as ours do."""
+    bound = (delete.upper_bounds or {}).get(POS_ID, b"")
+    return int.from_bytes(bound, "little", signed=True) if len(bound) == 8 else None
 
 
 def own_deletes(path: str, deletes: Iterable[ManifestEntry]) -> list[ManifestEntry]:

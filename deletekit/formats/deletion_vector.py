@@ -95,6 +95,12 @@ class PositionBitmap:
     def __bool__(self) -> bool:
         return bool(self._by_key)
 
+    @property
+    def highest(self) -> int:
+        """The largest position, -1 where there is none."""
+        key, bitmap = next(reversed(self._by_key.items()), (0, None))
+        return -1 if bitmap is None else (key << 32) | bitmap.max()
+
     def __contains__(self, position: object) -> bool:
         if not isinstance(position, SupportsIndex):
             return False

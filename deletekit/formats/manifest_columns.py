@@ -247,7 +247,7 @@ class EntryGroup:
         self._values: dict[str, Sequence[Any]] = {}
         self._metrics: tuple[int, MetricMaps] = (-1, {})
 
-    def entries(self) -> list[LazyEntry]:
+    def entries(self) -> list[ManifestEntry]:
         """Return the entries of the rows, with their files: who asks for an entry looks at its file."""
         kinds = set((self._columns.content[self.rows] == _DATA).tolist())
         if len(kinds) > 1:  # which a table may not have

@@ -339,14 +339,18 @@ def _formats(column: Column) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
         return np.array([known[name] for name in column], np.int32), tuple(map(file_format_of, known))
     encoded = column.dictionary_encode()
     names = encoded.dictionary.to_pylist()
-    return encoded.indices.to_numpy().astype(np.int32), tuple(map(file_format_of, names))
+    codes = np.zeros(1, np.int32) if len(names) == 1 else encoded.indices.to_numpy().astype(np.int32)
+    return np.broadcast_to(codes, len(column)), tuple(map(file_format_of, names))
 
 
 def _enum(kind: type[EntryStatus | FileContent], name: str, values: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
     unknown = values[(values < 0) | (values >= len(kind))]
     if len(unknown):
         raise _bad("unknown value in manifest entry", name, int(unknown[0]), "0, 1 or 2")
-    return values.astype(np.int8)
+    # As `int64s`, one number for all rows takes no memory.
+    return (
+        np.broadcast_to(values[:1].astype(np.int8), len(values)) if values.strides == (0,) else values.astype(np.int8)
+    )
 
 
 def _check_version(container: ContainerFile) -> None:

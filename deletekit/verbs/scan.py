@@ -134,8 +134,8 @@ class Scan(ArrowResult):
     def count(self) -> int:
         """Return the number of rows, from metadata where that is exact.
 
-        Without a filter, files under no delete are counted from the manifests, files under deletion vectors or position
-        deletes from those; only a filter or an equality delete opens data files.
+        Without a filter, files under no delete or under a deletion vector of ours are counted from the manifests, files
+        under other vectors or position deletes from those; only a filter or an equality delete opens data files.
         """
         context = ReadContext(self.table.io, self.table.metadata)
         if _shows_deleted(self.columns, self.fields):
@@ -144,7 +144,7 @@ class Scan(ArrowResult):
         by_position: list[ScanTask] = []
         to_read: list[ScanTask] = []
         if self.where is None:
-            total, planned = planned.rows_under_no_delete, planned.under_deletes()
+            total, planned = planned.counted()
         for task in planned:
             if self.where is not None or any(d.content == FileContent.EQUALITY_DELETES for d in task.delete_files):
                 to_read.append(task)
@@ -232,7 +232,7 @@ def _announced(tasks: Iterable[ScanTask], context: ReadContext) -> Iterator[Scan
 
 
 def _hidden(context: ReadContext, task: ScanTask) -> int:
-    # A vector's cardinality is not enough: positions behind the file's end hide nothing, and Java writes them if told.
+    # Only positions that are in the file: see `VectorIndex.hidden`.
     return context.loader.positions(task).count_in(0, task.data_file.record_count)
 
 

@@ -122,6 +122,7 @@ def test_positions_behind_the_end_are_left_behind(catalog: dk.Catalog, way: str,
     else:
         put_positions(table, *BEHIND)
         assert head_json(table)["summary"]["total-position-deletes"] == "4"
+        assert dk.scan(table.refresh()).count() == len(ids(table)) == 6  # of which no entry tells
     WAYS[way](table, MODE[version])
     assert ids(table.refresh()) == [*([0] if way in PUTS else []), 2, 3, 4, 10, 11]
     assert {len(p) for p in vectors(table).values()} == ({2} if version == 3 else set())

@@ -94,6 +94,7 @@ def test_files_without_a_vector_are_between_those_that_have_one(
     way: str, lookup: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delete_file_index, "_MANY", 0 if lookup != "few" else 1 << 60)
+    monkeypatch.setattr(delete_file_index, "_AT_ONCE", 97)
     if lookup.endswith("equal"):
         monkeypatch.setattr(pl.Series, "hash", lambda paths: paths.str.len_bytes() * (lookup[0] == "s"))
 
@@ -104,7 +105,7 @@ def test_files_without_a_vector_are_between_those_that_have_one(
     table = dk.from_metadata(build(tmp_path, FILES, 2))
     root = root_of(table)
     assert [t.delete_files for t in planned(table)] == [(of_some(root, n),) if n % 3 else () for n in range(FILES)]
-    assert len(dk.scan(table).plan().under_deletes()) == sum(1 for n in range(FILES) if n % 3)
+    assert len(dk.scan(table).plan().counted()[1]) == sum(1 for n in range(FILES) if n % 3)
 
 
 @pytest.mark.parametrize(
@@ -294,8 +295,10 @@ def test_data_files_of_the_tables_are_about_as_long_as_real_paths() -> None:
 def test_more_rows_than_64_bits_count_are_not_fewer() -> None:
     counts = [2**62, 2**62, 2**63 - 1, 7]
     columns = columns_of([data_entry(i, count) for i, count in enumerate(counts)], 0, ())
-    planned = _PlannedFiles(DeleteFileIndex([], {}, {}), columns, np.arange(4), np.array([-1, -1, -1, 0]), {})
-    assert ScanTasks([planned]).rows_under_no_delete == sum(counts[:3])
+    under_a_delete = {3: (columns.entry(0),)}
+    planned = _PlannedFiles(DeleteFileIndex([], {}, {}), columns, np.arange(4), np.full(4, -1), under_a_delete)
+    rows, rest = ScanTasks([planned]).counted()
+    assert (rows, len(rest)) == (sum(counts[:3]), 1)
 
 
 def data_entry(number: int, rows: int) -> ManifestEntry:

@@ -13,6 +13,7 @@ import pytest
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
+from deletekit.formats.reserved_fields import POS_ID
 from tests.maintenance.damage import (
     edit_bytes,
     edit_file,
@@ -193,6 +194,15 @@ def test_another_cardinality(vectors: dk.Table) -> None:
     finding = next(f for f in seen if f.kind == "record-count")
     assert (finding.file, finding.found, finding.expected) == (path, 2, 3)
     assert {f.kind for f in seen if f.severity == "error"} == {"record-count", "manifest-count"}
+
+
+@pytest.mark.parametrize(("bound", "kinds"), [(0, {"bounds"}), (10**6, set())])
+def test_a_bound_of_a_vector_leaves_no_position_out(vectors: dk.Table, bound: int, kinds: set[str]) -> None:
+    path = edit_file(vectors, 1, upper_bounds=[{"key": POS_ID, "value": bound.to_bytes(8, "little")}])
+    seen = findings(vectors)
+    assert {(f.kind, f.severity, f.file, f.field) for f in seen} == {
+        (k, "error", path, "upper_bounds.pos") for k in kinds
+    }
 
 
 FOOTERS: dict[str, Callable[[bytearray], Any]] = {

@@ -15,7 +15,9 @@ from pyiceberg.expressions import EqualTo, IsNaN, Not, NotIn
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
+from deletekit.formats.reserved_fields import POS_ID
 from deletekit.verbs.scan import METADATA_COLUMNS
+from tests.maintenance.damage import edit_file
 from tests.storage import stored_at
 from tests.tables import (
     MODES,
@@ -245,6 +247,46 @@ def test_count_reads_no_data_file_where_it_need_not(catalog: dk.Catalog, version
     assert dk.scan(table).count() == 8
     with pytest.raises(dk.NotFoundError):
         dk.scan(table, "id > 0").count()
+
+
+@pytest.mark.parametrize("granularity", ["file", "partition"])
+def test_count_opens_no_vector_of_ours(catalog: dk.Catalog, granularity: str) -> None:
+    properties = {"write.delete.granularity": granularity}
+    table = make(catalog, FIVE, FIVE, items((8, "z", 1.0)), format_version=3, properties=properties)
+    dk.delete(table, "id in (1, 5)", mode="deletion-vector")
+    dk.update(table, {"value": 7.0}, where="id = 4", mode="deletion-vector")
+    dk.delete(table, "id = 2", mode="deletion-vector")  # merged into the vectors that are there
+    expected_rows = len(live(table))
+    vectors = live_files(table, 1)
+    assert sum(v["record_count"] for v in vectors) == 8
+    assert dk.verify(table, level="data").findings == ()
+    dk.rewrite_manifests(table)
+    for path in {v["file_path"] for v in vectors}:
+        stored_at(path).unlink()
+    assert dk.scan(table.refresh()).count() == expected_rows == 5
+    assert dk.scan(table, limit=2).count() == 2
+    with pytest.raises(dk.NotFoundError):
+        dk.scan(table).to_arrow()
+
+
+BOUNDS = {"none": None, "of the last row": 4, "behind the end": 5, "below the cardinality": 0, "negative": -1}
+
+
+@pytest.mark.parametrize("case", BOUNDS)
+def test_count_opens_a_vector_unless_its_entry_proves_that_no_position_is_behind_the_end(
+    catalog: dk.Catalog, case: str
+) -> None:
+    table = make(catalog, FIVE, format_version=3)
+    dk.delete(table, "id in (1, 5)", mode="deletion-vector")
+    bound = None if BOUNDS[case] is None else BOUNDS[case].to_bytes(8, "little", signed=True)  # type: ignore[union-attr]
+    edit_file(table, 1, upper_bounds=[{"key": POS_ID, "value": bound}] if bound else None)
+    assert dk.scan(table).count() == len(live(table)) == 3
+    stored_at(live_files(table, 1)[0]["file_path"]).unlink()
+    if case == "of the last row":
+        assert dk.scan(table).count() == 3
+    else:
+        with pytest.raises(dk.NotFoundError):
+            dk.scan(table).count()
 
 
 def test_count_reads_what_equality_deletes_may_hide(catalog: dk.Catalog) -> None:

@@ -19,7 +19,7 @@ from pyiceberg.partitioning import PartitionField
 
 from deletekit.deletes.delete_loader import DeleteLoader
 from deletekit.deletes.projection import FieldPaths, FileColumns, project, with_field_ids
-from deletekit.deletes.which_apply import referenced_path
+from deletekit.deletes.which_apply import position_bound, referenced_path
 from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent
 from deletekit.formats.delete_file import read_position_deletes
@@ -248,6 +248,10 @@ def _puffin_file(io: FileIO, files: Sequence[DeleteFile]) -> CheckedFile:
         checked.last_positions[file.identity] = _last({file.referenced_data_file or "": positions})
         message = "deletion vector has another cardinality"
         checked.findings += differs("record-count", message, "record_count", file.record_count, count, file=path)
+        bound, last = position_bound(file), positions.highest
+        if bound is not None and bound < last:
+            found = error("bounds", "bound leaves a position out", "upper_bounds.pos", bound, f">= {last}")
+            checked.findings.append(replace(found, file=path))
         intact = intact and count == file.record_count
         if footer is not None:
             checked.findings += in_file(_blob(file, footer, count), path)
@@ -359,9 +363,4 @@ def _equality(io: FileIO, metadata: TableMetadata, file: DeleteFile, table: pa.T
 
 def _last(by_path: Mapping[str, PositionBitmap]) -> dict[str, int]:
     """Return the highest position of each path."""
-    last = {}
-    for path, positions in by_path.items():
-        if positions.by_key:
-            high = max(positions.by_key)
-            last[path] = (high << 32) | positions.by_key[high].max()
-    return last
+    return {path: positions.highest for path, positions in by_path.items() if positions}
