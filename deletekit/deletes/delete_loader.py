@@ -24,7 +24,7 @@ from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.deletion_vector import PositionBitmap, decode_blob
 from deletekit.formats.metrics import field_id_of
 from deletekit.formats.tabular import open_tabular, read_all
-from deletekit.table.file_io import FileIO, open_sized
+from deletekit.table.file_io import FileIO, is_remote, open_sized
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 
@@ -128,7 +128,11 @@ class DeleteLoader:
 
     def _read_positions(self, delete: DeleteFile) -> Mapping[str, PositionBitmap]:
         with naming(delete.file_path), open_sized(self._io, delete.file_path, delete.file_size_in_bytes) as source:
-            return read_position_deletes(open_tabular(source, delete.file_format, dictionary=("file_path",)))
+            file = open_tabular(source, delete.file_format, dictionary=("file_path",))
+            if is_remote(delete.file_path) or len(file.row_groups) <= 1:
+                return read_position_deletes(file)
+            with ThreadPoolExecutor(os.cpu_count()) as pool:  # the tasks under this file wait for it meanwhile
+                return read_position_deletes(file, pool.map)
 
     def _read_keys(self, delete: DeleteFile, ids: tuple[int, ...]) -> list[pa.ChunkedArray]:
         with naming(delete.file_path):

@@ -56,6 +56,23 @@ class KeyValues:
         return self.integers is None or bool(len(_between(self.integers, lower, upper)))
 
 
+class _Slots:
+    """Tables by bits of the hashes of distinct keys."""
+
+    def __init__(self, hashes: npt.NDArray[np.uint64]) -> None:
+        bits = min(_MOST_BITS, max(1, (_SLOTS_PER_KEY * len(hashes)).bit_length()))
+        self.shift, self.low_bits = np.uint64(64 - bits), np.uint64((1 << bits) - 1)
+        slots = (hashes >> self.shift).view(np.int64)  # numpy copies what else it is given as indices
+        self.high, self.low = np.zeros((2, 1 << bits), dtype=np.bool_)
+        self.high[slots] = True
+        self.low[hashes & self.low_bits] = True
+        wide, numbers = slots >> _WIDER, np.arange(len(hashes), dtype=np.uint32)
+        self.numbers = np.zeros((1 << bits >> _WIDER) + 1, dtype=np.uint32)  # one key of each few slots
+        self.numbers[wide] = numbers
+        self.others = np.flatnonzero(self.numbers[wide] != numbers)
+        self.slots_of_others = wide[self.others]
+
+
 class KeyLookup:
     """Finds the few rows that can have one of the distinct `keys`.
 
@@ -66,19 +83,13 @@ class KeyLookup:
     def __init__(self, keys: pl.DataFrame) -> None:
         self._keys = keys
         self.telling = _telling_column(keys)
-        hashes = self._hashes(keys)
-        bits = min(_MOST_BITS, max(1, (_SLOTS_PER_KEY * len(hashes)).bit_length()))
-        self._shift, self._low_bits = np.uint64(64 - bits), np.uint64((1 << bits) - 1)
-        slots = (hashes >> self._shift).view(np.int64)  # numpy copies what else it is given as indices
-        self._high, self._low = np.zeros((2, 1 << bits), dtype=np.bool_)
-        self._high[slots] = True
-        self._low[hashes & self._low_bits] = True
-        wide, numbers = slots >> _WIDER, np.arange(len(keys), dtype=np.uint32)
-        self._numbers = np.zeros((1 << bits >> _WIDER) + 1, dtype=np.uint32)  # one key of each few slots
-        self._numbers[wide] = numbers
-        self._others = np.flatnonzero(self._numbers[wide] != numbers)
-        self._slots_of_others = wide[self._others]
         self.values = [KeyValues(column) for column in keys]
+        if len(self.values) > 1 or self.values[0].integers is None:
+            _ = self._slots  # by one thread, before others ask for it
+
+    @cached_property
+    def _slots(self) -> _Slots:
+        return _Slots(self._hashes(self._keys))
 
     def hits(self, rows: pl.DataFrame) -> npt.NDArray[np.bool_] | None:
         """Tell where the telling integer is that of some key; None if there is none, or the rows' are far apart."""
@@ -103,11 +114,11 @@ class KeyLookup:
         hits = self.hits(rows) if hits is None else hits
         if hits is not None:
             return np.flatnonzero(hits)
-        hashes, found = self._hashes(rows), [np.zeros(0, np.int64)]
+        hashes, found, table = self._hashes(rows), [np.zeros(0, np.int64)], self._slots
         for at in range(0, len(hashes), _BLOCK):
             block = hashes[at : at + _BLOCK]
-            maybe = np.flatnonzero(self._high.take((block >> self._shift).view(np.int64)))
-            found.append(maybe[self._low.take((block[maybe] & self._low_bits).view(np.int64))] + at)
+            maybe = np.flatnonzero(table.high.take((block >> table.shift).view(np.int64)))
+            found.append(maybe[table.low.take((block[maybe] & table.low_bits).view(np.int64))] + at)
         return np.concatenate(found)
 
     def find(self, rows: pl.DataFrame) -> tuple[Numbers, Numbers]:
@@ -118,13 +129,14 @@ class KeyLookup:
             at = np.minimum(integers.searchsorted(values), len(integers) - 1)
             found = np.flatnonzero(integers[at] == values)
             return found, self._by_integer[at[found]]
-        slots = (self._hashes(rows) >> self._shift).view(np.int64) >> _WIDER
-        numbers = self._numbers.take(slots).astype(np.int64)
+        table = self._slots
+        slots = (self._hashes(rows) >> table.shift).view(np.int64) >> _WIDER
+        numbers = table.numbers.take(slots).astype(np.int64)
         same = same_rows(rows, self._keys[numbers])
         found, rest = np.flatnonzero(same), np.flatnonzero(~same)
-        near = np.zeros(len(self._numbers), dtype=np.bool_)
+        near = np.zeros(len(table.numbers), dtype=np.bool_)
         near[slots[rest]] = True
-        others = self._others[near.take(self._slots_of_others)]
+        others = table.others[near.take(table.slots_of_others)]
         keys = self._keys[others].with_columns(pl.Series(_NUMBER, others))  # a join hashes all keys that it is given
         more = rows[rest].with_columns(pl.Series(_ROW, rest)).join(keys, on=rows.columns, nulls_equal=True)
         return np.concatenate([found, more[_ROW]]), np.concatenate([numbers[found], more[_NUMBER]])
@@ -143,7 +155,7 @@ class KeyLookup:
 def _telling_column(keys: pl.DataFrame) -> int | None:
     """Return the number of a column that tells most keys apart, best an integer; None if each has too few values."""
     columns = sorted(keys, key=lambda c: not c.dtype.is_integer())
-    return next((int(c.name) for c in columns if len(columns) == 1 or 2 * c.n_unique() >= len(c)), None)
+    return next((int(c.name) for c in columns if len(columns) == 1 or 2 * c.hash(SEED).n_unique() >= len(c)), None)
 
 
 def _int64(values: pl.Series, null: int = 0) -> Numbers:

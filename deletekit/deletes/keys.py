@@ -103,7 +103,8 @@ class KeySet:
     """
 
     def __init__(self, columns: Sequence[Any]) -> None:
-        self._keys = key_frame(columns).unique()
+        keys = key_frame(columns).rechunk()
+        self._keys = keys if _all_differ(keys) else keys.unique()
         self._lookup = KeyLookup(self._keys)
 
     def contains(self, columns: Sequence[Any]) -> pa.BooleanArray:
@@ -213,7 +214,7 @@ def without_negative_zero(column: Any) -> Any:
 
 
 def _all_differ(rows: pl.DataFrame) -> bool:
-    """Tell whether no two rows have the same hash: then they differ, and need not be joined to know it."""
+    """Tell whether no two rows have the same hash: then they differ, and need not be compared to know it."""
     return all(some.hash_rows(SEED).n_unique() == len(some) for some in (rows.head(_FIRST_ROWS), rows))
 
 

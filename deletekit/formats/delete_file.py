@@ -4,8 +4,9 @@ Spec: "Position Delete Files" and "Equality Delete Files", https://iceberg.apach
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -18,7 +19,7 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.metrics import FIELD_ID_KEY, Metrics, MetricsMode, collect_metrics, field_id_of
 from deletekit.formats.parquet import ParquetOptions, WrittenParquet, encode_parquet
 from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_ID, ROW_STRUCT_ID
-from deletekit.formats.tabular import TabularFile
+from deletekit.formats.tabular import RowGroup, TabularFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,22 +112,26 @@ def position_delete_schema() -> tuple[pa.Schema, dict[str, Any]]:
     return pa.schema(fields), {"type": "struct", "schema-id": 0, "fields": json_fields}
 
 
-def read_position_deletes(file: TabularFile, only: str | None = None) -> dict[str, PositionBitmap]:
-    """Return positions by data file path; `only` keeps one path. Order and duplicates do not matter, `row` is not read.
+def read_position_deletes(file: TabularFile, each: Callable[..., Iterable[Any]] = map) -> dict[str, PositionBitmap]:
+    """Return positions by data file path. Order and duplicates do not matter, `row` is not read.
 
+    `each` is `map`, or that of a pool of threads, which reads several row groups at a time.
     Raises FormatError when `file_path` or `pos` is missing, null or of another type.
     """
     names = [_column(file.schema, FILE_PATH_ID, "file_path"), _column(file.schema, POS_ID, "pos")]
     found: dict[str, PositionBitmap] = {}
-    for group in file.row_groups:
-        table = file.read(group, names)
-        for path, positions in _by_path(table.column(0), table.column(1), only):
-            try:
-                bitmap = PositionBitmap(positions)
-            except InvalidInputError as e:
-                raise _bad("bad position in position delete file", "pos", e.found, None) from e
+    for bitmaps in each(partial(_bitmaps, file, names), file.row_groups):
+        for path, bitmap in bitmaps:
             found[path] = found[path] | bitmap if path in found else bitmap
     return found
+
+
+def _bitmaps(file: TabularFile, names: Sequence[str], group: RowGroup) -> list[tuple[str, PositionBitmap]]:
+    table = file.read(group, names)
+    try:
+        return [(path, PositionBitmap(part)) for path, part in _by_path(table.column(0), table.column(1))]
+    except InvalidInputError as e:
+        raise _bad("bad position in position delete file", "pos", e.found, None) from e
 
 
 def _required(name: str, kind: pa.DataType, field_id: int) -> pa.Field:
@@ -166,9 +171,7 @@ def _column(schema: pa.Schema, field_id: int, name: str) -> str:
     raise _bad("not a position delete file", name, ", ".join(schema.names), f"id {field_id}")
 
 
-def _by_path(
-    paths: pa.ChunkedArray, positions: pa.ChunkedArray, only: str | None
-) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
+def _by_path(paths: pa.ChunkedArray, positions: pa.ChunkedArray) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
     _check_columns(paths, positions)
     encoded = paths if pa.types.is_dictionary(paths.type) else paths.dictionary_encode()
     at = 0
@@ -179,8 +182,7 @@ def _by_path(
         codes: Any = np.from_dlpack(chunk.indices)
         names = chunk.dictionary.to_pylist()
         for code, values in _runs(codes, part, len(names)):
-            if only is None or names[code] == only:
-                yield names[code], values
+            yield names[code], values
 
 
 def _runs(

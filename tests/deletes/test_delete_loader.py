@@ -6,11 +6,17 @@ import pickle
 import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from deletekit.deletes.delete_loader import BlobRanges, SharedValues
+import deletekit as dk
+from deletekit.deletes.delete_loader import BlobRanges, DeleteLoader, SharedValues
 from deletekit.errors import FormatError
+from deletekit.formats.content_file import DeleteFile, FileContent
 from tests.counting_io import CountingIO
 from tests.memory_io import MemoryFileIO
 
@@ -82,6 +88,46 @@ def test_the_oldest_goes_first() -> None:
     assert [once.get(k, lambda k=k: k) for k in (1, 2, 3)] == [1, 2, 3]  # type: ignore[misc]
     assert once.get(2, lambda: "again") == 2
     assert once.get(1, lambda: "again") == "again"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_row_groups_of_positions_are_read_by_several_threads(tmp_path: Path, seed: int) -> None:
+    """Paths in any order, some in many row groups, positions twice: as when row by row."""
+    chance = random.Random(seed)
+    rows = [(f"{tmp_path}/{chance.randrange(5)}", chance.randrange(1 << 33)) for _ in range(3000)]
+    rows += chance.sample(rows, 100)
+    rows = sorted(rows) if seed % 2 else rows
+    loader, delete = position_deletes(tmp_path, rows, row_group_size=chance.randrange(50, 700))
+    expected: dict[str, set[int]] = {}
+    for path, position in rows:
+        expected.setdefault(path, set()).add(position)
+    assert {path: set(found) for path, found in loader.positions_by_path(delete).items()} == expected
+
+
+def test_the_first_bad_row_group_of_positions_is_told(tmp_path: Path) -> None:
+    rows = [("a", -1 - i if i >= 30 else i) for i in range(100)]
+    loader, delete = position_deletes(tmp_path, rows, row_group_size=10)
+    with pytest.raises(FormatError, match="bad position") as told:
+        loader.positions_by_path(delete)
+    assert told.value.file == delete.file_path
+    assert told.value.found == -40
+
+
+def position_deletes(folder: Path, rows: list[tuple[str, int]], *, row_group_size: int) -> tuple[DeleteLoader, Any]:
+    path = folder / "deletes.parquet"
+    columns = {"file_path": [path for path, _ in rows], "pos": [position for _, position in rows]}
+    pq.write_table(pa.table(columns), path, row_group_size=row_group_size)
+    table = dk.create_table(dk.local_catalog(folder / "warehouse"), "t.t", pa.schema({"id": pa.int64()}))
+    delete = DeleteFile(
+        content=FileContent.POSITION_DELETES,
+        file_path=str(path),
+        file_format="parquet",
+        spec_id=0,
+        partition=(),
+        record_count=len(rows),
+        file_size_in_bytes=path.stat().st_size,
+    )
+    return DeleteLoader(table.io, table.metadata), delete
 
 
 def test_it_travels_empty() -> None:

@@ -80,7 +80,8 @@ def test_several_columns_against_plain_comparisons(
         assert KeySet(key_columns).contains(columns).to_pylist() == [tuple(map(normal, r)) in wanted for r in stored]
 
 
-def test_many_keys_of_numbers_near_and_far_and_of_text() -> None:
+@pytest.mark.parametrize("twice", ["many", "the last", "none"])
+def test_many_keys_of_numbers_near_and_far_and_of_text(twice: str) -> None:
     rng = np.random.default_rng(7)
     near, far, few = (rng.integers(-high, high, 20_000).tolist() for high in (12_000, 2**62, 4))
     near[5] = near[6] = None
@@ -88,7 +89,10 @@ def test_many_keys_of_numbers_near_and_far_and_of_text() -> None:
     rows = pa.table(columns)
     for names in (["near"], ["far"], ["text"], ["few"], ["few", "near"], ["few", "text"], ["few", "far", "near"]):
         keys = rows.slice(0, 2_000).take(pa.array(rng.permutation(2_000))).select(names)
-        keys = keys.set_column(0, names[0], pc.take(keys[0], pa.array(rng.integers(0, 2_000, 2_000))))
+        if twice == "many":
+            keys = keys.set_column(0, names[0], pc.take(keys[0], pa.array(rng.integers(0, 2_000, 2_000))))
+        if twice == "the last":
+            keys = pa.concat_tables([keys, keys.slice(100, 1)])
         wanted = set(zip(*(c.to_pylist() for c in keys.columns), strict=True))
         stored = zip(*(c.to_pylist() for c in rows.select(names).columns), strict=True)
         hits = KeySet(keys.columns).contains(rows.select(names).columns)

@@ -69,14 +69,6 @@ def test_positions_are_read(entry: Entry) -> None:
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("entry", POSITIONS)
-def test_positions_of_one_data_file_are_read(entry: Entry) -> None:
-    for path, expected in bitmaps(entry).items():
-        assert read_position_deletes(opened(entry), only=path) == {path: expected}
-    assert not any(read_position_deletes(opened(entry), only="s3://none").values())
-
-
-@pytest.mark.golden
 @pytest.mark.parametrize("entry", WITH_ROWS)
 def test_the_row_struct_is_not_needed_for_the_positions(entry: Entry) -> None:
     expected: dict[str, list[int]] = {}
@@ -333,10 +325,9 @@ PATHS, NUMBERS = pa.array([A, A]), pa.array([1, 2], pa.int64())
         ({"file_path": PATHS, "pos": pa.array([1, 2**63 - 1], pa.int64())}, "pos"),
     ],
 )
-@pytest.mark.parametrize("only", [None, A])
-def test_a_file_that_is_no_position_delete_file(columns: dict[str, pa.Array], field: str, only: str | None) -> None:
+def test_a_file_that_is_no_position_delete_file(columns: dict[str, pa.Array], field: str) -> None:
     with pytest.raises(FormatError) as caught:
-        read_position_deletes(parquet(columns), only=only)
+        read_position_deletes(parquet(columns))
     assert (caught.value.kind, caught.value.field) == ("position-delete", field)
 
 
