@@ -129,7 +129,9 @@ class DeleteLoader:
     def _read_positions(self, delete: DeleteFile) -> Mapping[str, PositionBitmap]:
         with naming(delete.file_path), open_sized(self._io, delete.file_path, delete.file_size_in_bytes) as source:
             file = open_tabular(source, delete.file_format, dictionary=("file_path",))
-            if is_remote(delete.file_path) or len(file.row_groups) <= 1:
+            # Arrow's own Parquet reader on a file of a disk may be used by several threads, a file of Python's may not.
+            is_shared = type(source) is pa.NativeFile and not is_remote(delete.file_path)
+            if not is_shared or delete.file_format != "PARQUET" or len(file.row_groups) <= 1:
                 return read_position_deletes(file)
             with ThreadPoolExecutor(os.cpu_count()) as pool:  # the tasks under this file wait for it meanwhile
                 return read_position_deletes(file, pool.map)
