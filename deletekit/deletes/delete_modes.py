@@ -112,8 +112,8 @@ def change_files(
 ) -> ChangeResult:
     """Apply a change to the data files of `tasks`, one after the other, and write what the mode asks for.
 
-    A data file without a live row left is removed with its own deletes, in every mode but equality-delete. The new rows
-    of several data files go to one file. A few may be left in `ChangeResult.rows`.
+    A data file without a live row left is removed with its own deletes, in every mode but equality-delete. Without
+    copy-on-write the new rows of several data files go to one file, and a few may be left in `ChangeResult.rows`.
     Raises FormatError or NotFoundError for files that cannot be read.
     """
     changes = _Changes(context, write, change, options)
@@ -215,7 +215,8 @@ class _Changes:
         if replaced is not None and len(replaced):
             self.result.rows.append(replaced)
             self.waiting_bytes += held_bytes(replaced)
-            self.make_room(_WAITING_BYTES)
+            # A file that copy-on-write rewrites stays by itself: joined with others, its bounds would exclude less.
+            self.make_room(0 if mode == "copy-on-write" else _WAITING_BYTES)
         return hides
 
     def make_room(self, most: int) -> None:

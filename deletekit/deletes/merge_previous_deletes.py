@@ -309,8 +309,7 @@ def stream_position_deletes(
     Parameters
     ----------
     path: the file to write; `context` remembers it before the first byte is written.
-    pieces: positions in ascending order, at least one in all. An error that they raise is passed on. The file then
-        stays unfinished, and `context.discard` removes it.
+    pieces: positions in ascending order, at least one. After an error of theirs, `context.discard` removes the file.
     footer: further key-values of the Parquet footer.
     """
     schema, schema_json = position_delete_schema()
