@@ -30,7 +30,7 @@ _ARROW = _NUMBERS | dict.fromkeys(("bytes", "fixed", "string"), pa.large_binary(
 
 # Bytes decoded at a time, unless one block has more. Columns take about three times as much, and in a hostile file up
 # to thirty times. More at a time is a little faster and leaves the allocators with twice as much that they keep.
-_BATCH_BYTES = 1 << 21
+_BATCH_BYTES = 1 << 22
 _MOST_BLOCK_BYTES = 1 << 24
 # Columns get room for each record before its bytes are looked at, so records shorter than useful ones are not taken.
 _FEWEST_RECORD_BYTES = 24
