@@ -41,8 +41,6 @@ class Cell:
     """What is known of one engine at one task: seconds of each run, or why there are none."""
 
     seconds: list[float] = field(default_factory=list)
-    beside: list[float] = field(default_factory=list)
-    """Seconds of the yardstick's run right before each."""
     cpu: list[float] = field(default_factory=list)
     """Seconds of processor time of each run, where its facts have them."""
     first_seconds: float | None = None
@@ -57,9 +55,8 @@ class Cell:
     def median(self) -> float | None:
         return statistics.median(self.seconds) if self.seconds and not self.verdict else None
 
-    @property
-    def ratio(self) -> float | None:
-        return self.median / statistics.median(self.beside) if self.median and self.beside else None
+    def ratio_to(self, other: Cell) -> float | None:
+        return self.median / other.median if self.median and other.median else None
 
 
 class Worker:
@@ -126,13 +123,13 @@ def in_turns(
     job: Any,
     *,
     runs: int,
-    yardstick: Worker | None = None,
     check: Check | None = None,
     warm_ups: Callable[[str], int] | None = None,
     say: Callable[[str], None] = lambda text: None,  # noqa: ARG005  # says nothing
 ) -> dict[str, Cell]:
-    """A cell for each worker: after warm-ups, `runs` rounds in which each runs once, right after the yardstick.
+    """A cell for each worker: after warm-ups, `runs` rounds in which each runs once, every second in reverse.
 
+    Each runs as often as the others: a process that waits longer finds less of its memory ready, and is slower.
     An engine whose facts `check` finds wrong is measured no further.
     """
     cells = {name: Cell() for name in workers}
@@ -151,25 +148,17 @@ def in_turns(
                     raise Stopped("wrong", wrong)
         for number in range(runs):
             say(f"  round {number + 1} of {runs}")
-            for name, worker in alive.items():
+            for name, worker in list(alive.items())[:: -1 if number % 2 else 1]:
                 if cells[name].verdict is None:
                     with _verdict(cells[name]):
-                        _one_run(cells[name], worker, job, yardstick, partial(check, name) if check else None)
+                        _one_run(cells[name], worker, job, partial(check, name) if check else None)
     finally:
         for worker in alive.values():
             worker.stop()
     return cells
 
 
-def _one_run(
-    cell: Cell,
-    worker: Worker,
-    job: Any,
-    yardstick: Worker | None,
-    check: Callable[[dict[str, Any]], str | None] | None,
-) -> None:
-    if yardstick is not None:
-        cell.beside.append(yardstick.run(job)[0])
+def _one_run(cell: Cell, worker: Worker, job: Any, check: Callable[[dict[str, Any]], str | None] | None) -> None:
     took, facts = worker.run(job)
     cell.seconds.append(took)
     cell.cpu += [facts["cpu"]] if "cpu" in facts else []

@@ -41,12 +41,12 @@ def run(settings: Settings) -> str:
         settings.say(f"scan {name}: " + ", ".join(f"{e} {c.verdict or ms(c.median)}" for e, c in cells[name].items()))
     engines = [RAW, OURS, *settings.peers]
     header = ["deletes", *engines, "target", "", "next best"]
-    rows = [[LABELS[n], *(shown(cells[n][e], e) for e in engines), *judged(n, cells)] for n in chosen]
+    rows = [[LABELS[n], *(shown(cells[n], e) for e in engines), *judged(n, cells)] for n in chosen]
     peaks = [[LABELS[n], *(megabytes(cells[n][e].peak_bytes) for e in engines)] for n in chosen]
     about = (
         f"Columns {' and '.join(COLUMNS)} of {settings.rows:,} rows in 8 zstd Parquet files to Arrow; median "
-        f"of {settings.runs} runs after a warm-up (Spark: 3), in brackets the ratio to the raw scans run right before "
-        "them. `sums`: count and sums inside the engine, less work than a scan. Raw: the data files alone, without "
+        f"of {settings.runs} runs after a warm-up (Spark: 3), by turns, in brackets the ratio to the raw scans. "
+        "`sums`: count and sums inside the engine, less work than a scan. Raw: the data files alone, without "
         f"deletes, by `{way}`, the fastest of {len(raw_ways())} ways of pyarrow and polars."
     )
     memory = (
@@ -68,18 +68,11 @@ def compare(table: BenchTable, settings: Settings, way: str) -> dict[str, Cell]:
     def check(name: str, facts: dict[str, Any]) -> str | None:
         return wrong(whole if name == RAW else table.expected, facts)
 
-    yardstick = workers[RAW]()
     cells: dict[str, Cell] = {}
-    try:
-        yardstick.run(job)
-        # Two rounds, so that there is one Spark at a time.
-        for sums in (False, True):
-            group = {name: start for name, start in workers.items() if ("sums" in name) == sums}
-            cells |= in_turns(
-                group, job, runs=settings.runs, yardstick=yardstick, check=check, warm_ups=warm_ups, say=settings.say
-            )
-    finally:
-        yardstick.stop()
+    # Two rounds, so that there is one Spark at a time.
+    for sums in (False, True):
+        group = {name: start for name, start in workers.items() if ("sums" in name) == sums}
+        cells |= in_turns(group, job, runs=settings.runs, check=check, warm_ups=warm_ups, say=settings.say)
     return cells
 
 
@@ -121,18 +114,20 @@ def wrong(expected: Expected, facts: dict[str, Any]) -> str | None:
     return None
 
 
-def shown(cell: Cell, engine: str) -> str:
+def shown(cells: dict[str, Cell], engine: str) -> str:
+    cell, ratio = cells[engine], cells[engine].ratio_to(cells[RAW])
     if cell.median is None:
         return cell.verdict or ""
-    return ms(cell.median) + (f" ({cell.ratio:.2f})" if cell.ratio and engine != RAW else "")
+    return ms(cell.median) + (f" ({ratio:.2f})" if ratio and engine != RAW else "")
 
 
 def judged(name: str, cells: dict[str, dict[str, Cell]]) -> list[str]:
     """Target, whether it is met, and the fastest peer with its ratio."""
-    ours = cells[name][OURS].ratio
-    peers = {e: c.ratio for e, c in cells[name].items() if c.ratio and e not in (OURS, RAW) and "sums" not in e}
-    best = min(peers, key=lambda e: peers[e] or math.inf) if peers else None
+    ratios = {e: ratio for e, c in cells[name].items() if (ratio := c.ratio_to(cells[name][RAW]))}
+    ours = ratios.get(OURS)
+    peers = {e: ratio for e, ratio in ratios.items() if e not in (OURS, RAW) and "sums" not in e}
+    best = min(peers, key=lambda e: peers[e]) if peers else None
     rival = f"{best} {peers[best]:.2f}" if best else "none"
     target = next(target for kind, target in TARGETS.items() if name.startswith(kind))
-    behind = ours is not None and best is not None and ours > (peers[best] or math.inf)
+    behind = ours is not None and best is not None and ours > peers[best]
     return [f"{target:.2f}", f"MISSED, behind {best}" if behind else verdict(ours, target), rival]
