@@ -198,7 +198,7 @@ def storage_error(error: Exception, file: str | None = None) -> StorageError:
     """Return what a storage library raised as a StorageError, which names the file if it is known."""
     number, text = getattr(error, "errno", None), f"{type(error).__name__}: {error}"
     kind, message, expected = "storage", "storage failed", None
-    if _KEYS.search(text):
+    if number is None and _KEYS.search(text):
         kind, message, expected = "storage-permission", "storage refuses the keys", _VALID_KEYS
     elif number in _REFUSED or isinstance(error, PermissionError) or _DENIED.search(text):
         kind, message = "storage-permission", "storage refuses access"

@@ -227,7 +227,7 @@ class VectorIndex:
         """Return the number of each data file's deletion vector, -1 for none, for rows of manifests."""
         if not len(self) or not files:
             return [np.full(len(rows), -1, np.int64) for _, rows in files]
-        # One call for all, because each call hashes the paths of all vectors.
+        # One call for all: `index_in` hashes the paths of all vectors each time.
         paths = pa.chunked_array([columns.paths(rows) for columns, rows in files], pa.large_string())
         numbers = self._by_hash.find(paths) if self._by_hash else None
         if numbers is None:  # polars was not asked, or two paths have one hash

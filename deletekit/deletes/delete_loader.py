@@ -129,7 +129,7 @@ class DeleteLoader:
     def _read_positions(self, delete: DeleteFile) -> Mapping[str, PositionBitmap]:
         with naming(delete.file_path), open_sized(self._io, delete.file_path, delete.file_size_in_bytes) as source:
             file = open_tabular(source, delete.file_format, dictionary=("file_path",))
-            # Arrow's own Parquet reader on a file of a disk may be used by several threads, a file of Python's may not.
+            # Of a file that Python gives, a thread could move the position between another's seek and read.
             is_shared = type(source) is pa.NativeFile and not is_remote(delete.file_path)
             if not is_shared or delete.file_format != "PARQUET" or len(file.row_groups) <= 1:
                 return read_position_deletes(file)

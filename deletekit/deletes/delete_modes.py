@@ -31,7 +31,7 @@ Index = npt.NDArray[np.int64] | None
 
 # The new rows of several data files wait for each other until they take so much memory, in each worker.
 _WAITING_BYTES = HELD_BYTES // 4
-# Fewer bytes are left to the process that commits, which writes those of all workers together.
+# Fewer bytes in all are left to the process that commits, which writes those of all workers together.
 _LEFT_BYTES = 4 << 20
 
 
@@ -108,12 +108,19 @@ class ChangeResult:
 
 
 def change_files(
-    context: ReadContext, write: WriteContext, tasks: Iterable[ScanTask], change: Change, options: ChangeOptions
+    context: ReadContext,
+    write: WriteContext,
+    tasks: Iterable[ScanTask],
+    change: Change,
+    options: ChangeOptions,
+    *,
+    groups: int = 1,
 ) -> ChangeResult:
     """Apply a change to the data files of `tasks`, one after the other, and write what the mode asks for.
 
     A data file without a live row left is removed with its own deletes, in every mode but equality-delete. Without
-    copy-on-write the new rows of several data files go to one file, and a few may be left in `ChangeResult.rows`.
+    copy-on-write the new rows of several data files go to one file, and a few may be left in `ChangeResult.rows`:
+    the fewer, the more `groups` of tasks leave theirs.
     Raises FormatError or NotFoundError for files that cannot be read.
     """
     changes = _Changes(context, write, change, options)
@@ -124,7 +131,7 @@ def change_files(
     result.added_delete_files += done.added_delete_files
     result.removed_delete_files += done.removed_delete_files
     result.removed_data_files += done.removed_data_files
-    changes.make_room(_LEFT_BYTES)
+    changes.make_room(_LEFT_BYTES // groups)
     return result
 
 
@@ -136,7 +143,8 @@ def write_rows(write: WriteContext, rows: Sequence[pa.Table]) -> list[DataFile]:
     widest = max((table.num_columns for table in rows), default=0)
     equal = [t if t.num_columns == widest else with_row_ids(t, pa.nulls(len(t), pa.int64())) for t in rows]
     if len(equal) > 1:
-        equal = [_joined(equal).combine_chunks()]
+        joined = _joined(equal)
+        equal = [joined if held_bytes(joined) > HELD_BYTES else joined.combine_chunks()]  # which copies them
     return [file for table in equal for file in write_data_files(write, table)]
 
 

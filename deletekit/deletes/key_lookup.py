@@ -5,6 +5,7 @@ The columns of a frame are named by their number.
 
 from __future__ import annotations
 
+import threading
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ _SLOTS_PER_KEY = 16
 _MOST_BITS = 25
 _MOST_SPREAD = 8
 _WIDER = 2
+_MAKING = threading.Lock()
 
 
 class KeyValues:
@@ -85,11 +87,15 @@ class KeyLookup:
         self.telling = _telling_column(keys)
         self.values = [KeyValues(column) for column in keys]
         if len(self.values) > 1 or self.values[0].integers is None:
-            _ = self._slots  # by one thread, before others ask for it
+            _ = self._slots  # needed in any case
 
     @cached_property
     def _slots(self) -> _Slots:
-        return _Slots(self._hashes(self._keys))
+        with _MAKING:  # cached_property has no lock since Python 3.12, and each table may be large
+            if "_slots" not in vars(self):
+                vars(self)["_slots"] = _Slots(self._hashes(self._keys))
+            made: _Slots = vars(self)["_slots"]
+            return made
 
     def hits(self, rows: pl.DataFrame) -> npt.NDArray[np.bool_] | None:
         """Tell where the telling integer is that of some key; None if there is none, or the rows' are far apart."""

@@ -257,6 +257,7 @@ class _Rows:
         if not self._wanted:  # nothing of the file: the columns are of its manifest entry, or null
             places = positions.within(group.first_position, group.stop)
             yield self._output(rows_only(len(places)), places)
+            _tell(group.num_rows)
             return
         for at, rows in self._pieces(group, rows_only(group.num_rows)):
             chosen = positions.mask(group.first_position + at, len(rows))

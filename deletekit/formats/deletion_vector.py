@@ -146,9 +146,8 @@ class PositionBitmap:
 
     def within(self, start: int, stop: int) -> npt.NDArray[np.int64]:
         """Return the positions in `start .. stop - 1` as `to_numpy` does."""
-        positions = self.to_numpy()
-        first, last = positions.searchsorted([start, stop])
-        return positions[first:last]
+        parts = {key: _within(key, start, stop) for key in self._by_key}
+        return PositionBitmap.from_bitmaps({k: self._by_key[k] & BitMap(p) for k, p in parts.items() if p}).to_numpy()
 
     def to_arrow(self, start: int, length: int) -> pa.BooleanArray:
         """Return `length` booleans: True where position `start + i` is in the set."""

@@ -21,7 +21,7 @@ from deletekit.table.file_io import answering, existing_file
 from deletekit.table.locations import local_path
 
 _FOLDER = re.compile(r"([A-Za-z0-9]+)://(?:([^/@]+)@)?([^/]+)/?(.*)", re.DOTALL)
-# What obstore would take from the environment: each has a variable `AWS_...`.
+# What obstore would take from the environment, and how it signs or addresses: each has a variable `AWS_...`.
 _FROM_ENVIRONMENT = (
     "skip_signature",
     "virtual_hosted_style_request",
@@ -143,6 +143,7 @@ class CreateIfAbsent:
 
 def store_of(folder: str, properties: Mapping[str, str]) -> Any:
     """Return obstore's store of a folder, with what the catalog's properties say. Raises as `CreateIfAbsent`."""
+    properties = {name: text for name, text in properties.items() if text}  # an empty text is none, as for pyiceberg
     match = _FOLDER.fullmatch(folder)
     kind, settings = _STORES.get(match[1].lower() if match else "", ("", {}))
     if match is None or not kind:
@@ -152,8 +153,7 @@ def store_of(folder: str, properties: Mapping[str, str]) -> Any:
     except ImportError as e:
         message = "obstore is not installed: pip install 'deletekit[object-store]'"
         raise EnvironmentMissingError(message, kind="obstore") from e
-    # An empty text is none, as for pyiceberg.
-    found = {name: [properties[key] for key in keys if properties.get(key)] for name, keys in settings.items()}
+    found = {name: [properties[key] for key in keys if key in properties] for name, keys in settings.items()}
     config: dict[str, Any] = {name: values[0] for name, values in found.items() if values}
     key, others = _NO_KEYS[kind]
     other = next((name for name in others if name in properties), None)
@@ -178,6 +178,7 @@ def store_of(folder: str, properties: Mapping[str, str]) -> Any:
 def _for_s3(config: dict[str, Any], bucket: str, endpoint: str | None) -> dict[str, Any]:
     """Complete the settings of S3, and return obstore's further arguments."""
     config["disable_bulk_delete"] = True  # one key is removed, and some servers have no DeleteObjects
+    config["conditional_put"] = "etag"  # whatever the environment says: without it no file can be created safely
     if endpoint:
         scheme, _, host = endpoint.rpartition("://")
         below = f"{bucket}." if str(config.get("virtual_hosted_style_request")).lower() == "true" else ""

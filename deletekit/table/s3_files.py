@@ -11,7 +11,7 @@ from urllib.request import getproxies
 
 from pyarrow import fs
 
-from deletekit.errors import KNOWN_CHECKSUMS, NotFoundError, UnsupportedError
+from deletekit.errors import KNOWN_CHECKSUMS, NotFoundError, StorageError, UnsupportedError
 
 _LOCATION = re.compile(r"(s3[an]?://[^/@?#]+)/([^?#]+)", re.DOTALL)
 _ENDPOINT = re.compile(r"(https?://)?([\w.-]+|\[[\da-fA-F:]+\])(:\d+)?/?")
@@ -103,7 +103,7 @@ def prove_written(io: Any, path: str, length: int) -> None:
     endpoint = _LOCATION.fullmatch(path) and (io.properties.get("s3.endpoint") or _away())
     if not endpoint or endpoint in _PROVEN:
         return
-    with suppress(NotFoundError):  # a server that shows it later
+    with suppress(NotFoundError, StorageError):  # the next file will tell
         if (found := io.size(path)) != length:
             io.delete(path)
             message, expected = "storage keeps other bytes than were sent", KNOWN_CHECKSUMS

@@ -96,6 +96,16 @@ def test_blob_may_be_a_memoryview() -> None:
     assert list(decode_blob(memoryview(encode_blob(PositionBitmap([7]))))) == [7]
 
 
+def test_positions_within_a_range() -> None:
+    found = [0, 5, 1 << 16, (1 << 32) - 1, 1 << 32, (1 << 32) + 7, 5 << 32]
+    ends = [0, 1, 5, 6, (1 << 32) - 1, 1 << 32, (1 << 32) + 8, 5 << 32, (5 << 32) + 1]
+    for start in ends:
+        for stop in ends:
+            within = PositionBitmap(np.array(found)).within(start, stop)
+            assert within.tolist() == [p for p in found if start <= p < stop]
+            assert within.dtype == np.int64
+
+
 def test_encoding_leaves_the_positions_alone() -> None:
     found = PositionBitmap.from_range(0, 100_000)
     before = found.by_key[0].serialize()

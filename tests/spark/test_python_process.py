@@ -107,6 +107,21 @@ def test_files_read_in_parts_by_several_tasks(tmp_path: Path, monkeypatch: pytes
         assert len(made_of(table).partitions()) == 1
 
 
+@pytest.mark.parametrize("adapts", ["true", "false"])
+def test_files_just_below_the_split_size_have_a_task_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, adapts: str
+) -> None:
+    monkeypatch.setattr(import_module("deletekit.spark.data_source.reader").os, "cpu_count", lambda: 4)
+    with new_catalog(tmp_path) as catalog:
+        table = dk.create_table(catalog, "db.t", pa.schema({"id": pa.int64()}))
+        for start in range(0, 1000, 100):
+            dk.append(table, pa.table({"id": range(start, start + 100)}))
+        sizes = [t.data_file.file_size_in_bytes for t in dk.scan(table).plan()]
+        properties = {"read.split.target-size": str(max(sizes) + 1), "read.split.open-file-cost": "1"}
+        dk.set_properties(table, {**properties, "read.split.adaptive-size.enabled": adapts})
+        assert [len(list(part.value)) for part in made_of(table).partitions()] == [1] * 10
+
+
 def made_of(table: dk.Table, **given: str) -> Any:
     """Return the data source's reader of a table, with some options."""
     options, reader = (import_module(f"deletekit.spark.data_source.{n}") for n in ("options", "reader"))

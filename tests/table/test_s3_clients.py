@@ -80,6 +80,7 @@ VARIABLES = {
     "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true",
     "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
     "AWS_ALLOW_HTTP": "false",
+    "AWS_CONDITIONAL_PUT": "disabled",
     "HTTP_PROXY": "http://127.0.0.1:1",
     "https_proxy": "http://127.0.0.1:1",
     "ALL_PROXY": "http://127.0.0.1:1",
@@ -143,6 +144,14 @@ def test_keys_of_the_properties_are_not_mixed_with_the_environment(
         server.seen.clear()
         CreateIfAbsent("s3://bucket/delta", properties).create("s3://bucket/delta/x", b"1")
         assert {seen[1:] for seen in server.seen} == {seen[1:] for seen in mine}
+
+
+@pytest.mark.usefixtures("obstore")
+@pytest.mark.parametrize("name", ["s3.proxy-uri", "s3.connect-timeout", "s3.request-timeout", "s3.role-arn"])
+def test_an_empty_text_is_none(server: SeenS3, name: str) -> None:
+    properties = {**GIVEN, "s3.endpoint": server.url, name: ""}
+    CreateIfAbsent("s3://bucket/delta", properties).create("s3://bucket/delta/y", b"1")
+    assert server.objects["/bucket/delta/y"] == b"1"
 
 
 @pytest.mark.usefixtures("obstore")

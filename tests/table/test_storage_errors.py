@@ -46,6 +46,7 @@ ERRORS: list[tuple[Exception, str]] = [
     (PermissionError(errno.EACCES, os.strerror(errno.EACCES)), "storage-permission"),
     (OSError(errno.EROFS, os.strerror(errno.EROFS)), "storage-permission"),
     (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "storage-full"),
+    (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/w/InvalidToken/x.parquet"), "storage-full"),
     (OSError(errno.EIO, os.strerror(errno.EIO)), "storage"),
     (ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED)), "storage-connection"),
     (TimeoutError("timed out"), "storage-connection"),

@@ -126,3 +126,14 @@ def test_a_merge_that_fails_leaves_no_file(catalog: dk.Catalog, monkeypatch: pyt
     with pytest.raises(ZeroDivisionError):
         dk.merge(table, rows([2, 3, 9], "x"), on="id", mode="deletion-vector")
     check_table(table)
+
+
+def test_rows_that_take_much_memory_are_not_copied_together(
+    catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists of texts of more than 2 GB cannot be one array."""
+    monkeypatch.setattr(delete_modes, "HELD_BYTES", 1)
+    table = make(catalog, rows([1, 2]), rows([3, 4]), schema=SCHEMA, format_version=3)
+    done = dk.merge(table, rows([2, 3, 9], "x"), on="id", mode="deletion-vector")
+    assert len(done.added_data_files) == 1
+    assert model_of(dk.scan(table).to_arrow()) == model_of(pa.concat_tables([rows([1, 4]), rows([2, 3, 9], "x")]))

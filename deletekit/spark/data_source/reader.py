@@ -176,17 +176,22 @@ class TableReader(FilteringReader):
         tasks = plan_scan(self._metadata, self._snapshot, reader, where, self._schema)
         return _packed(task_parts(tasks), self._open_cost, self._splits)
 
-    def _splits(self, size: int) -> int:
-        """Return how many partitions to make of so many bytes.
+    def _splits(self, weights: Sequence[int]) -> int:
+        """Return how many partitions to make of parts of so many bytes, one after the other.
 
-        Spark tells a Python source no parallelism. So each processor of the driver's machine, which is also that of the
-        tasks in a session on one machine, has as many as any other, if that makes no partition too small.
+        Spark does not tell a Python source how many tasks run at a time. We take the processors of the driver's
+        machine, which is right for a local session, and give each the same number of partitions, unless these would be
+        too small.
         """
-        count = -(-size // self._split)
+        count, room = 0, 0
+        for weight in weights:
+            if weight > room:
+                count, room = count + 1, self._split
+            room -= weight
         if not self._adapts:
             return count
         cores = os.cpu_count() or 1
-        return max(count, min(-(-count // cores) * cores, size // _LEAST_SPLIT))
+        return max(count, min(-(-count // cores) * cores, sum(weights) // _LEAST_SPLIT))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         spare_chores()
@@ -205,11 +210,11 @@ class TableReader(FilteringReader):
         return {**self.__dict__, "_metadata": without_history(self._metadata), "_snapshot": None}
 
 
-def _packed(parts: Iterable[TaskPart], open_cost: int, splits: Callable[[int], int]) -> list[InputPartition]:
-    """Pack consecutive parts into about `splits(bytes of all)` partitions of even size."""
+def _packed(parts: Iterable[TaskPart], open_cost: int, splits: Callable[[Sequence[int]], int]) -> list[InputPartition]:
+    """Pack consecutive parts into at most `splits(bytes of each)` partitions of about the same size."""
     weighed = [(part, _weight(part, open_cost)) for part in parts]
     total = sum(weight for _, weight in weighed)
-    count, before = splits(total), 0
+    count, before = splits([weight for _, weight in weighed]), 0
     packs: dict[int, list[TaskPart]] = {}
     for part, weight in weighed:
         packs.setdefault((2 * before + weight) * count // (2 * total), []).append(part)  # by its middle

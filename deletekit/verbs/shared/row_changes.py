@@ -108,7 +108,10 @@ def run_change(
     context = ReadContext(base.table.io, base.metadata)
     groups = group_tasks(tasks, getattr(engine, "threads", 1))
     write = base.write  # the base holds a catalog, which cannot be sent
-    total = merged_results(engine.map(lambda group: change_files(context, write, group, change, options), groups))
+    number = len(groups)
+    total = merged_results(
+        engine.map(lambda group: change_files(context, write, group, change, options, groups=number), groups)
+    )
     if total.keys and check_keys:
         _check_keys_are_unique(base, context, options.key_fields, total, engine)
     if more is not None:
