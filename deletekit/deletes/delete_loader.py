@@ -29,6 +29,7 @@ from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 
 _FEW_FILES = 4
+_ROW_GROUPS_AT_ONCE = 4  # of each position delete file, which other threads may read at the same time
 _MAX_GAP = 1 << 16
 _MAX_SPAN = 8 << 20
 _T = TypeVar("_T")
@@ -133,7 +134,7 @@ class DeleteLoader:
             is_shared = type(source) is pa.NativeFile and not is_remote(delete.file_path)
             if not is_shared or delete.file_format != "PARQUET" or len(file.row_groups) <= 1:
                 return read_position_deletes(file)
-            with ThreadPoolExecutor(os.cpu_count()) as pool:  # the tasks under this file wait for it meanwhile
+            with ThreadPoolExecutor(_ROW_GROUPS_AT_ONCE) as pool:  # the tasks under this file wait for it meanwhile
                 return read_position_deletes(file, pool.map)
 
     def _read_keys(self, delete: DeleteFile, ids: tuple[int, ...]) -> list[pa.ChunkedArray]:
