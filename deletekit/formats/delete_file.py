@@ -5,7 +5,7 @@ Spec: "Position Delete Files" and "Equality Delete Files", https://iceberg.apach
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -155,11 +155,12 @@ def _position_metrics(table: pa.Table, paths: Sequence[str]) -> Metrics:
     )
     dropped: list[dict[int, Any]] = [metrics.value_counts, metrics.null_value_counts, metrics.nan_value_counts]
     bounds = [metrics.lower_bounds, metrics.upper_bounds]
-    for values in bounds if len(paths) == 1 else ():
-        values[FILE_PATH_ID] = paths[0].encode()
     for values in dropped if len(paths) == 1 else [*dropped, *bounds]:
         values.pop(POS_ID, None)
-    return metrics
+    if len(paths) > 1:
+        return metrics
+    lower, upper = ({FILE_PATH_ID: paths[0].encode(), **values} for values in bounds)
+    return replace(metrics, lower_bounds=lower, upper_bounds=upper)
 
 
 def _column(schema: pa.Schema, field_id: int, name: str) -> str:

@@ -227,7 +227,8 @@ def test_a_worker_that_dies(table: dk.Table) -> None:
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-def test_threads_of_one_process_never_share_a_path(table: dk.Table, mode: str) -> None:
+def test_threads_of_one_process_never_share_a_path(table: dk.Table, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deletekit.deletes.delete_modes._LEFT_BYTES", 0)  # each thread writes what it has
     with ThreadPoolExecutor(4) as pool:
         done = dk.update(table, {"value": 0.0}, where="value != 7", mode=mode, engine=dk.engine.executor(pool, 4))
     paths = [f.file_path for f in done.added_data_files]

@@ -148,7 +148,7 @@ def test_the_files_of_the_last_release_get_into_the_first_log(stream: Stream, mo
 def test_logs_are_few_and_an_entry_is_written_few_times(stream: Stream) -> None:
     """A log takes over the entries of the shorter ones: of n files there are at most log2(n) + 1 logs."""
     written = 0
-    for number in range(40):
+    for number in range(20):
         stream.run(f"{number}.parquet")
         named = head_json(stream.table)["summary"]["deletekit.batch-files"].split(",")
         counts = [int(name.partition("-")[2].removesuffix(".log")) for name in named]
@@ -156,7 +156,7 @@ def test_logs_are_few_and_an_entry_is_written_few_times(stream: Stream) -> None:
         assert counts == sorted(counts, reverse=True)
         assert len(counts) == (number + 1).bit_count()
         written += counts[-1]
-    assert written <= 40 * 6
+    assert written <= 20 * 5
 
 
 def test_a_branch_that_was_rolled_back_is_told_before_a_file_is_skipped(stream: Stream) -> None:

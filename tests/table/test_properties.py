@@ -60,6 +60,7 @@ WORDS = {
     "write.metadata.metrics.default": ("none", "counts", "truncate(16)", "full"),
     COLUMN_METRICS + "id": ("none", "counts", "truncate(16)", "full"),
     "gc.enabled": ("true", "false"),
+    "read.split.adaptive-size.enabled": ("true", "false"),
     "commit.manifest-merge.enabled": ("true", "FALSE"),
     "write.object-storage.enabled": ("true", "false"),
     "write.object-storage.partitioned-paths": ("true", "false"),
