@@ -96,13 +96,13 @@ OPENED = {
     "delete, position-delete": ((1, 7, 0, 6), (1, 2, 0, 1)),
     "delete, deletion-vector": ((1, 7, 0, 6), (1, 2, 1, 0)),
     "delete_keys": ((2, 7, 0, 0), (1, 2, 0, 1)),
-    "update": ((1, 7, 0, 12), (1, 3, 1, 6)),
+    "update": ((1, 7, 0, 12), (1, 3, 1, 1)),
     "upsert": ((2, 7, 0, 3), (1, 4, 1, 1)),
-    "merge": ((1, 7, 0, 6), (1, 4, 1, 3)),
+    "merge": ((1, 7, 0, 6), (1, 4, 1, 1)),
     "compact": ((3, 16, 6, 6), (1, 9, 0, 1)),
     "scan": ((0, 8, 1, 6), (0, 0, 0, 0)),
     "scan, filtered": ((0, 8, 1, 6), (0, 0, 0, 0)),
-    "count": ((0, 8, 1, 0), (0, 0, 0, 0)),
+    "count": ((0, 8, 0, 0), (0, 0, 0, 0)),
 }
 """Of six data files, each with a manifest of its own: how many files of each kind are opened at most, and written."""
 
