@@ -7,8 +7,9 @@ that leaves a task is Arrow, with every delete applied.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -174,7 +175,9 @@ class TableReader(FilteringReader):
         where = unbound_filter(conjunction(self._where), self._schema)
         reader = SnapshotReader(self._io, self._metadata)
         tasks = plan_scan(self._metadata, self._snapshot, reader, where, self._schema)
-        return _packed(task_parts(tasks), self._open_cost, self._splits)
+        parts = list(task_parts(tasks))
+        weights = [_weight(part, self._open_cost) for part in parts]
+        return [InputPartition(tuple(parts[run])) for run in even_runs(weights, self._splits(weights))]
 
     def _splits(self, weights: Sequence[int]) -> int:
         """Return how many partitions to make of parts of so many bytes, one after the other.
@@ -210,16 +213,18 @@ class TableReader(FilteringReader):
         return {**self.__dict__, "_metadata": without_history(self._metadata), "_snapshot": None}
 
 
-def _packed(parts: Iterable[TaskPart], open_cost: int, splits: Callable[[Sequence[int]], int]) -> list[InputPartition]:
-    """Pack consecutive parts into at most `splits(bytes of each)` partitions of about the same size."""
-    weighed = [(part, _weight(part, open_cost)) for part in parts]
-    total = sum(weight for _, weight in weighed)
-    count, before = splits([weight for _, weight in weighed]), 0
-    packs: dict[int, list[TaskPart]] = {}
-    for part, weight in weighed:
-        packs.setdefault((2 * before + weight) * count // (2 * total), []).append(part)  # by its middle
-        before += weight
-    return [InputPartition(tuple(pack)) for pack in packs.values()]
+def even_runs(weights: Sequence[int], count: int) -> list[slice]:
+    """Cut weights into `count` runs, or one for each weight if there are fewer, whose sums are about the same."""
+    starts: list[int] = []
+    size, rest = 0, sum(weights)
+    for index, weight in enumerate(weights):
+        # `rest`, the open run and all that follows it, is for that run and those still to come.
+        share = rest / (count - len(starts) + 1)
+        if not starts or size + weight / 2 > share or len(weights) - index <= count - len(starts):
+            starts.append(index)
+            rest, size = rest - size, 0
+        size += weight
+    return [slice(*ends) for ends in pairwise([*starts, len(weights)])]
 
 
 def _weight(part: TaskPart, open_cost: int) -> int:
