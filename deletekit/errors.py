@@ -53,7 +53,7 @@ _CLIENT = re.compile(r"AWS Error|Azure Error|google::cloud|curlCode|HTTP status|
 _KEYS = re.compile(r"(?:Expired|Invalid)Token|INVALID_ACCESS_KEY|InvalidAccessKey|(?i:SIGNATURE_?DOES_?NOT_?MATCH)")
 _UNTRUSTED = re.compile(r"curlCode: 60,|InvalidCertificate")
 # S3 answers HEAD without a word about why. Some servers do the same to checksums that they do not know.
-_WORDLESS = re.compile(r"HTTP status 400\) during (HeadObject|PutObject|UploadPart)")
+_WORDLESS = re.compile(r"HTTP status 400\) during (HeadObject|PutObject|UploadPart)(?!.*: InvalidBucketName)")
 _DENIED = re.compile(r"AWS Error ACCESS_DENIED|^PermissionDeniedError|^UnauthenticatedError")
 _VALID_KEYS = "valid keys: temporary ones end, so give new ones, or load the table again if its catalog gives them"
 KNOWN_CHECKSUMS = (

@@ -151,6 +151,9 @@ def state_after(error: DeletekitError, look: Callable[[], T | None], properties:
         if not back_off.wait():
             if refused and unread is not None:
                 raise _unproven(error, unread) from error
+            if unread is not None and error.found is None:  # it landed, so only the look tells what is wrong
+                where = {"file": error.file, "field": error.field}
+                raise CommitStateUnknownError(error.message, **where, found=str(unread)) from unread
             raise error
 
 

@@ -58,7 +58,7 @@ class PyIcebergStore(Catalog):
             if self._chooses_uuid(metadata):  # nothing tells our table from another's
                 raise
             return state_after(e, partial(self._created, identifier, metadata, e), metadata.properties)
-        unreadable = CommitStateUnknownError("the table was made, and cannot be read", found=dotted(identifier))
+        unreadable = CommitStateUnknownError("the table was made, and cannot be read", field=dotted(identifier))
         return state_after(unreadable, lambda: self.load(identifier), metadata.properties)
 
     def commit(self, identifier: Identifier, requirements: Sequence[Json], updates: Sequence[Json]) -> TableState:
@@ -94,7 +94,7 @@ class PyIcebergStore(Catalog):
                 send_rest_transaction(self.pyiceberg, known)
         except DeletekitError as e:
             return state_after(e, partial(self._all_landed, known, e), before[0].metadata.properties)
-        unreadable = CommitStateUnknownError("the commit landed, and what it made cannot be read", file=name)
+        unreadable = CommitStateUnknownError("the commit landed, and what it made cannot be read", field=name)
         return state_after(unreadable, lambda: [self.load(i) for i, _, _ in changes], before[0].metadata.properties)
 
     def _all_landed(self, changes: Sequence[TableChange], error: DeletekitError) -> list[TableState] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pytest
@@ -16,7 +16,9 @@ from pyiceberg.catalog.rest import RestCatalog
 
 import deletekit as dk
 from deletekit.table.file_io import PyIcebergIO
+from deletekit.table.identifier import Identifier
 from deletekit.table.open_catalog import wrap_catalog
+from deletekit.table.pyiceberg_store import PyIcebergStore
 from tests.catalogs.metastore import Metastore
 from tests.catalogs.stores import Store, on_disk
 from tests.rest_server import free_port
@@ -246,3 +248,14 @@ def test_the_metastore_of_these_tests_is_what_pyiceberg_makes() -> None:
     # So that the refusals above speak of pyiceberg and not of a test double: it has no code for metadata of its own.
     own = {name for name in vars(Metastore) if not name.startswith("__")}
     assert not own & {"_update_and_stage_table", "_write_metadata", "_create_staged_table", "_convert_schema_if_needed"}
+
+
+def test_what_was_made_and_cannot_be_read_tells_why(metastore: dk.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: PyIcebergStore, identifier: Identifier) -> NoReturn:
+        raise dk.StorageError("storage refuses the keys", file=f"s3://{identifier[-1]}")
+
+    quick = {"commit.status-check.num-retries": "0"}
+    monkeypatch.setattr(PyIcebergStore, "load", refuse)
+    with pytest.raises(dk.CommitStateUnknownError, match=r"made.*no\.keys.*refuses the keys.*s3://keys") as caught:
+        dk.create_table(metastore, "no.keys", SCHEMA, format_version=2, properties=quick)
+    assert isinstance(caught.value.__cause__, dk.StorageError)

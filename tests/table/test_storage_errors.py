@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -119,6 +120,22 @@ def test_every_error_of_every_call(catalog: dk.Catalog, tmp_path: Path, method: 
         assert caught.value.file is not None
         assert caught.value.file.startswith(path)
         assert caught.value.__cause__ is not None
+
+
+@pytest.mark.parametrize(
+    ("during", "expected"),
+    [
+        ("HeadObject operation: No response body.", "valid keys.*region"),
+        ("PutObject operation: Unable to parse ExceptionName: InvalidArgument Message: no", "when_required"),
+        ("PutObject operation: Unable to parse ExceptionName: InvalidBucketName Message: too short", None),
+    ],
+)
+def test_what_to_do_about_status_400(during: str, expected: str | None) -> None:
+    error = storage_error(OSError(f"AWS Error UNKNOWN (HTTP status 400) during {during}"), "s3://wh/a")
+    if expected is None:
+        assert error.expected is None
+    else:
+        assert re.search(expected, str(error.expected))
 
 
 @pytest.mark.filterwarnings("ignore:No preferred file implementation:UserWarning")
