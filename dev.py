@@ -66,6 +66,7 @@ BY_FILE = ["-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder"]
 RELEASE = {
     "DELETEKIT_COURSE": "whole",
     "DELETEKIT_CORPUS": "whole",
+    "DELETEKIT_CONCURRENCY_SECONDS": "15",
     "DELETEKIT_KILL_EVERYWHERE": "1",
     "DELETEKIT_FUZZ_ROUNDS": "2000",
 }
