@@ -66,6 +66,7 @@ BY_FILE = ["-n", WORKERS, "--dist", "loadfile", "--no-loadscope-reorder"]
 RELEASE = {
     "DELETEKIT_COURSE": "whole",
     "DELETEKIT_CORPUS": "whole",
+    "DELETEKIT_CONCURRENCY_SECONDS": "15",
     "DELETEKIT_KILL_EVERYWHERE": "1",
     "DELETEKIT_FUZZ_ROUNDS": "2000",
 }
@@ -79,6 +80,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="passed on to `deletekit tour` or to pytest")
     options = parser.parse_args(arguments)
     require_python()
+    # Where it is set, each process of each test would compile deletekit, and each stage all of tests/.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if options.command == "tour":
         install(["spark"])
         return run([BIN / "deletekit", "tour", *options.rest])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,17 @@ SPARK_MARKS = (
 # Whoever asks for one of these is run by one worker, so that one server of the kind is enough. pytest-xdist 3.8 cannot
 # do that under pytest 9.2 (pytest-dev/pytest-xdist#1386): there each worker has its own.
 SERVER_GROUPS = {"rest_jars": "rest", "postgres": "postgres", "kafka_broker": "kafka"}
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect thousands of tests, which all stay, without looking for garbage among them, then or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects

@@ -29,6 +29,8 @@ def spark_session(folder: Path) -> SparkSession:
     with_delta = RELEASE == NEWEST
     # Four attempts at a task, as on a cluster: with a plain local[2], Spark gives up at the first failure.
     settings = {
+        # What C2 compiles would pay after the tests, and takes the core that the other process of tests runs on.
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.extensions": ",".join(_EXTENSIONS if with_delta else _EXTENSIONS[:1]),
         # Listing folders, which VACUUM does, takes 10,000 tasks by default.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 import deletekit as dk
 from deletekit.commit.swap import commit_metadata
@@ -55,6 +58,13 @@ MAINTENANCE: list[Callable[[dk.Table], Any]] = [
     dk.remove_dangling_deletes,
 ]
 """What changes files and no row. A v1 table takes the first only."""
+
+
+@event.listens_for(Engine, "connect")
+def _no_waits_for_the_disk(connection: object, _record: object) -> None:
+    """Let SQLite's commits outlive a killed process as always, but no power cut: tests do not wait for the disk."""
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA synchronous = OFF")
 
 
 @contextmanager

@@ -33,6 +33,7 @@ def test_pyspark_builds_the_same_tables(spark: SparkSession, tmp_path: Path, mon
         blank_gives_what_is_committed(language, name)
 
 
+@pytest.mark.slow  # more than a minute: not the last to begin
 def test_solved_lessons_are_right_on_tables_of_pyspark(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
