@@ -91,11 +91,11 @@ def test_calls_do_not_grow_with_rows(catalog: dk.Catalog, verb: str) -> None:
 
 
 OPENED = {
-    "append": ((1, 7, 0, 0), (1, 2, 0, 1)),
+    "append": ((1, 1, 0, 0), (1, 2, 0, 1)),
     "delete, copy-on-write": ((1, 7, 0, 12), (1, 8, 0, 6)),
     "delete, position-delete": ((1, 7, 0, 6), (1, 2, 0, 1)),
     "delete, deletion-vector": ((1, 7, 0, 6), (1, 2, 1, 0)),
-    "delete_keys": ((2, 7, 0, 0), (1, 2, 0, 1)),
+    "delete_keys": ((2, 1, 0, 0), (1, 2, 0, 1)),
     "update": ((1, 7, 0, 12), (1, 3, 1, 1)),
     "upsert": ((2, 7, 0, 3), (1, 4, 1, 1)),
     "merge": ((1, 7, 0, 6), (1, 4, 1, 1)),

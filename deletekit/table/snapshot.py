@@ -234,7 +234,8 @@ def find_live_files(
     vectors_of: Iterable[str] = (),
 ) -> FoundFiles:
     """Find live data files and delete files by path, and deletion vectors by the path of their data file."""
-    data_files = LiveFiles(reader, snapshot, ManifestContent.DATA)
+    data = tuple(data)
+    data_files = LiveFiles(reader, snapshot if data else None, ManifestContent.DATA)
     delete_files = LiveFiles(reader, snapshot, ManifestContent.DELETES)
     return FoundFiles(
         data=tuple(data_files.with_paths(data)),
