@@ -29,6 +29,7 @@ from deletekit.deletes.scan_task import ScanTask, TaskPart
 from deletekit.errors import naming
 from deletekit.formats.content_file import ManifestEntry, refuse_encrypted
 from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.formats.roaring import unpacked
 from deletekit.formats.tabular import ColumnStatistics, RowGroup, TabularFile, open_tabular, rows_only
 from deletekit.table.file_io import FileIO, is_remote, open_sized
 from deletekit.table.metadata import TableMetadata
@@ -357,8 +358,7 @@ def _live(deleted: pa.BooleanArray | None, selected: pa.BooleanArray | None) -> 
 def _numpy(mask: pa.BooleanArray | None, rows: int, *, none: bool) -> npt.NDArray[np.bool_]:
     if mask is None:
         return np.full(rows, none, dtype=np.bool_)
-    out: npt.NDArray[np.bool_] = mask.to_numpy(zero_copy_only=False)
-    return out
+    return unpacked(mask)
 
 
 def partition_constants(context: ReadContext, data: ManifestEntry) -> dict[int, pa.Scalar]:

@@ -107,8 +107,8 @@ class _Update(Change):
             if f.name in assignments and not callable(assignments[f.name])
         }
 
-    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.int64], None]:
-        return np.flatnonzero(batch.live), None
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], None]:
+        return batch.live, None
 
     def new_rows(self, current: pa.Table, _: Any) -> pa.Table:
         columns = {name: current.column(name) for name in current.column_names}

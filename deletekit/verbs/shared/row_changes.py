@@ -63,8 +63,8 @@ class DeleteWhere(Change):
     def __init__(self, bound: BooleanExpression) -> None:
         self.request = ReadRequest((), bound)
 
-    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.int64], None]:
-        return np.flatnonzero(batch.live), None
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], None]:
+        return batch.live, None
 
 
 def required_filter(where: Filter, verb: str) -> Filter:
