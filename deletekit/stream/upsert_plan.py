@@ -91,7 +91,7 @@ class UpsertPlan:
         self._check_key(base.metadata)
         where = self._where(base.metadata)
         change = _Hashes(self._sorted, self.fields, parse_filter(where, base.metadata.schema))
-        planned, _ = run_change(base, change, self._options(base.metadata), "merge", LocalEngine(), where)
+        planned = run_change(base, change, self._options(base.metadata), "merge", LocalEngine(), where)
         return self._with_rows(planned)
 
     def by_value(self, base: Base, deletes: Sequence[DeleteFile]) -> RowDelta:

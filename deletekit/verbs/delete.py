@@ -117,7 +117,7 @@ class DeletePlan:
                 files = write_key_deletes(base.write, specs, keys, options.key_fields, None)
                 return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
         unbound = unbound_filter(self.where, metadata.schema)
-        return run_change(base, DeleteWhere(bound), options, "delete", self.engine, unbound, check_keys=check)[0]
+        return run_change(base, DeleteWhere(bound), options, "delete", self.engine, unbound, check_keys=check)
 
 
 def delete_keys(

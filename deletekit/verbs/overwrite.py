@@ -30,7 +30,6 @@ from deletekit.verbs.shared.row_changes import (
     filter_of_reads,
     required_filter,
     run_change,
-    with_added_rows,
     with_key_fields,
 )
 
@@ -88,8 +87,8 @@ def overwrite(
         if options.mode == "equality-delete":
             options, check = with_key_fields(options, metadata.schema, bound, None)
         unbound = unbound_filter(where, metadata.schema)
-        planned, _ = run_change(base, DeleteWhere(bound), options, "delete", runner, unbound, check_keys=check)
-        return with_added_rows(base, planned, new)
+        change, more = DeleteWhere(bound), lambda _: [new]
+        return run_change(base, change, options, "delete", runner, unbound, check_keys=check, more=more)
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 

@@ -80,7 +80,7 @@ def update(
         if chosen == "equality-delete":
             options, check = with_key_fields(options, metadata.schema, bound, equality_fields or None)
         unbound = unbound_filter(where, metadata.schema)
-        return run_change(base, change, options, "update", runner, unbound, check_keys=check)[0]
+        return run_change(base, change, options, "update", runner, unbound, check_keys=check)
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 

@@ -13,7 +13,6 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
-from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult, change_files, write_rows
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.filter import Filter, filter_field_ids
@@ -75,11 +74,6 @@ def required_filter(where: Filter, verb: str) -> Filter:
     return where
 
 
-def with_added_rows(base: Base, planned: RowDelta, rows: pa.Table) -> RowDelta:
-    """Write rows and return the change with their files."""
-    return replace(planned, added_data_files=(*planned.added_data_files, *write_data_files(base.write, rows)))
-
-
 def run_change(
     base: Base,
     change: Change,
@@ -90,7 +84,7 @@ def run_change(
     *,
     check_keys: bool = False,
     more: Callable[[ChangeResult], Sequence[pa.Table]] | None = None,
-) -> tuple[RowDelta, ChangeResult]:
+) -> RowDelta:
     """Plan the scan, run the change on groups of data files, and collect one RowDelta with its read set.
 
     Parameters
@@ -116,7 +110,7 @@ def run_change(
         _check_keys_are_unique(base, context, options.key_fields, total, engine)
     if more is not None:
         total.rows += more(total)
-    return collect_delta(base, total, options, reads), total
+    return collect_delta(base, total, options, reads)
 
 
 def filter_of_reads(metadata: TableMetadata, verb: str, where: BooleanExpression | None = None) -> BooleanExpression:
