@@ -163,8 +163,8 @@ def deleted_positions(context: ReadContext, task: ScanTask, within: PositionBitm
 
     `within` limits the read, as `positions` does in `read_task`.
     """
-    parts = [b.positions(b.deleted) for b in read_task(context, task, ReadRequest(()), within)]
-    return PositionBitmap(np.concatenate(parts)) if parts else PositionBitmap()
+    batches = read_task(context, task, ReadRequest(()), within)
+    return PositionBitmap.union(PositionBitmap.from_mask(b.deleted, b.first_position) for b in batches)
 
 
 def rows_at(context: ReadContext, task: ScanTask, request: ReadRequest, positions: PositionBitmap) -> pa.Table:
