@@ -120,7 +120,10 @@ def _live_files(base: Base, delta: RowDelta) -> FoundFiles:
     targets = delta.removed_data_paths | {path for _, path in delta.covered_data_files}
     removed_deletes = [e.data_file.file_path for e in delta.removed_delete_files]
     deletes = [*added, *removed_deletes]
-    return find_live_files(base.reader, base.snapshot, data=[*added, *targets], deletes=deletes, vectors_of=targets)
+    data, has_vectors = [*added, *targets], base.metadata.version.has_deletion_vectors
+    return find_live_files(
+        base.reader, base.snapshot, data=data, deletes=deletes, vectors_of=targets, duplicates=has_vectors
+    )
 
 
 def _with_vectors_of_removed(delta: RowDelta, metadata: TableMetadata, found: FoundFiles) -> RowDelta:
