@@ -15,7 +15,7 @@ from pyiceberg.types import NestedField
 
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.merge_previous_deletes import HiddenRows, check_rows, hides_all_rows, replace_deletes
-from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task, rows_at
+from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, kept_open, read_task, rows_at
 from deletekit.deletes.rolling_files import HELD_BYTES, held_bytes
 from deletekit.deletes.row_lineage import has_lineage, with_row_ids
 from deletekit.deletes.scan_task import ScanTask
@@ -177,14 +177,15 @@ class _Changes:
         """Do what the mode asks for with each data file; yield the rows that must still be hidden by position."""
         result = self.result
         for task in tasks:
-            positions, index, seen = self._find(task)
-            result.matched_rows += len(positions)
-            if seen is not None:
-                result.seen.append(seen)
-            if positions or (seen is not None and len(seen)):
-                result.targets.append(task.data_file.file_path)
-            if positions and self._apply(task, positions, index):
-                yield HiddenRows(task, positions)
+            with kept_open(self.context, task):
+                positions, index, seen = self._find(task)
+                result.matched_rows += len(positions)
+                if seen is not None:
+                    result.seen.append(seen)
+                if positions or (seen is not None and len(seen)):
+                    result.targets.append(task.data_file.file_path)
+                if positions and self._apply(task, positions, index):
+                    yield HiddenRows(task, positions)
 
     def stored_rows(self, task: ScanTask, positions: PositionBitmap) -> pa.Table:
         """Return the rows at some positions, also hidden ones, with field ids: the `row` column of position deletes."""

@@ -6,7 +6,7 @@ Spec: "Row-level Deletes", https://iceberg.apache.org/spec/#row-level-deletes
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -53,6 +53,7 @@ class ReadContext:
         self.loader = DeleteLoader(io, metadata)
         self.paths = self.loader.paths
         self.footers = SharedValues(size=64)
+        self.kept: dict[str, TabularFile] = {}
 
 
 @dataclass(frozen=True)
@@ -178,13 +179,22 @@ def rows_at(context: ReadContext, task: ScanTask, request: ReadRequest, position
 
 
 @contextmanager
+def kept_open(context: ReadContext, task: ScanTask) -> Iterator[None]:
+    """Open a data file once for all reads of it inside the block, which only one thread may do."""
+    path, closing = task.data_file.file_path, ExitStack()
+    context.kept[path] = closing.enter_context(_opened(context, TaskPart(task)))
+    try:
+        yield
+    finally:
+        del context.kept[path]
+        closing.close()  # it is not told of the block's errors: most are not of this file
+
+
+@contextmanager
 def _rows_of(context: ReadContext, part: TaskPart, request: ReadRequest) -> Iterator["_Rows"]:
-    data_file = part.task.data_file
-    refuse_encrypted(data_file)
     key_sets = context.loader.key_sets(part.task)
-    path, size = data_file.file_path, data_file.file_size_in_bytes
-    with naming(path), open_sized(context.io, path, size) as source:
-        yield _Rows(context, part.task, request, _opened(context, source, part), key_sets)
+    with _opened(context, part) as file:
+        yield _Rows(context, part.task, request, file, key_sets)
 
 
 def _tell(rows: int) -> None:
@@ -192,11 +202,19 @@ def _tell(rows: int) -> None:
         tell(rows)
 
 
-def _opened(context: ReadContext, source: Any, part: TaskPart) -> TabularFile:
-    """Open the file. Parts of it that are read separately parse its footer once."""
-    path = part.task.data_file.file_path
-    opened = partial(open_tabular, source, part.task.data_file.file_format, remote=is_remote(path))
-    return opened(footer=None if part.count == 1 else context.footers.get(path, lambda: opened().footer))
+@contextmanager
+def _opened(context: ReadContext, part: TaskPart) -> Iterator[TabularFile]:
+    """Open the data file, unless it is kept open. Parts of it that are read separately parse its footer once."""
+    file = part.task.data_file
+    refuse_encrypted(file)
+    path, kept = file.file_path, context.kept.get(file.file_path)
+    with naming(path):
+        if kept is not None:
+            yield kept
+            return
+        with open_sized(context.io, path, file.file_size_in_bytes) as source:
+            opened = partial(open_tabular, source, file.file_format, remote=is_remote(path))
+            yield opened(footer=None if part.count == 1 else context.footers.get(path, lambda: opened().footer))
 
 
 class _Rows:

@@ -171,7 +171,7 @@ def delete_keys(
     is_global = scope == "global" or (scope is None and not partitionable(seen, fields))
     if is_global and (frame is not None or len(distinct)):
         ensure_unpartitioned_spec(table)
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, refreshed=True))
 
 
 def _not_in_this_mode(message: str, argument: str, mode: str) -> InvalidInputError:

@@ -113,7 +113,7 @@ def upsert(
     fields = check_upsert(table.metadata, request)
     if needs_unpartitioned_spec(table.metadata, request, fields) and len(prepared(table.metadata)[1]):
         ensure_unpartitioned_spec(table)
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, refreshed=True))
 
 
 def check_upsert(metadata: TableMetadata, request: UpsertRequest) -> Fields:
@@ -161,7 +161,7 @@ def _upsert_foreign(
     fields = check_upsert(table.metadata, request)
     if needs_unpartitioned_spec(table.metadata, request, fields):
         ensure_unpartitioned_spec(table)
-    return commit(plan_change(table, plan, ref=ref, properties=properties))
+    return commit(plan_change(table, plan, ref=ref, properties=properties, refreshed=True))
 
 
 class _Upsert(Change):

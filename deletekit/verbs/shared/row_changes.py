@@ -100,6 +100,7 @@ def run_change(
     reads = filter_of_reads(base.metadata, verb, where)
     tasks = plan_scan(base.metadata, base.snapshot, base.reader, where)
     context = ReadContext(base.table.io, base.metadata)
+    context.loader.expect(tasks)
     groups = group_tasks(tasks, getattr(engine, "threads", 1))
     write = base.write  # the base holds a catalog, which cannot be sent
     number = len(groups)
