@@ -38,14 +38,13 @@ class S3Reads:
     def __init__(self, properties: Mapping[str, str]) -> None:
         # An empty text is none, as for pyiceberg.
         settings = {name for name, text in properties.items() if text and name.startswith(("s3.", "client."))}
+        named = _ENDPOINT.fullmatch(properties["s3.endpoint"]) if "s3.endpoint" in settings else not _away()
+        # Arrow takes no proxy from the environment, obstore does.
+        named = named and ("s3.proxy-uri" in settings or not getproxies().keys() - {"no"})
         # Without a key the clients look for one at different places.
         signs = all({f"s3.{name}", f"client.{name}"} & settings for name in ("access-key-id", "secret-access-key"))
         placed = any(name.endswith(".region") for name in settings)
-        self._works = signs and placed and settings <= _SAME
-        if self._works:  # only then is the environment looked through, which takes long
-            named = _ENDPOINT.fullmatch(properties["s3.endpoint"]) if "s3.endpoint" in settings else not _away()
-            # Arrow takes no proxy from the environment, obstore does.
-            self._works = bool(named and ("s3.proxy-uri" in settings or not getproxies().keys() - {"no"}))
+        self._works = bool(signs and named and placed and settings <= _SAME)
         self._properties = {name: text for name, text in properties.items() if name in settings}
 
     def read(self, path: str, offset: int, length: int | None) -> bytes | None:
