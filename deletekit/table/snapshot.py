@@ -236,7 +236,7 @@ def find_live_files(
 ) -> FoundFiles:
     """Find live data files and delete files by path, and deletion vectors by the path of their data file.
 
-    Manifests of data or of deletes are read only if something is asked of them. `duplicates` asks for duplicate vectors.
+    Manifests of data or of deletes are read if something is asked of them; `duplicates` asks for duplicate vectors.
     """
     data, deletes, vectors_of = tuple(data), tuple(deletes), tuple(vectors_of)
     data_files = LiveFiles(reader, snapshot if data else None, ManifestContent.DATA)
