@@ -28,6 +28,7 @@ class Base:
     metadata, snapshot: the table's metadata, and the head of the branch `ref`; None for a branch without a snapshot.
     reader: reads the manifests of the head.
     write: writes the files of the change, and knows which ones to delete if the change is given up.
+    is_rebased: the files were written for an earlier head, and a catalog may have been asked to commit them.
     """
 
     table: Table
@@ -36,6 +37,7 @@ class Base:
     snapshot: Snapshot | None
     reader: SnapshotReader = field(repr=False)
     write: WriteContext = field(repr=False)
+    is_rebased: bool = False
 
     @property
     def manifests(self) -> tuple[ManifestFile, ...]:

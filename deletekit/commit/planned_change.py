@@ -87,7 +87,7 @@ class PlannedChange:
     def rebased(self) -> PlannedChange:
         """Return the change on the current head, with its files where that is safe; else planned again."""
         head = _current_head(self.request)
-        base = replace(head, reader=self.base.reader, write=self.base.write)
+        base = replace(head, reader=self.base.reader, write=self.base.write, is_rebased=True)
         delta = self._delta_on(base)
         if delta is None:
             return self.replanned(head)
@@ -120,6 +120,7 @@ def plan_change(
     validate: Callable[[Base], None] | None = None,
     reader: Callable[[TableMetadata], SnapshotReader] | None = None,
     dry_run: bool = False,
+    refreshed: bool = False,
 ) -> PlannedChange:
     """Plan a change on the current head of a branch.
 
@@ -132,6 +133,7 @@ def plan_change(
     validate: raises if the change may not be committed on a head. Called with the head of every attempt.
     reader: returns a reader of the table's manifests, which may know some of them already.
     dry_run: write no file; also allowed for a table without a catalog.
+    refreshed: the caller has just asked the catalog for the table, which need not be asked again.
 
     Raises InvalidInputError, NotFoundError, UnsupportedError, FormatError as `check_request`; CommitConflictError if
     every base expired while `plan` read it; and whatever `plan` raises.
@@ -147,7 +149,8 @@ def plan_change(
         dry_run=dry_run,
         table_uuid=table.metadata.table_uuid,
     )
-    return _plan(request, _back_off(table))
+    back_off = _back_off(table)
+    return _plan(request, back_off, head=_head(request) if refreshed else None)
 
 
 def plan_on_earlier(
@@ -258,7 +261,13 @@ def _plan(request: CommitRequest, back_off: BackOff, plans: int = 0, head: Base 
 
 def _current_head(request: CommitRequest) -> Base:
     """Refresh the table and return the head of the branch, once it is certain that it can be committed on."""
-    table = request.table.refresh()
+    request.table.refresh()
+    return _head(request)
+
+
+def _head(request: CommitRequest) -> Base:
+    """Return the same of the table as its handle knows it."""
+    table = request.table
     check_request(table, request.ref, request.properties, dry_run=request.dry_run)
     check_same_table(table, request.table_uuid)
     base = read_base(table, request.ref, reader=request.reader, dry_run=request.dry_run)

@@ -109,12 +109,21 @@ def _new_snapshot_id(metadata: TableMetadata) -> int:
 
 
 def _live_files(base: Base, delta: RowDelta) -> FoundFiles:
-    """Find the live files of the head that the change names."""
-    added = [f.file_path for f in (*delta.added_data_files, *delta.added_delete_files)]
+    """Find the live files of the head that the change names.
+
+    A file that was written just now, under a name with a new uuid, cannot be live, so it is not looked for: that would
+    read every manifest. After a lost race it is, because the catalog may have taken it and its answer got lost.
+    """
+    new = frozenset(() if base.is_rebased else base.write.written)
+    files = (*delta.added_data_files, *delta.added_delete_files)
+    added = [f.file_path for f in files if f.file_path not in new]
     targets = delta.removed_data_paths | {path for _, path in delta.covered_data_files}
     removed_deletes = [e.data_file.file_path for e in delta.removed_delete_files]
     deletes = [*added, *removed_deletes]
-    return find_live_files(base.reader, base.snapshot, data=[*added, *targets], deletes=deletes, vectors_of=targets)
+    data, has_vectors = [*added, *targets], base.metadata.version.has_deletion_vectors
+    return find_live_files(
+        base.reader, base.snapshot, data=data, deletes=deletes, vectors_of=targets, duplicates=has_vectors
+    )
 
 
 def _with_vectors_of_removed(delta: RowDelta, metadata: TableMetadata, found: FoundFiles) -> RowDelta:

@@ -15,7 +15,7 @@ from pyiceberg.types import NestedField
 
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.merge_previous_deletes import HiddenRows, check_rows, hides_all_rows, replace_deletes
-from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task, rows_at
+from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, kept_open, read_task, rows_at
 from deletekit.deletes.rolling_files import HELD_BYTES, held_bytes
 from deletekit.deletes.row_lineage import has_lineage, with_row_ids
 from deletekit.deletes.scan_task import ScanTask
@@ -27,6 +27,7 @@ from deletekit.formats.reserved_fields import LINEAGE_NAMES
 from deletekit.table.modes import RowMode
 from deletekit.table.types import arrow_field
 
+Places = npt.NDArray[np.int64] | npt.NDArray[np.bool_]
 Index = npt.NDArray[np.int64] | None
 
 # The new rows of several data files wait for each other until they take so much memory, in each worker.
@@ -49,10 +50,11 @@ class Change(Protocol):
     replaces: bool
     needs: Sequence[NestedField] | None = None
 
-    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.int64], Index]:
+    def match(self, batch: FileBatch) -> tuple[Places, Index]:
         """Return the places in the batch of the live rows to change, and for each an index that `new_rows` gets.
 
-        Indexes behind those are of rows that are only looked up; they are in `ChangeResult.seen` too.
+        Indexes behind those are of rows that are only looked up; they are in `ChangeResult.seen` too. Without indexes,
+        a mask of the batch may take the place of the places: that is faster for many rows.
         """
 
     def stays(self, index: Index) -> npt.NDArray[np.bool_] | None:
@@ -148,6 +150,12 @@ def write_rows(write: WriteContext, rows: Sequence[pa.Table]) -> list[DataFile]:
     return [file for table in equal for file in write_data_files(write, table)]
 
 
+def _positions(places: Places, start: int) -> PositionBitmap:
+    if places.dtype == np.bool_:
+        return PositionBitmap.from_mask(places.view(np.bool_), start)
+    return PositionBitmap(places + start)
+
+
 def _joined(tables: Sequence[pa.Table]) -> pa.Table:
     """Return the rows of tables with equal columns, whatever these say of NULL."""
     plain = pa.schema([pa.field(f.name, f.type) for f in tables[0].schema])
@@ -169,14 +177,15 @@ class _Changes:
         """Do what the mode asks for with each data file; yield the rows that must still be hidden by position."""
         result = self.result
         for task in tasks:
-            positions, index, seen = self._find(task)
-            result.matched_rows += len(positions)
-            if seen is not None:
-                result.seen.append(seen)
-            if positions or (seen is not None and len(seen)):
-                result.targets.append(task.data_file.file_path)
-            if positions and self._apply(task, positions, index):
-                yield HiddenRows(task, positions)
+            with kept_open(self.context, task):
+                positions, index, seen = self._find(task)
+                result.matched_rows += len(positions)
+                if seen is not None:
+                    result.seen.append(seen)
+                if positions or (seen is not None and len(seen)):
+                    result.targets.append(task.data_file.file_path)
+                if positions and self._apply(task, positions, index):
+                    yield HiddenRows(task, positions)
 
     def stored_rows(self, task: ScanTask, positions: PositionBitmap) -> pa.Table:
         """Return the rows at some positions, also hidden ones, with field ids: the `row` column of position deletes."""
@@ -186,17 +195,17 @@ class _Changes:
 
     def _find(self, task: ScanTask) -> tuple[PositionBitmap, Index, Index]:
         """Return the positions of the matching rows of one data file, the change's index of each, and all indexes."""
-        parts: list[npt.NDArray[np.int64]] = []
+        parts: list[PositionBitmap] = []
         indexes: list[npt.NDArray[np.int64]] = []
         seen: list[npt.NDArray[np.int64]] = []
         for batch in read_task(self.context, task, replace(self.change.request, only_live=True)):
             check_rows(task.data_file, batch.first_position + len(batch))
             places, index = self.change.match(batch)
-            parts.append(places + batch.first_position)
+            parts.append(_positions(places, batch.first_position))
             if index is not None:
                 indexes.append(index[: len(places)])
                 seen.append(index)
-        positions = PositionBitmap(np.concatenate(parts)) if parts else PositionBitmap()
+        positions = PositionBitmap.union(parts)
         if not indexes:
             return positions, None, None
         return positions, np.concatenate(indexes), np.concatenate(seen)

@@ -65,16 +65,17 @@ def parse_filter(where: Filter, schema: Schema) -> BooleanExpression:
     Raises InvalidInputError, naming the filter, for text that does not parse, an unknown column, or a literal that
     does not fit the column's type.
     """
-    return (
-        ex.AlwaysTrue()
-        if where is None
-        else visitors.bind(nullable(schema), _exact(where, schema), case_sensitive=True)
-    )
+    return bound_filter(unbound_filter(where, schema), schema)
 
 
 def unbound_filter(where: Filter, schema: Schema) -> BooleanExpression | None:
     """Return the unbound filter that `parse_filter` binds, for pyiceberg's projections. Raises as `parse_filter`."""
-    return None if where is None else _exact(where, schema)
+    return None if where is None else _exact(where, nullable(schema))
+
+
+def bound_filter(unbound: BooleanExpression | None, schema: Schema) -> BooleanExpression:
+    """Return what `parse_filter` returns, of what `unbound_filter` returns."""
+    return ex.AlwaysTrue() if unbound is None else visitors.bind(nullable(schema), unbound, case_sensitive=True)
 
 
 def nullable(schema: Schema) -> Schema:
@@ -98,7 +99,7 @@ def parse_test(text: str, schema: Schema, column: NameColumn, field: str) -> Boo
     column: returns the full name of a column that the text names; its InvalidInputError is shown with the place.
     field: the argument that has the text, for errors.
     """
-    return visitors.bind(nullable(schema), _exact(text, schema, column, field), case_sensitive=True)
+    return bound_filter(_exact(text, nullable(schema), column, field), schema)
 
 
 def parse_value(
@@ -139,7 +140,7 @@ def _exact(
         test = where if parser is None else parser.filter()
         if not isinstance(test, BooleanExpression):
             raise TypeError(f"not a filter: {type(test).__name__}")
-        return filter_literals.exact_literals(test, nullable(schema))
+        return filter_literals.exact_literals(test, schema)
     except InvalidInputError:
         raise
     except Exception as e:  # pydantic and pyiceberg each raise their own

@@ -29,6 +29,9 @@ _SLOTS_PER_KEY = 16
 _MOST_BITS = 25
 _MOST_SPREAD = 8
 _WIDER = 2
+_SOME = 1 << 10
+_SEARCH = 64
+"""To search a key among ascending numbers takes about as long as to look up so many of them."""
 _MAKING = threading.Lock()
 
 
@@ -103,6 +106,9 @@ class KeyLookup:
         if telling is None or telling.integers is None:
             return None
         values = rows[str(self.telling)]
+        found = None if values.null_count() else _in_ascending(telling.integers, _int64(values))
+        if found is not None:
+            return found
         lower, upper = values.min(), values.max()
         if not isinstance(lower, int) or not isinstance(upper, int):
             return None
@@ -170,6 +176,23 @@ def _int64(values: pl.Series, null: int = 0) -> Numbers:
 
 def _between(ascending: Numbers, lower: int, upper: int) -> Numbers:
     return ascending[ascending.searchsorted(lower) : ascending.searchsorted(upper, side="right")]
+
+
+def _in_ascending(keys: Numbers, numbers: Numbers) -> npt.NDArray[np.bool_] | None:
+    """Tell where a number is one of few keys, which are searched for; None for many keys, or numbers in no order."""
+    if not len(numbers) or not _ascend(numbers[:_SOME]):
+        return None
+    wanted = _between(keys, numbers[0], numbers[-1])
+    if _SEARCH * len(wanted) > len(numbers) or not _ascend(numbers):
+        return None
+    places = numbers.searchsorted(wanted)
+    hits = np.zeros(len(numbers), dtype=np.bool_)
+    hits[places] = numbers[places] == wanted
+    return hits
+
+
+def _ascend(numbers: Numbers) -> bool:
+    return bool((numbers[1:] > numbers[:-1]).all())
 
 
 def same_rows(left: pl.DataFrame, right: pl.DataFrame) -> npt.NDArray[np.bool_]:

@@ -6,7 +6,7 @@ Spec: "Row-level Deletes", https://iceberg.apache.org/spec/#row-level-deletes
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -29,6 +29,7 @@ from deletekit.deletes.scan_task import ScanTask, TaskPart
 from deletekit.errors import naming
 from deletekit.formats.content_file import ManifestEntry, refuse_encrypted
 from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.formats.roaring import unpacked
 from deletekit.formats.tabular import ColumnStatistics, RowGroup, TabularFile, open_tabular, rows_only
 from deletekit.table.file_io import FileIO, is_remote, open_sized
 from deletekit.table.metadata import TableMetadata
@@ -52,6 +53,7 @@ class ReadContext:
         self.loader = DeleteLoader(io, metadata)
         self.paths = self.loader.paths
         self.footers = SharedValues(size=64)
+        self.kept: dict[str, TabularFile] = {}
 
 
 @dataclass(frozen=True)
@@ -162,8 +164,8 @@ def deleted_positions(context: ReadContext, task: ScanTask, within: PositionBitm
 
     `within` limits the read, as `positions` does in `read_task`.
     """
-    parts = [b.positions(b.deleted) for b in read_task(context, task, ReadRequest(()), within)]
-    return PositionBitmap(np.concatenate(parts)) if parts else PositionBitmap()
+    batches = read_task(context, task, ReadRequest(()), within)
+    return PositionBitmap.union(PositionBitmap.from_mask(b.deleted, b.first_position) for b in batches)
 
 
 def rows_at(context: ReadContext, task: ScanTask, request: ReadRequest, positions: PositionBitmap) -> pa.Table:
@@ -177,13 +179,22 @@ def rows_at(context: ReadContext, task: ScanTask, request: ReadRequest, position
 
 
 @contextmanager
+def kept_open(context: ReadContext, task: ScanTask) -> Iterator[None]:
+    """Open a data file once for all reads of it inside the block, which only one thread may do."""
+    path, closing = task.data_file.file_path, ExitStack()
+    context.kept[path] = closing.enter_context(_opened(context, TaskPart(task)))
+    try:
+        yield
+    finally:
+        del context.kept[path]
+        closing.close()  # it is not told of the block's errors: most are not of this file
+
+
+@contextmanager
 def _rows_of(context: ReadContext, part: TaskPart, request: ReadRequest) -> Iterator["_Rows"]:
-    data_file = part.task.data_file
-    refuse_encrypted(data_file)
     key_sets = context.loader.key_sets(part.task)
-    path, size = data_file.file_path, data_file.file_size_in_bytes
-    with naming(path), open_sized(context.io, path, size) as source:
-        yield _Rows(context, part.task, request, _opened(context, source, part), key_sets)
+    with _opened(context, part) as file:
+        yield _Rows(context, part.task, request, file, key_sets)
 
 
 def _tell(rows: int) -> None:
@@ -191,11 +202,19 @@ def _tell(rows: int) -> None:
         tell(rows)
 
 
-def _opened(context: ReadContext, source: Any, part: TaskPart) -> TabularFile:
-    """Open the file. Parts of it that are read separately parse its footer once."""
-    path = part.task.data_file.file_path
-    opened = partial(open_tabular, source, part.task.data_file.file_format, remote=is_remote(path))
-    return opened(footer=None if part.count == 1 else context.footers.get(path, lambda: opened().footer))
+@contextmanager
+def _opened(context: ReadContext, part: TaskPart) -> Iterator[TabularFile]:
+    """Open the data file, unless it is kept open. Parts of it that are read separately parse its footer once."""
+    file = part.task.data_file
+    refuse_encrypted(file)
+    path, kept = file.file_path, context.kept.get(file.file_path)
+    with naming(path):
+        if kept is not None:
+            yield kept
+            return
+        with open_sized(context.io, path, file.file_size_in_bytes) as source:
+            opened = partial(open_tabular, source, file.file_format, remote=is_remote(path))
+            yield opened(footer=None if part.count == 1 else context.footers.get(path, lambda: opened().footer))
 
 
 class _Rows:
@@ -357,8 +376,7 @@ def _live(deleted: pa.BooleanArray | None, selected: pa.BooleanArray | None) -> 
 def _numpy(mask: pa.BooleanArray | None, rows: int, *, none: bool) -> npt.NDArray[np.bool_]:
     if mask is None:
         return np.full(rows, none, dtype=np.bool_)
-    out: npt.NDArray[np.bool_] = mask.to_numpy(zero_copy_only=False)
-    return out
+    return unpacked(mask)
 
 
 def partition_constants(context: ReadContext, data: ManifestEntry) -> dict[int, pa.Scalar]:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from deletekit.errors import FormatError, InvalidInputError
-from deletekit.formats.roaring import bitmap_of, containers, position_mask, split
+from deletekit.formats.roaring import bitmap_of, bitmap_of_mask, containers, position_mask, split, unpacked
 
 MAGIC = bytes((0xD1, 0xD3, 0x39, 0x64))
 MAX_KEY = 0x7FFFFFFE
@@ -65,6 +65,22 @@ class PositionBitmap:
         new = cls()
         new._by_key = {key: by_key[key] for key in sorted(by_key) if by_key[key]}
         return new
+
+    @classmethod
+    def from_mask(cls, mask: npt.NDArray[np.bool_], start: int = 0) -> PositionBitmap:
+        """Return the positions `start + i` for which a mask is True."""
+        if (start + len(mask)) >> 32:
+            return cls(np.flatnonzero(mask) + start)
+        return cls.from_bitmaps({0: bitmap_of_mask(mask, start)})
+
+    @classmethod
+    def union(cls, parts: Iterable[PositionBitmap]) -> PositionBitmap:
+        """Return the positions that any of some sets has."""
+        by_key: dict[int, list[BitMap]] = {}
+        for part in parts:
+            for key, bitmap in part.by_key.items():
+                by_key.setdefault(key, []).append(bitmap)
+        return cls.from_bitmaps({key: BitMap.union(*found) if found[1:] else found[0] for key, found in by_key.items()})
 
     @classmethod
     def from_range(cls, start: int, stop: int) -> PositionBitmap:
@@ -120,10 +136,7 @@ class PositionBitmap:
     __hash__ = None  # type: ignore[assignment]  # equal by value, but holds bitmaps that can be changed
 
     def __or__(self, other: PositionBitmap) -> PositionBitmap:
-        merged = dict(self._by_key)
-        for key, bitmap in other._by_key.items():
-            merged[key] = merged[key] | bitmap if key in merged else bitmap
-        return PositionBitmap.from_bitmaps(merged)
+        return PositionBitmap.union((self, other))
 
     def __sub__(self, other: PositionBitmap) -> PositionBitmap:
         empty = BitMap()
@@ -155,8 +168,7 @@ class PositionBitmap:
 
     def mask(self, start: int, length: int) -> npt.NDArray[np.bool_]:
         """Return `to_arrow` as a numpy array."""
-        out: npt.NDArray[np.bool_] = self.to_arrow(start, length).to_numpy(zero_copy_only=False)
-        return out
+        return unpacked(self.to_arrow(start, length))
 
     def count_in(self, start: int, stop: int) -> int:
         """Count the positions of the set in `start .. stop - 1`."""

@@ -154,7 +154,8 @@ def _nearly_distinct(table: pa.Table, schema: pa.Schema) -> frozenset[int]:
         is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
         is_number = pa.types.is_primitive(kind) and not pa.types.is_boolean(kind)
         if field_id is not None and len(some) == _FIRST_ROWS and (is_text or is_number):
-            distinct, size = pc.count_distinct(column).as_py(), column.nbytes / len(some)
+            values, size = pc.unique(column), column.nbytes / len(some)  # half the time of Arrow's `count_distinct`
+            distinct = len(values) - values.null_count
             if distinct * size + len(some) * distinct.bit_length() / 8 >= len(some) * size:
                 out.add(field_id)
     return frozenset(out)

@@ -290,6 +290,7 @@ class _Part:
             keep = ()
 
         def rewrite(tasks: Group) -> RewrittenGroup:
+            context.loader.expect(tasks)
             rows = _rows_per_file(context, tasks, options)
             kept = _KeptColumns(context.metadata.schema, keep if _few_rows(tasks) else ())
             files = rewrite_data_files(context, write, tasks, rows, order=order, seen=kept.add)

@@ -91,7 +91,7 @@ class UpsertPlan:
         self._check_key(base.metadata)
         where = self._where(base.metadata)
         change = _Hashes(self._sorted, self.fields, parse_filter(where, base.metadata.schema))
-        planned, _ = run_change(base, change, self._options(base.metadata), "merge", LocalEngine(), where)
+        planned = run_change(base, change, self._options(base.metadata), "merge", LocalEngine(), where)
         return self._with_rows(planned)
 
     def by_value(self, base: Base, deletes: Sequence[DeleteFile]) -> RowDelta:
@@ -157,8 +157,8 @@ class _Positions(Change):
             self._here = self._positions[task.data_file.file_path]
             yield task
 
-    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.int64], None]:
-        return np.flatnonzero(self._here.mask(batch.first_position, len(batch)) & ~batch.deleted), None
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], None]:
+        return self._here.mask(batch.first_position, len(batch)) & ~batch.deleted, None
 
 
 class _Hashes(Change):
@@ -170,6 +170,6 @@ class _Hashes(Change):
         self.request = ReadRequest(fields, where)
         self._hashes, self._hasher = hashes, KeyHasher(fields)
 
-    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.int64], None]:
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], None]:
         wanted = self._hasher(batch.table.columns[: len(self.request.fields)])
-        return np.flatnonzero(contains(self._hashes, wanted) & batch.live), None
+        return contains(self._hashes, wanted) & batch.live, None

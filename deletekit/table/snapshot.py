@@ -216,7 +216,7 @@ class FoundFiles:
     ----------
     data, deletes: entries of the paths that were asked for.
     vectors: deletion vectors of the data files that were asked for.
-    duplicate_vectors: all deletion vectors whose data file has another one.
+    duplicate_vectors: all deletion vectors whose data file has another one, if they were asked for.
     """
 
     data: tuple[ManifestEntry, ...]
@@ -232,15 +232,20 @@ def find_live_files(
     data: Iterable[str] = (),
     deletes: Iterable[str] = (),
     vectors_of: Iterable[str] = (),
+    duplicates: bool = False,
 ) -> FoundFiles:
-    """Find live data files and delete files by path, and deletion vectors by the path of their data file."""
-    data_files = LiveFiles(reader, snapshot, ManifestContent.DATA)
-    delete_files = LiveFiles(reader, snapshot, ManifestContent.DELETES)
+    """Find live data files and delete files by path, and deletion vectors by the path of their data file.
+
+    Manifests of data or of deletes are read if something is asked of them; `duplicates` asks for duplicate vectors.
+    """
+    data, deletes, vectors_of = tuple(data), tuple(deletes), tuple(vectors_of)
+    data_files = LiveFiles(reader, snapshot if data else None, ManifestContent.DATA)
+    delete_files = LiveFiles(reader, snapshot if deletes or vectors_of or duplicates else None, ManifestContent.DELETES)
     return FoundFiles(
         data=tuple(data_files.with_paths(data)),
         deletes=tuple(delete_files.with_paths(deletes)),
         vectors=tuple(delete_files.vectors_of(vectors_of)),
-        duplicate_vectors=tuple(delete_files.vectors_twice()),
+        duplicate_vectors=tuple(delete_files.vectors_twice() if duplicates else ()),
     )
 
 

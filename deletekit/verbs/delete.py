@@ -12,7 +12,7 @@ from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.delete_modes import ChangeOptions
-from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
+from deletekit.deletes.filter import Filter, bound_filter, unbound_filter
 from deletekit.deletes.keys import distinct_keys
 from deletekit.deletes.row_source import RowSource
 from deletekit.deletes.write_context import granularity_of
@@ -100,7 +100,8 @@ class DeletePlan:
 
     def __call__(self, base: Base) -> RowDelta:
         metadata = base.metadata
-        bound = parse_filter(required_filter(self.where, "a delete"), metadata.schema)
+        unbound = unbound_filter(required_filter(self.where, "a delete"), metadata.schema)
+        bound = bound_filter(unbound, metadata.schema)
         mode = choose_mode(metadata, "delete", self.mode)
         if self.with_rows and mode != "position-delete":
             raise _not_in_this_mode("only position delete files store rows", "with_rows", mode)
@@ -116,8 +117,7 @@ class DeletePlan:
             if keys is not None and all(determines_partition(s, ids) for s in specs):
                 files = write_key_deletes(base.write, specs, keys, options.key_fields, None)
                 return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
-        unbound = unbound_filter(self.where, metadata.schema)
-        return run_change(base, DeleteWhere(bound), options, "delete", self.engine, unbound, check_keys=check)[0]
+        return run_change(base, DeleteWhere(bound), options, "delete", self.engine, unbound, check_keys=check)
 
 
 def delete_keys(
@@ -171,7 +171,7 @@ def delete_keys(
     is_global = scope == "global" or (scope is None and not partitionable(seen, fields))
     if is_global and (frame is not None or len(distinct)):
         ensure_unpartitioned_spec(table)
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, refreshed=True))
 
 
 def _not_in_this_mode(message: str, argument: str, mode: str) -> InvalidInputError:

@@ -104,7 +104,7 @@ def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by i
         change = _Merge(metadata.schema, rows.whole(metadata.schema), on, clauses)
         new, options = change.inserted(), _with_keys(options, metadata, names)
         check = change.spares_rows
-        return run_change(base, change, options, "merge", runner, change.where, check_keys=check, more=new)[0]
+        return run_change(base, change, options, "merge", runner, change.where, check_keys=check, more=new)
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 

@@ -11,7 +11,7 @@ from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.delete_modes import ChangeOptions
-from deletekit.deletes.filter import Filter, evaluate, parse_filter, unbound_filter
+from deletekit.deletes.filter import Filter, bound_filter, evaluate, unbound_filter
 from deletekit.deletes.input_rows import align
 from deletekit.deletes.keys import column_at
 from deletekit.deletes.plan import plan_scan
@@ -30,7 +30,6 @@ from deletekit.verbs.shared.row_changes import (
     filter_of_reads,
     required_filter,
     run_change,
-    with_added_rows,
     with_key_fields,
 )
 
@@ -69,7 +68,8 @@ def overwrite(
 
     def plan(base: Base) -> RowDelta:
         metadata = base.metadata
-        bound = parse_filter(required_filter(where, "an overwrite"), metadata.schema)
+        unbound = unbound_filter(required_filter(where, "an overwrite"), metadata.schema)
+        bound = bound_filter(unbound, metadata.schema)
         options = ChangeOptions(choose_mode(metadata, "delete", mode), granularity_of(metadata, granularity))
         new = align(source.whole(metadata.schema), metadata.schema)
         chosen = evaluate(bound, lambda i: column_at(new, metadata.schema, i), len(new))
@@ -87,9 +87,8 @@ def overwrite(
         check = False
         if options.mode == "equality-delete":
             options, check = with_key_fields(options, metadata.schema, bound, None)
-        unbound = unbound_filter(where, metadata.schema)
-        planned, _ = run_change(base, DeleteWhere(bound), options, "delete", runner, unbound, check_keys=check)
-        return with_added_rows(base, planned, new)
+        change, more = DeleteWhere(bound), lambda _: [new]
+        return run_change(base, change, options, "delete", runner, unbound, check_keys=check, more=more)
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 

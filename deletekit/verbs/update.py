@@ -13,7 +13,7 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.delete_modes import Change, ChangeOptions
-from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
+from deletekit.deletes.filter import Filter, bound_filter, unbound_filter
 from deletekit.deletes.input_rows import align, as_constant
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.write_context import granularity_of
@@ -71,7 +71,8 @@ def update(
 
     def plan(base: Base) -> RowDelta:
         metadata = base.metadata
-        bound = parse_filter(required_filter(where, "an update"), metadata.schema)
+        unbound = unbound_filter(required_filter(where, "an update"), metadata.schema)
+        bound = bound_filter(unbound, metadata.schema)
         chosen = choose_mode(metadata, "update", mode)
         change = _Update(bound, assignments, metadata.schema)
         options, check = ChangeOptions(chosen, granularity_of(metadata, granularity)), False
@@ -79,8 +80,7 @@ def update(
             return RowDelta()
         if chosen == "equality-delete":
             options, check = with_key_fields(options, metadata.schema, bound, equality_fields or None)
-        unbound = unbound_filter(where, metadata.schema)
-        return run_change(base, change, options, "update", runner, unbound, check_keys=check)[0]
+        return run_change(base, change, options, "update", runner, unbound, check_keys=check)
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
 
@@ -107,8 +107,8 @@ class _Update(Change):
             if f.name in assignments and not callable(assignments[f.name])
         }
 
-    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.int64], None]:
-        return np.flatnonzero(batch.live), None
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], None]:
+        return batch.live, None
 
     def new_rows(self, current: pa.Table, _: Any) -> pa.Table:
         columns = {name: current.column(name) for name in current.column_names}

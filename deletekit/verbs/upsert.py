@@ -19,6 +19,7 @@ from pyiceberg.schema import Schema
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
+from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.delete_modes import Change, ChangeOptions
 from deletekit.deletes.filter import parse_filter
 from deletekit.deletes.input_rows import align
@@ -40,7 +41,7 @@ from deletekit.verbs.shared.equality_keys import (
 )
 from deletekit.verbs.shared.foreign_rows import ForeignRows, foreign_rows
 from deletekit.verbs.shared.key_fields import equality_fields_of, range_of_keys
-from deletekit.verbs.shared.row_changes import choose_mode, run_change, with_added_rows
+from deletekit.verbs.shared.row_changes import choose_mode, run_change
 
 Fields = tuple[it.NestedField, ...]
 _Keys = tuple[pa.Table, KeyNumbers]
@@ -106,14 +107,13 @@ def upsert(
 
     def plan(base: Base) -> RowDelta:
         fields, aligned, keys = prepared(base.metadata)
-        planned, row_ids = _replaced(base, keys, fields, request, chosen)
-        return with_added_rows(base, planned, aligned if row_ids is None else with_row_ids(aligned, row_ids))
+        return _replaced(base, aligned, keys, fields, request, chosen)
 
     check_request(table.refresh(), ref, commit_properties)
     fields = check_upsert(table.metadata, request)
     if needs_unpartitioned_spec(table.metadata, request, fields) and len(prepared(table.metadata)[1]):
         ensure_unpartitioned_spec(table)
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, refreshed=True))
 
 
 def check_upsert(metadata: TableMetadata, request: UpsertRequest) -> Fields:
@@ -161,7 +161,7 @@ def _upsert_foreign(
     fields = check_upsert(table.metadata, request)
     if needs_unpartitioned_spec(table.metadata, request, fields):
         ensure_unpartitioned_spec(table)
-    return commit(plan_change(table, plan, ref=ref, properties=properties))
+    return commit(plan_change(table, plan, ref=ref, properties=properties, refreshed=True))
 
 
 class _Upsert(Change):
@@ -184,33 +184,33 @@ class _Upsert(Change):
 
 
 def _replaced(
-    base: Base, found: _Keys, fields: Fields, request: UpsertRequest, engine: Engine
-) -> tuple[RowDelta, pa.Array | None]:
-    """Return the change that deletes the old rows, and their row ids by the place of their key; None without any."""
+    base: Base, rows: pa.Table, found: _Keys, fields: Fields, request: UpsertRequest, engine: Engine
+) -> RowDelta:
+    """Return the change that puts rows in place of those with the same keys."""
     metadata, (keys, numbers) = base.metadata, found
     mode = choose_mode(metadata, "merge", request.mode)
     if not len(keys):
-        return RowDelta(read_set=ReadSet()), None
+        return RowDelta(read_set=ReadSet())
     if mode == "equality-delete":
-        files = write_key_deletes(base.write, specs_in_use(base), keys, fields, None)
-        return RowDelta(added_delete_files=tuple(files), read_set=ReadSet()), None
+        deletes = tuple(write_key_deletes(base.write, specs_in_use(base), keys, fields, None))
+        files = tuple(write_data_files(base.write, rows))
+        return RowDelta(added_data_files=files, added_delete_files=deletes, read_set=ReadSet())
     where = range_of_keys(keys.columns, metadata.schema, fields)
     bound = parse_filter(where, metadata.schema)
     change = _Upsert(numbers, fields, bound, lineage=metadata.version.has_row_lineage)
     options = ChangeOptions(mode, granularity_of(metadata, request.granularity))
-    planned, result = run_change(base, change, options, "merge", engine, where)
-    return planned, _row_ids(result.seen, len(keys))
+    return run_change(base, change, options, "merge", engine, where, more=lambda old: [_with_row_ids(rows, old.seen)])
 
 
-def _row_ids(seen: Sequence[npt.NDArray[np.int64]], rows: int) -> pa.Array | None:
-    """Return for each new row the smallest row id of the rows that it replaces; null without any."""
+def _with_row_ids(rows: pa.Table, seen: Sequence[npt.NDArray[np.int64]]) -> pa.Table:
+    """Give each new row the smallest row id of the rows that it replaces, if any of them has one."""
     pairs = np.concatenate([np.empty((0, 2), dtype=np.int64), *seen])
     pairs = pairs[pairs[:, 1] >= 0]
     if not len(pairs):
-        return None
-    ids = np.full(rows, np.iinfo(np.int64).max)
+        return rows
+    ids = np.full(len(rows), np.iinfo(np.int64).max)
     np.minimum.at(ids, pairs[:, 0], pairs[:, 1])
-    return pa.array(ids, mask=ids == np.iinfo(np.int64).max)
+    return with_row_ids(rows, pa.array(ids, mask=ids == np.iinfo(np.int64).max))
 
 
 def _keys(rows: pa.Table, schema: Schema, fields: Fields) -> _Keys:

@@ -417,6 +417,17 @@ def test_files_of_an_unknown_commit_are_kept(
         assert dk.append(plain, items((50, "later", 0.0))).snapshot_id is not None, "and the table works on"
 
 
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_files_are_not_added_again_that_a_lost_race_had_added(catalog: dk.Catalog, version: int) -> None:
+    """New files are not looked for among the live ones, but they are after the catalog's first answer."""
+    plain = make(catalog, FIVE, format_version=version, properties=QUICK)
+    lost = Failing(catalog, dk.CommitConflictError("another writer committed first"), lands=True)
+    with pytest.raises(dk.InvalidInputError) as caught:
+        dk.append(dk.load_table(lost, plain.name), items((9, "z", 9.0)))
+    assert caught.value.kind == "duplicate-file"
+    assert len(snapshots_json(plain.refresh())) == 2
+
+
 @EVERY_MODE
 def test_files_of_a_refused_commit_are_removed(catalog: dk.Catalog, version: int, mode: str) -> None:
     for error in (dk.UnsupportedError("no"), dk.InvalidInputError("no"), dk.NotFoundError("no such table")):

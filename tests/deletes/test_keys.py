@@ -104,6 +104,30 @@ def test_many_keys_of_numbers_near_and_far_and_of_text(twice: str) -> None:
         assert numbers.find(rows.select(names).columns).tolist() == [first.get(row, -1) for row in stored], names
 
 
+@settings(deadline=None)
+@given(
+    step=st.sampled_from([1, 3, 10**9]),
+    keys=st.lists(st.integers(-5, 3_005) | st.sampled_from([2**40, -(2**63), 2**63 - 1]), max_size=60),
+    spoiled=st.sampled_from(["", "twice", "first last", "NULL"]),
+    null=st.booleans(),
+)
+def test_few_keys_among_ascending_numbers(step: int, keys: list[int], spoiled: str, null: bool) -> None:
+    """They are searched for, unless a number comes twice, is out of order or NULL."""
+    numbers: list[int | None] = [i * step for i in range(3_000)]
+    wanted = {k * step if -10 < k < 4_000 else k for k in keys}
+    if spoiled == "twice":
+        numbers[2_000] = numbers[1_999]
+    elif spoiled:
+        numbers[-1] = -1 if spoiled == "first last" else None
+    column = pa.array([*wanted, *[None][:null]], pa.int64())
+    if len(column):
+        found = KeySet([column]).contains([pa.array(numbers, pa.int64())])
+        assert found.to_pylist() == [n in wanted or (n is None and null) for n in numbers]
+        rows, places = KeyNumbers([column]).matches([pa.array(numbers, pa.int64())])
+        expected = {i: n for i, n in enumerate(numbers) if n in wanted or (n is None and null)}
+        assert {int(r): column[int(k)].as_py() for r, k in zip(rows, places, strict=True)} == expected
+
+
 @pytest.mark.parametrize("keys", [[5], [5, 9], [-1, 100], [None, 5]])
 def test_bounds_that_hold_no_key(keys: list[int | None]) -> None:
     key_set = KeySet([pa.array(keys, pa.int64())])

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyroaring import BitMap64
 
 from deletekit.formats.deletion_vector import (
     MAX_POSITION,
@@ -17,6 +19,7 @@ from deletekit.formats.deletion_vector import (
     encode_blob,
     encode_vector,
 )
+from deletekit.formats.roaring import unpacked
 
 patient = settings(deadline=None)  # a busy machine is no failure
 BORDERS = [0, 1, 2**16 - 1, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**33 - 1, 3 * 2**32, 2**40]
@@ -46,6 +49,32 @@ def test_order_and_duplicates_do_not_matter(numbers: list[int]) -> None:
 @given(positions, st.sampled_from([np.int64, np.uint64]))
 def test_arrays_are_as_good_as_lists(numbers: frozenset[int], kind: type[np.integer]) -> None:
     assert PositionBitmap(np.array(sorted(numbers), dtype=kind)) == PositionBitmap(numbers)
+
+
+@patient
+@given(
+    start=st.integers(0, 200_000) | st.sampled_from([2**32 - 70_000, 2**32 - 1, 2**33]),
+    rows=st.integers(0, 200_000),
+    share=st.sampled_from([0, 1e-4, 0.03, 0.5, 1]),
+    offset=st.integers(0, 9),
+)
+def test_a_mask_is_as_good_as_positions(start: int, rows: int, share: float, offset: int) -> None:
+    mask = np.random.default_rng(rows).random(rows) < share
+    assert np.array_equal(unpacked(pa.array(np.r_[np.ones(offset, np.bool_), mask]).slice(offset)), mask)
+    found, expected = PositionBitmap.from_mask(mask, start), BitMap64((np.flatnonzero(mask) + start).tolist())
+    assert np.array_equal(found.to_numpy(), np.array(expected.to_array(), np.int64))
+    assert encode_blob(found) == encode_blob(PositionBitmap(found.to_numpy())), "whatever it was built of"
+    assert np.array_equal(found.mask(start, rows), mask)
+
+
+def test_booleans_with_nulls_are_not_mistaken() -> None:
+    assert list(unpacked(pa.array([True, None, False]))) == [True, None, False]
+
+
+@patient
+@given(st.lists(positions, max_size=4))
+def test_union_of_many(sets: list[frozenset[int]]) -> None:
+    assert PositionBitmap.union(map(PositionBitmap, sets)) == PositionBitmap(frozenset().union(*sets))
 
 
 @patient

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from pyiceberg.expressions import And, EqualTo, In, IsNull, Or
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
+from tests.invariants import check_table
 from tests.storage import stored_at
 from tests.tables import (
     MODES,
@@ -418,3 +421,35 @@ def test_a_delete_prunes_partitions(catalog: dk.Catalog, version: int, mode: str
         **({"equality_fields": ["id", "category"]} if mode == "equality-delete" else {}),
     )
     assert ids(table, where="category = 'a'") == [4]
+
+
+@pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
+def test_many_rows_in_row_groups_that_end_anywhere(catalog: dk.Catalog, version: int, mode: str) -> None:
+    """Containers of a vector have 65,536 rows, row groups others. The second delete takes in the first one's rows."""
+    rng, rows = np.random.default_rng(version), 90_000
+    values = rng.choice([0.0, -0.0, 1.5, 2.5, np.nan, None], rows, p=[0.1, 0.1, 0.3, 0.3, 0.1, 0.1])  # type: ignore[arg-type]
+    data = pa.table({"id": np.arange(rows), "x": pa.array(values.tolist(), pa.float64())})
+    options = {"write.parquet.row-group-limit": "40001"}
+    table = make(catalog, data, schema=data.schema, format_version=version, properties=options)
+    kept = dict(enumerate(values.tolist()))
+    if version == 3:
+        first_ids = dict(zip(*row_ids(table), strict=True))
+    for where, goes in (
+        ("x = 1.5 and id > 30000", lambda i, x: x == 1.5 and i > 30_000),
+        ("x is null or x = 0.0", lambda _, x: x is None or x == 0.0),
+        ("id between 65530 and 65541", lambda i, _: 65_530 <= i <= 65_541),
+    ):
+        fields = {"equality_fields": "id"} if mode == "equality-delete" else {}
+        dk.delete(table, where, mode=mode, **fields)  # type: ignore[arg-type]
+        kept = {i: x for i, x in kept.items() if not goes(i, x)}
+        found = dk.scan(table).to_arrow()
+        assert found["id"].to_pylist() == list(kept)
+        assert repr(found["x"].to_pylist()) == repr(list(kept.values()))
+    if version == 3:
+        assert all(first_ids[i] == row_id for i, row_id in zip(*row_ids(table), strict=True))
+    check_table(table)
+
+
+def row_ids(table: dk.Table) -> tuple[list[int], list[int]]:
+    found = dk.scan(table, columns=["id", "_row_id"]).to_arrow()
+    return found["id"].to_pylist(), found["_row_id"].to_pylist()

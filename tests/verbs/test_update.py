@@ -81,16 +81,22 @@ def test_functions_of_the_rows(catalog: dk.Catalog, version: int, mode: str) -> 
 
 
 @EVERY_MODE
-def test_a_function_that_fails_leaves_nothing_behind(catalog: dk.Catalog, version: int, mode: str) -> None:
+@pytest.mark.parametrize("error", [ZeroDivisionError("its own"), OSError("its own"), dk.InvalidInputError("its own")])
+def test_a_function_that_fails_leaves_nothing_behind(
+    catalog: dk.Catalog, version: int, mode: str, error: Exception
+) -> None:
+    """Its error is not taken for one of the data file that is open meanwhile."""
     table = make(catalog, FIVE[:3], FIVE[3:], format_version=version)
 
     def fails(rows: pa.Table) -> Any:
         if 4 in rows["id"].to_pylist():
-            raise ZeroDivisionError("the user's own")
+            raise error
         return rows["value"]
 
-    with unchanged(table), pytest.raises(ZeroDivisionError, match="the user's own"):
+    with unchanged(table), pytest.raises((type(error), dk.StorageError)) as caught:
         dk.update(table, {"value": fails}, where="id > 0", mode=mode)
+    assert error in (caught.value, caught.value.__cause__)
+    assert getattr(caught.value, "file", None) is None
 
 
 @EVERY_MODE

@@ -13,7 +13,6 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
-from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult, change_files, write_rows
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.filter import Filter, filter_field_ids
@@ -63,8 +62,8 @@ class DeleteWhere(Change):
     def __init__(self, bound: BooleanExpression) -> None:
         self.request = ReadRequest((), bound)
 
-    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.int64], None]:
-        return np.flatnonzero(batch.live), None
+    def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.bool_], None]:
+        return batch.live, None
 
 
 def required_filter(where: Filter, verb: str) -> Filter:
@@ -73,11 +72,6 @@ def required_filter(where: Filter, verb: str) -> Filter:
         message = f'{verb} needs a filter; "true" means every row'
         raise InvalidInputError(message, kind="filter", field="where", found=where)
     return where
-
-
-def with_added_rows(base: Base, planned: RowDelta, rows: pa.Table) -> RowDelta:
-    """Write rows and return the change with their files."""
-    return replace(planned, added_data_files=(*planned.added_data_files, *write_data_files(base.write, rows)))
 
 
 def run_change(
@@ -90,7 +84,7 @@ def run_change(
     *,
     check_keys: bool = False,
     more: Callable[[ChangeResult], Sequence[pa.Table]] | None = None,
-) -> tuple[RowDelta, ChangeResult]:
+) -> RowDelta:
     """Plan the scan, run the change on groups of data files, and collect one RowDelta with its read set.
 
     Parameters
@@ -106,6 +100,7 @@ def run_change(
     reads = filter_of_reads(base.metadata, verb, where)
     tasks = plan_scan(base.metadata, base.snapshot, base.reader, where)
     context = ReadContext(base.table.io, base.metadata)
+    context.loader.expect(tasks)
     groups = group_tasks(tasks, getattr(engine, "threads", 1))
     write = base.write  # the base holds a catalog, which cannot be sent
     number = len(groups)
@@ -116,7 +111,7 @@ def run_change(
         _check_keys_are_unique(base, context, options.key_fields, total, engine)
     if more is not None:
         total.rows += more(total)
-    return collect_delta(base, total, options, reads), total
+    return collect_delta(base, total, options, reads)
 
 
 def filter_of_reads(metadata: TableMetadata, verb: str, where: BooleanExpression | None = None) -> BooleanExpression:
