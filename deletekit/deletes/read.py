@@ -294,7 +294,7 @@ class _Rows:
                 )
             return self.column(table, keys.fields[at])
 
-        hit = keys.set.contains_each(len(keys.fields), column)
+        hit = keys.set.contains_each(len(keys.fields), column, keys.number)
         return table, hit
 
     def column(self, table: pa.Table, field_id: int) -> pa.ChunkedArray:

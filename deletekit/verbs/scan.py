@@ -228,6 +228,7 @@ def _announced(tasks: Iterable[ScanTask], context: ReadContext) -> Iterator[Scan
     todo = iter(tasks)
     while some := list(islice(todo, _ANNOUNCED_TASKS)):
         context.loader.expect(some)
+        context.loader.share_keys(some)
         yield from some
 
 
