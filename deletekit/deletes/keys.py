@@ -120,7 +120,9 @@ class KeySet:
         """Return one boolean per row: whether the row's key is in the set."""
         return self.contains_each(len(columns), columns.__getitem__)
 
-    def contains_each(self, columns: int, column_of: Callable[[int], Any], at_least: int | None = None) -> pa.BooleanArray:
+    def contains_each(
+        self, columns: int, column_of: Callable[[int], Any], at_least: int | None = None
+    ) -> pa.BooleanArray:
         """Return the same, of so many columns by their number. It asks for each once, and for most only if need be.
 
         Only keys whose `newest` is at least a number count, if there is one.
