@@ -32,6 +32,7 @@ from deletekit.table.properties import NAME_MAPPING
 
 _FEW_FILES = 4
 _OFTEN = 4
+_SMALL_FILE = 16 << 10
 _ROW_GROUPS_AT_ONCE = 4  # of each position delete file, which other threads may read at the same time
 _MAX_GAP = 1 << 16
 _MAX_SPAN = 8 << 20
@@ -168,7 +169,8 @@ class DeleteLoader:
 
     def _read_positions(self, delete: DeleteFile) -> Mapping[str, PositionBitmap]:
         with naming(delete.file_path), open_sized(self._io, delete.file_path, delete.file_size_in_bytes) as source:
-            file = open_tabular(source, delete.file_format, dictionary=("file_path",))
+            encoded = ("file_path",) if delete.file_size_in_bytes > _SMALL_FILE else ()  # it opens the file twice
+            file = open_tabular(source, delete.file_format, dictionary=encoded)
             # Of a file that Python gives, a thread could move the position between another's seek and read.
             is_shared = type(source) is pa.NativeFile and not is_remote(delete.file_path)
             if not is_shared or delete.file_format != "PARQUET" or len(file.row_groups) <= 1:

@@ -194,7 +194,7 @@ def _replaced(
     if mode == "equality-delete":
         files = write_key_deletes(base.write, specs_in_use(base), keys, fields, None)
         return RowDelta(added_delete_files=tuple(files), read_set=ReadSet()), None
-    where = range_of_keys(keys.columns, metadata.schema, fields)
+    where = range_of_keys(keys.columns, metadata.schema, fields, all_keys=True)
     bound = parse_filter(where, metadata.schema)
     change = _Upsert(numbers, fields, bound, lineage=metadata.version.has_row_lineage)
     options = ChangeOptions(mode, granularity_of(metadata, request.granularity))
