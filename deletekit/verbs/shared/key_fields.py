@@ -69,7 +69,7 @@ def range_of_keys(
             )
             if not all_keys or len(column) > _FEW_KEYS:
                 return between
-            return And(between, In(Reference(name), set(column.drop_null().to_pylist())))
+            return And(between, In(term=Reference(name), values=set(column.drop_null().to_pylist())))
     return None
 
 
