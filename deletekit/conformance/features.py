@@ -16,7 +16,8 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, FloatType
 
-from deletekit.deletes.delete_file_index import DeleteFileIndex, widened_bound
+from deletekit.deletes.delete_file_index import DeleteFileIndex
+from deletekit.deletes.key_bounds import widened_bound
 from deletekit.deletes.plan import delete_index
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import is_global, referenced_path, scope_of

@@ -3,9 +3,9 @@
 Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
 """
 
-import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.conversions import from_bytes
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.types import DoubleType, FloatType, NestedField, PrimitiveType
+from pyiceberg.types import NestedField, PrimitiveType
 
 from deletekit.deferred import Deferred
+from deletekit.deletes.key_bounds import Known, known_of
 from deletekit.deletes.which_apply import (
     Scope,
     is_global,
@@ -42,12 +42,6 @@ _NONE = np.array([-1])
 _AT_ONCE = 1 << 16  # paths that are looked up together
 _MANY = 20_000
 """So many vectors are looked up with polars, which decoded their manifests."""
-# What one unit of the narrower type is in the wider one: an int, or the days of a date.
-_WIDENED = {
-    **dict.fromkeys(("long", "time", "timestamptz", "timestamptz_ns"), 1),
-    "timestamp": 86_400_000_000,
-    "timestamp_ns": 86_400_000_000_000,
-}
 
 
 class DeleteFileIndex:
@@ -76,8 +70,8 @@ class DeleteFileIndex:
         self._untrusted = untrusted or {}
         self._by_path: dict[str, list[ManifestEntry]] = defaultdict(list)
         self._by_partition: dict[Any, list[ManifestEntry]] = defaultdict(list)
-        self._equality: dict[Any, list[ManifestEntry]] = defaultdict(list)
-        self._global: list[ManifestEntry] = []
+        self._equality: dict[Any, list[_KeyDelete]] = defaultdict(list)
+        self._global: list[_KeyDelete] = []
         vectors = []
         for columns in manifests:
             is_vector = columns.is_vector
@@ -113,11 +107,11 @@ class DeleteFileIndex:
 
     def equality_deletes(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
         """Return the equality deletes that apply to a data file, global ones first, without those bounds exclude."""
-        return tuple(d for d in self._equality_in_scope(data) if is_old_enough(data, d))
+        return tuple(self._equality_in_scope(data, too_old=False))
 
     def too_old_equality_deletes(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
         """Return the equality deletes in a data file's scope that do not apply, because it is not strictly older."""
-        return tuple(d for d in self._equality_in_scope(data) if not is_old_enough(data, d))
+        return tuple(self._equality_in_scope(data, too_old=True))
 
     def vector_numbers(self, files: Sequence[tuple[ManifestColumns, Numbers]]) -> list[Numbers]:
         """Return the number of each data file's deletion vector, -1 for none.
@@ -138,19 +132,40 @@ class DeleteFileIndex:
     def with_other_deletes(self, columns: ManifestColumns, rows: Numbers) -> Numbers:
         """Return the places in `rows` of data files to which deletes other than their vector may apply."""
         number = columns.sequence_number[rows]
-        may = number <= _newest_covered(self._global)
+        may = number <= max((d.newest for d in self._global), default=-1)
         if self._by_path:
             named = pc.is_in(columns.paths(rows), value_set=text_array(self._by_path))
             may |= np.from_dlpack(named.cast(pa.uint8())).astype(np.bool_)  # `to_numpy` would import pandas
         if self._by_partition or self._equality:
-            deletes = ((*self._by_partition.get(s, ()), *self._equality.get(s, ())) for s in partition_scopes(columns))
-            newest = np.array([_newest_covered(found) for found in deletes], np.int64)
+            scopes = partition_scopes(columns)
+            by_keys = ((d.newest for d in self._equality.get(s, ())) for s in scopes)
+            by_position = (map(newest_covered, self._by_partition.get(s, ())) for s in scopes)
+            newest = np.array([max((-1, *a, *b)) for a, b in zip(by_keys, by_position, strict=True)], np.int64)
             may |= number <= newest[columns.partition_code[rows]]
         return np.flatnonzero(may)
 
-    def _equality_in_scope(self, data: ManifestEntry) -> Iterator[ManifestEntry]:
-        in_scope = (*self._global, *self._equality.get(scope_of(data.data_file), ()))
-        return (d for d in in_scope if self._may_match(d, data.data_file))
+    def _equality_in_scope(self, data: ManifestEntry, *, too_old: bool) -> Iterator[ManifestEntry]:
+        """Yield the equality deletes in the scope of a data file whose bounds do not exclude it, of one age."""
+        file, number, doubtful = data.data_file, data.sequence_number or 0, self._doubtful(data.data_file)
+        known: dict[int, Known] = {}
+
+        def may_equal(i: int, keys: Known) -> bool:
+            if i not in known:
+                known[i] = known_of(self._fields[i], file)
+            return i in doubtful or keys.may_equal(known[i])
+
+        for delete in (*self._global, *self._equality.get(scope_of(file), ())):
+            if (number > delete.newest) == too_old:
+                if delete.known is None:
+                    delete.known = self._known_keys(delete)
+                if all(may_equal(i, keys) for i, keys in delete.known.items()):
+                    yield delete.entry
+
+    def _known_keys(self, delete: "_KeyDelete") -> dict[int, "Known"]:
+        file, doubtful = delete.entry.data_file, self._doubtful(delete.entry.data_file)
+        assert isinstance(file, DeleteFile)
+        fields = (self._fields[i] for i in file.equality_ids or () if i in self._fields and i not in doubtful)
+        return {f.field_id: known_of(f, file) for f in fields if isinstance(f.field_type, PrimitiveType)}
 
     def _add(self, entry: ManifestEntry, specs: Mapping[int, PartitionSpec]) -> None:
         delete = entry.data_file
@@ -159,20 +174,14 @@ class DeleteFileIndex:
             if not delete.equality_ids:
                 message = "equality delete file without equality ids"
                 raise _error("equality-ids", message, entry, "equality_ids", delete.equality_ids)
-            (self._global if is_global(specs[delete.spec_id]) else self._equality[scope_of(delete)]).append(entry)
+            keys = _KeyDelete(entry, newest_covered(entry))
+            (self._global if is_global(specs[delete.spec_id]) else self._equality[scope_of(delete)]).append(keys)
         else:
             path = referenced_path(delete)
             (self._by_partition[scope_of(delete)] if path is None else self._by_path[path]).append(entry)
 
-    def _may_match(self, entry: ManifestEntry, data: ContentFile) -> bool:
-        """Return False only if counts or bounds of one key column prove that no key can be equal."""
-        delete = entry.data_file
-        assert isinstance(delete, DeleteFile)
-        doubtful = self._untrusted.get("", frozenset())
-        for file in (data, delete):
-            doubtful |= self._untrusted.get(file.file_format, frozenset())
-        fields = (self._fields.get(i) for i in delete.equality_ids or () if i not in doubtful)
-        return all(field is None or _field_may_match(field, delete, data) for field in fields)
+    def _doubtful(self, file: ContentFile) -> frozenset[int]:
+        return self._untrusted.get("", frozenset()) | self._untrusted.get(file.file_format, frozenset())
 
 
 class VectorIndex:
@@ -336,20 +345,6 @@ class _SortedHashes:
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-def widened_bound(bound: bytes, field: NestedField) -> bytes:
-    """Return a bound that was written before its column's type was promoted, in the width of the new type."""
-    kind = str(field.field_type)
-    if len(bound) == 4 and kind in _WIDENED:
-        return struct.pack("<q", struct.unpack("<i", bound)[0] * _WIDENED[kind])
-    if len(bound) == 4 and kind == "double":
-        return struct.pack("<d", *struct.unpack("<f", bound))
-    return bound
-
-
-def _newest_covered(deletes: Iterable[ManifestEntry]) -> int:
-    return max(map(newest_covered, deletes), default=-1)
-
-
 def _check_scope(delete: ManifestEntry, data: ManifestEntry) -> None:
     ours, theirs = delete.data_file, data.data_file
     if scope_of(ours) != scope_of(theirs):
@@ -366,33 +361,10 @@ def _error(
     return FormatError(message, kind=kind, file=path, field=field, found=found, expected=expected)
 
 
-def _field_may_match(field: NestedField, delete: DeleteFile, data: ContentFile) -> bool:
-    if not isinstance(field.field_type, PrimitiveType):
-        return True
-    i = field.field_id
-    data_nulls, delete_nulls = _nulls(field, data), _nulls(field, delete)
-    if data_nulls != "none" and delete_nulls != "none":
-        return True
-    if "all" in (data_nulls, delete_nulls):
-        return False
-    if isinstance(field.field_type, FloatType | DoubleType) and (delete.nan_value_counts or {}).get(i) != 0:
-        return True  # bounds leave NaN out, and a NaN key matches NaN rows
-    bounds = [(known or {}).get(i) for f in (data, delete) for known in (f.lower_bounds, f.upper_bounds)]
-    if None in bounds:
-        return True
-    try:
-        values = [from_bytes(field.field_type, widened_bound(b, field)) for b in bounds if b is not None]
-        data_low, data_high, delete_low, delete_high = values
-        return bool(data_low <= delete_high and delete_low <= data_high)
-    except (struct.error, ValueError, TypeError):
-        return True
+@dataclass(slots=True)
+class _KeyDelete:
+    """An equality delete: `newest` is its `newest_covered`, `known` what is known of its keys, once that is needed."""
 
-
-def _nulls(field: NestedField, file: ContentFile) -> str:
-    """Return `none`, `some` or `all`, as the counts prove. A column that the file does not count may hold nulls."""
-    values, nulls = (file.value_counts or {}).get(field.field_id), (file.null_value_counts or {}).get(field.field_id)
-    if nulls is None or values is None:
-        return "some"
-    if nulls == 0:
-        return "none"
-    return "all" if nulls >= values else "some"
+    entry: ManifestEntry
+    newest: int
+    known: dict[int, "Known"] | None = None

@@ -8,18 +8,20 @@ import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from operator import or_
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deletekit.deletes.keys import KeySet
 from deletekit.deletes.projection import FieldPaths, FileColumns, project, with_field_ids
 from deletekit.deletes.scan_task import ScanTask
+from deletekit.deletes.which_apply import Scope, is_global, newest_covered, scope_of
 from deletekit.errors import FormatError, naming
-from deletekit.formats.content_file import DeleteFile, FileContent, refuse_encrypted
+from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry, refuse_encrypted
 from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.deletion_vector import PositionBitmap, decode_blob
 from deletekit.formats.metrics import field_id_of
@@ -29,6 +31,8 @@ from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 
 _FEW_FILES = 4
+_OFTEN = 4
+_SMALL_FILE = 16 << 10
 _ROW_GROUPS_AT_ONCE = 4  # of each position delete file, which other threads may read at the same time
 _MAX_GAP = 1 << 16
 _MAX_SPAN = 8 << 20
@@ -37,10 +41,15 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class EqualityKeys:
-    """The keys of all equality delete files of one task that share their equality ids."""
+    """The keys of all equality delete files of one task that share their equality ids.
+
+    If the set has keys for other tasks too, `number` is the data file's: keys whose `newest_covered` is smaller do not
+    count.
+    """
 
     fields: tuple[int, ...]
     set: KeySet
+    number: int | None
 
 
 class DeleteLoader:
@@ -53,6 +62,7 @@ class DeleteLoader:
         self._kept = SharedValues()
         self._recent = SharedValues(size=64)  # what the parts of one data file share
         self._blobs = BlobRanges(io)
+        self._shared: dict[Any, dict[str, ManifestEntry]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DeleteLoader, (self._io, self._metadata)
@@ -99,24 +109,54 @@ class DeleteLoader:
             return decode_blob(self._blobs.read(delete.file_path, *blob), cardinality=delete.record_count)
 
     def key_sets(self, task: ScanTask) -> list[EqualityKeys]:
-        """Return the key sets of the task's equality deletes, one per set of equality ids."""
-        groups: dict[tuple[int, ...], list[DeleteFile]] = {}
-        for delete in task.delete_files:
-            if delete.content == FileContent.EQUALITY_DELETES:
-                # Ascending ids: the order of the columns in the file must not matter (Java bug #13873).
-                groups.setdefault(tuple(sorted(delete.equality_ids or ())), []).append(delete)
-        return [self.keys_of(ids, files) for ids, files in groups.items()]
+        """Return the key sets of the task's equality deletes, one per set of equality ids. Raises FormatError."""
+        found = []
+        for family, own in self._families(task).items():
+            (ids, _), shared = family, self._shared.get(family, {})
+            is_shared = shared.keys() >= own.keys()
+            deletes = shared if is_shared else own
+            made = self._kept.get(("keys", ids, tuple(deletes)), partial(self._read_set, ids, list(deletes.values())))
+            found.append(EqualityKeys(ids, made, (task.data.sequence_number or 0) if is_shared else None))
+        return found
 
-    def keys_of(self, ids: tuple[int, ...], files: list[DeleteFile]) -> EqualityKeys:
-        """Return the keys of equality delete files that share their ids. Raises FormatError."""
-        return self._kept.get(("keys", ids, tuple(f.file_path for f in files)), partial(self._read_set, ids, files))
+    def share_keys(self, tasks: Iterable[ScanTask]) -> None:
+        """Have tasks of one snapshot share a set of keys where the sets of each would be many times as large together.
+
+        With a delete after each append, every data file has others. A delete in the set that a task does not have is
+        too old for its data file, which `EqualityKeys.number` leaves out, or its bounds prove that no row has its keys.
+        """
+        each: dict[Any, dict[tuple[str, ...], dict[str, ManifestEntry]]] = {}
+        for task in tasks:
+            for family, entries in self._families(task).items():
+                each.setdefault(family, {}).setdefault(tuple(entries), entries)
+        for family, sets in each.items():
+            every = {path: entry for entries in sets.values() for path, entry in entries.items()}
+            if sum(map(len, sets)) > _OFTEN * len(every):
+                self._shared[family] = every
+
+    def _families(self, task: ScanTask) -> dict[tuple[tuple[int, ...], Scope | None], dict[str, ManifestEntry]]:
+        """Return the task's equality deletes by path, by their ids and by the partition that some of them are for."""
+        groups: dict[tuple[int, ...], dict[str, ManifestEntry]] = {}
+        for entry in task.deletes:
+            delete = entry.data_file
+            if isinstance(delete, DeleteFile) and delete.content == FileContent.EQUALITY_DELETES:
+                # Ascending ids: the order of the columns in the file must not matter (Java bug #13873).
+                groups.setdefault(tuple(sorted(delete.equality_ids or ())), {})[delete.file_path] = entry
+        here = scope_of(task.data_file) if groups else None
+        specs = [(ids, {e.data_file.spec_id for e in entries.values()}) for ids, entries in groups.items()]
+        return {(ids, None if used <= self._global_specs else here): groups[ids] for ids, used in specs}
+
+    @cached_property
+    def _global_specs(self) -> frozenset[int]:
+        return frozenset(i for i, spec in self._metadata.specs.items() if is_global(spec))
 
     def key_columns(self, ids: tuple[int, ...], file: DeleteFile) -> list[pa.ChunkedArray]:
         """Return the keys of one equality delete file, a column of the table's type for each id. Raises FormatError."""
         refuse_encrypted(file)
         return self._kept.get(("eq", file.file_path, ids), partial(self._read_keys, file, ids))
 
-    def _read_set(self, ids: tuple[int, ...], files: list[DeleteFile]) -> EqualityKeys:
+    def _read_set(self, ids: tuple[int, ...], entries: list[ManifestEntry]) -> KeySet:
+        files = [entry.data_file for entry in entries if isinstance(entry.data_file, DeleteFile)]
         keys_of = partial(self.key_columns, ids)
         if len(files) <= _FEW_FILES:
             found = [keys_of(f) for f in files]
@@ -125,11 +165,12 @@ class DeleteLoader:
                 found = list(pool.map(keys_of, files))
         same = zip(*found, strict=True)  # the parts of one key column
         columns = [pa.chunked_array([c for part in parts for c in part.chunks], parts[0].type) for parts in same]
-        return EqualityKeys(ids, KeySet(columns))
+        return KeySet(columns, np.repeat(list(map(newest_covered, entries)), [len(keys[0]) for keys in found]))
 
     def _read_positions(self, delete: DeleteFile) -> Mapping[str, PositionBitmap]:
         with naming(delete.file_path), open_sized(self._io, delete.file_path, delete.file_size_in_bytes) as source:
-            file = open_tabular(source, delete.file_format, dictionary=("file_path",))
+            encoded = ("file_path",) if delete.file_size_in_bytes > _SMALL_FILE else ()  # it opens the file twice
+            file = open_tabular(source, delete.file_format, dictionary=encoded)
             # Of a file that Python gives, a thread could move the position between another's seek and read.
             is_shared = type(source) is pa.NativeFile and not is_remote(delete.file_path)
             if not is_shared or delete.file_format != "PARQUET" or len(file.row_groups) <= 1:

@@ -100,33 +100,50 @@ class KeySet:
     Parameters
     ----------
     columns: the key columns, equally long, each of the type both sides are compared in.
+    newest: a number for each key, which `contains_each` can ask for. Of equal keys the largest counts.
     """
 
-    def __init__(self, columns: Sequence[Any]) -> None:
+    def __init__(self, columns: Sequence[Any], newest: Numbers | None = None) -> None:
         keys = key_frame(columns).rechunk()
-        self._keys = keys if _all_differ(keys) else keys.unique()
-        self._lookup = KeyLookup(self._keys)
+        if not _all_differ(keys):
+            if newest is None:
+                keys = keys.unique()
+            else:
+                numbered = keys.with_columns(pl.Series(_NUMBER, newest)).group_by(keys.columns).max()
+                keys, newest = numbered.drop(_NUMBER), numbered[_NUMBER].to_numpy()
+        self._keys = keys
+        self._newest = np.zeros(len(keys), np.int64) if newest is None else newest
+        self._oldest = int(self._newest.min(initial=np.iinfo(np.int64).max))
+        self._lookup = KeyLookup(keys)
 
     def contains(self, columns: Sequence[Any]) -> pa.BooleanArray:
         """Return one boolean per row: whether the row's key is in the set."""
         return self.contains_each(len(columns), columns.__getitem__)
 
-    def contains_each(self, columns: int, column_of: Callable[[int], Any]) -> pa.BooleanArray:
-        """Return the same, of so many columns by their number. It asks for each once, and for most only if need be."""
+    def contains_each(
+        self, columns: int, column_of: Callable[[int], Any], at_least: int | None = None
+    ) -> pa.BooleanArray:
+        """Return the same, of so many columns by their number. It asks for each once, and for most only if need be.
+
+        Only keys whose `newest` is at least a number count, if there is one.
+        """
+        least = self._oldest if at_least is None else at_least
+        all_count = self._oldest >= least
         telling, names = self._lookup.telling, self._keys.columns
         if telling is None or columns != len(names):  # a struct is several columns here
             rows = key_frame(map(column_of, range(columns)))
         else:
             rows = _series(telling, column_of(telling)).to_frame()
         hits = self._lookup.hits(rows)
-        if hits is None or len(names) > 1:
+        if hits is None or len(names) > 1 or not all_count:
             maybe, hits = self._lookup.maybe(rows, hits), np.zeros(len(rows), dtype=np.bool_)
             near = rows[maybe]
             if near.width < len(names) and len(maybe):
                 others = [_taken(i, column_of(i), maybe) for i in range(columns) if i != telling]
                 near = near.with_columns(others).select(names)
             if len(maybe):
-                hits[maybe[self._lookup.find(near)[0]]] = True
+                found, numbers = self._lookup.find(near)
+                hits[maybe[found if all_count else found[self._newest[numbers] >= least]]] = True
         packed = pa.py_buffer(np.packbits(hits, bitorder="little"))
         return pa.BooleanArray.from_buffers(pa.bool_(), len(hits), [None, packed])
 

@@ -24,8 +24,9 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, LongType
 
 from deletekit.deferred import Deferred
-from deletekit.deletes.delete_file_index import DeleteFileIndex, widened_bound
+from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.deletes.filter import nullable
+from deletekit.deletes.key_bounds import widened_bound
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.formats.content_file import ContentFile, ManifestEntry
 from deletekit.formats.manifest_columns import EntryGroup, ManifestColumns, filled

@@ -5,7 +5,7 @@ A deletion vector or position delete is applied by position, and an equality del
 Spec: "Row-level Deletes", https://iceberg.apache.org/spec/#row-level-deletes
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -142,11 +142,12 @@ def read_task(
     part = task if isinstance(task, TaskPart) else TaskPart(task)
     with _rows_of(context, part, request) as rows:
         hidden = context.loader.positions(part.task)
-        for group in part.of(rows.file.row_groups):
-            if positions is None or positions.count_in(group.first_position, group.stop):
-                for batch in rows.batches(group, hidden):
-                    yield batch
-                    _tell(len(batch))
+        groups = part.of(rows.file.row_groups)
+        chosen = (g for g in groups if positions is None or positions.count_in(g.first_position, g.stop))
+        for group, key_sets in rows.to_read(chosen, hidden):
+            for batch in rows.batches(group, hidden, key_sets):
+                yield batch
+                _tell(len(batch))
 
 
 @contextmanager
@@ -186,7 +187,7 @@ def kept_open(context: ReadContext, task: ScanTask) -> Iterator[None]:
     try:
         yield
     finally:
-        del context.kept[path]
+        context.kept.pop(path, None)
         closing.close()  # it is not told of the block's errors: most are not of this file
 
 
@@ -214,7 +215,7 @@ def _opened(context: ReadContext, part: TaskPart) -> Iterator[TabularFile]:
             return
         with open_sized(context.io, path, file.file_size_in_bytes) as source:
             opened = partial(open_tabular, source, file.file_format, remote=is_remote(path))
-            yield opened(footer=None if part.count == 1 else context.footers.get(path, lambda: opened().footer))
+            yield opened(parsed=None if part.count == 1 else context.footers.get(path, lambda: opened().parsed))
 
 
 class _Rows:
@@ -236,6 +237,8 @@ class _Rows:
         self._key_sets = key_sets
         self._columns = FileColumns(schema, partition_constants(context, task.data))
         self._filter_fields = [context.paths.top_level(i) for i in sorted(filter_field_ids(request.where))]
+        judged = {i for keys in key_sets for i in keys.fields} | filter_field_ids(request.within)
+        self._judged = self._columns.names([*self._filter_fields, *map(context.paths.top_level, judged)])
         wanted = [context.paths.top_level(f.field_id) for f in request.fields]
         self._wanted = self._columns.names([*wanted, *(LINEAGE_FIELDS if request.lineage or request.row_ids else ())])
         self._schema = pa.schema(
@@ -243,14 +246,27 @@ class _Rows:
             + [pa.field(f.name, pa.int64()) for f in LINEAGE_FIELDS if request.lineage]
         )
 
-    def batches(self, group: RowGroup, hidden: PositionBitmap) -> Iterator[FileBatch]:
+    def to_read(
+        self, groups: Iterable[RowGroup], hidden: PositionBitmap
+    ) -> Iterator[tuple[RowGroup, list[EqualityKeys]]]:
+        """Yield the row groups that can matter, small ones joined, each with the keys that its rows may have."""
+        found: tuple[RowGroup, list[EqualityKeys]] | None = None
+        for group in groups:
+            is_hidden = hidden.count_in(group.first_position, group.stop) == group.num_rows
+            statistics = self.file.statistics(group, self._judged) if self._judged else {}
+            if self._request.only_live and (is_hidden or not self._may_match(statistics, group)):
+                continue
+            key_sets = [] if is_hidden else [k for k in self._key_sets if self._may_hit(k, statistics)]
+            joined = found[0].joined(group) if found and found[1] == key_sets else None
+            if found and not joined:
+                yield found
+            found = joined or group, key_sets
+        if found:
+            yield found
+
+    def batches(self, group: RowGroup, hidden: PositionBitmap, key_sets: Sequence[EqualityKeys]) -> Iterator[FileBatch]:
         """Yield the batches of a row group. Columns that only the result needs are read last, and only if needed."""
         count = hidden.count_in(group.first_position, group.stop)
-        prunes = self._filter_fields or self._key_sets or not isinstance(self._request.within, AlwaysTrue)
-        statistics = self.file.statistics(group) if prunes else {}
-        if self._request.only_live and (count == group.num_rows or not self._may_match(statistics, group)):
-            return
-        key_sets = [] if count == group.num_rows else [k for k in self._key_sets if self._may_hit(k, statistics)]
         key_ids = [i for keys in key_sets for i in keys.fields] if self.file.remote else []
         first = self._columns.names([*self._filter_fields, *map(self._context.paths.top_level, key_ids)])
         table = self.file.read(group, first) if first else rows_only(group.num_rows)
@@ -297,7 +313,7 @@ class _Rows:
                 )
             return self.column(table, keys.fields[at])
 
-        hit = keys.set.contains_each(len(keys.fields), column)
+        hit = keys.set.contains_each(len(keys.fields), column, keys.number)
         return table, hit
 
     def column(self, table: pa.Table, field_id: int) -> pa.ChunkedArray:
@@ -308,8 +324,8 @@ class _Rows:
 
     def _may_match(self, statistics: Mapping[str, ColumnStatistics], group: RowGroup) -> bool:
         fields = self._context.metadata.all_fields
-        nans = self._task.data_file.nan_value_counts
-        filters = (self._request.where, self._request.within)
+        filters = [f for f in (self._request.where, self._request.within) if not isinstance(f, AlwaysTrue)]
+        nans = self._task.data_file.nan_value_counts if filters else None
         return all(may_match(f, fields, self._columns, statistics, group.num_rows, nans) for f in filters)
 
     def _may_hit(self, keys: EqualityKeys, statistics: Mapping[str, ColumnStatistics]) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
-from deletekit.formats.tabular import RowGroup
+from deletekit.formats.tabular import JOINED_BYTES, JOINED_ROWS, RowGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +29,44 @@ class ScanTask:
 class TaskPart:
     """Row groups of one scan task, so that several threads can read one large file.
 
-    The parts in order are the whole file, whatever the manifest says of its row groups: part `index` of `count` has one
-    row group, and the last part has all that are left.
+    The parts in order are the whole file, whatever the manifest says of its row groups: part `index` of `count` has
+    `groups` of them, and the last part has all that are left.
     """
 
     task: ScanTask
     index: int = 0
     count: int = 1
+    groups: int = 1
 
     def of(self, row_groups: Sequence[RowGroup]) -> Sequence[RowGroup]:
         """Return the row groups of this part."""
-        is_last = self.index == self.count - 1
-        return row_groups[self.index :] if is_last else row_groups[self.index : self.index + 1]
+        return row_groups[self._first : self._stop]
+
+    @property
+    def size(self) -> int:
+        """The bytes of the row groups, as the manifest has it."""
+        file = self.task.data_file
+        edges = [*(file.split_offsets or (0,)), file.file_size_in_bytes]
+        return edges[-1 if self._stop is None else self._stop] - edges[self._first]
+
+    @property
+    def _first(self) -> int:
+        return self.index * self.groups
+
+    @property
+    def _stop(self) -> int | None:
+        return None if self.index == self.count - 1 else self._first + self.groups
 
 
 def task_parts(tasks: Iterable[ScanTask]) -> Iterator[TaskPart]:
-    """Yield one part for each row group that the manifest lists (`split_offsets`), or the whole file."""
+    """Yield a part for each row group that the manifest lists (`split_offsets`), or for some small ones together.
+
+    To begin with a part takes as long as to read thousands of rows.
+    """
     for task in tasks:
-        count = max(len(task.data_file.split_offsets or ()), 1)
-        yield from (TaskPart(task, i, count) for i in range(count))
+        file = task.data_file
+        listed = max(len(file.split_offsets or ()), 1)
+        most = min(JOINED_ROWS / max(file.record_count, 1), JOINED_BYTES / max(file.file_size_in_bytes, 1))
+        groups = max(int(most * listed), 1)
+        count = -(-listed // groups)
+        yield from (TaskPart(task, i, count, groups) for i in range(count))

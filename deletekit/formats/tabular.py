@@ -4,9 +4,9 @@ A position is the number of a row in the physical file, from 0, whatever was ski
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, BinaryIO
 
@@ -22,6 +22,8 @@ from deletekit.formats.orc_layout import check_orc
 from deletekit.formats.parquet import PYARROW
 from deletekit.formats.read_ahead import ReadAhead
 
+JOINED_ROWS, JOINED_BYTES = 1 << 16, 8 << 20
+"""Row groups that are no larger together are read in one piece."""
 _EXACT_ORC = 25
 _LARGE_TEXT = 21
 """The first pyarrow that lets a reader choose the type of text."""
@@ -32,16 +34,39 @@ _WRAPS_ORC_TIMESTAMPS = PYARROW < _EXACT_ORC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowGroup:
-    """A piece of a file that can be read on its own: a Parquet row group, an ORC stripe, or a whole Avro file."""
+    """A piece of a file that can be read on its own: a Parquet row group or some, or a whole ORC or Avro file.
+
+    Attributes
+    ----------
+    index, count: of the first row group, and how many there are.
+    size: bytes of the encoded columns before they were compressed, as the footer has it.
+    """
 
     index: int
     first_position: int
     num_rows: int
+    size: int = 0
+    count: int = 1
 
     @property
     def stop(self) -> int:
         """The position behind the last row."""
         return self.first_position + self.num_rows
+
+    @property
+    def indices(self) -> list[int]:
+        """The row groups."""
+        return list(range(self.index, self.index + self.count))
+
+    def joined(self, after: "RowGroup") -> "RowGroup | None":
+        """Return this piece with the one right behind it; None for one elsewhere, or if both are too large together.
+
+        A row group that is read on its own takes as long as thousands of rows.
+        """
+        rows, size = self.num_rows + after.num_rows, self.size + after.size
+        if self.stop != after.first_position or rows > JOINED_ROWS or size > JOINED_BYTES:
+            return None
+        return replace(self, num_rows=rows, size=size, count=self.count + after.count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +82,14 @@ class ColumnStatistics:
 class TabularFile(ABC):
     """A readable data or delete file.
 
-    `footer` is what `open_tabular` takes back, or None; `remote` is that columns are better read together than late.
+    `parsed` is what `open_tabular` takes back, or None; `remote` is that columns are better read together than late.
     """
 
     schema: pa.Schema
     metadata: dict[str, str]
     row_groups: tuple[RowGroup, ...]
     footer: Any = None
+    parsed: Any = None
     remote: bool = True
 
     @abstractmethod
@@ -78,14 +104,17 @@ class TabularFile(ABC):
         """Read columns whose values are only compared: text may come as Arrow's `large_string`."""
         return self.read(group, columns)
 
-    def statistics(self, group: RowGroup) -> Mapping[str, ColumnStatistics]:
-        """Return the footer's statistics of the top-level columns of primitive type; empty where there are none."""
-        del group
+    def statistics(self, group: RowGroup, columns: Collection[str] | None = None) -> Mapping[str, ColumnStatistics]:
+        """Return the footer's statistics of the top-level columns of primitive type; empty where there are none.
+
+        `columns` None means all columns. The group is one of `row_groups`.
+        """
+        del group, columns
         return {}
 
 
 def open_tabular(
-    source: Any, file_format: str, *, remote: bool = False, dictionary: Sequence[str] = (), footer: Any = None
+    source: Any, file_format: str, *, remote: bool = False, dictionary: Sequence[str] = (), parsed: Any = None
 ) -> TabularFile:
     """Open a seekable binary source as `file_format` (parquet, avro or orc).
 
@@ -93,14 +122,14 @@ def open_tabular(
     ----------
     remote: a read costs a round trip, so the pieces of a row group are fetched together, ahead of time (Parquet).
     dictionary: columns to return dictionary-encoded where the format can (Parquet).
-    footer: the `footer` of the same file opened before, not to parse it again (Parquet).
+    parsed: the `parsed` of the same file opened before, not to parse its footer again (Parquet).
 
     Raises FormatError when the bytes are not that format, UnsupportedError for a format without rows.
     """
     name = file_format_of(file_format)
     with _decoding(name):
         if name == "PARQUET":
-            return _ParquetRows(source, remote, dictionary, footer)
+            return _ParquetRows(source, remote, dictionary, parsed)
         if name == "ORC":
             return _OrcRows(source)
         if name == "AVRO":
@@ -134,20 +163,20 @@ def _decoding(name: str) -> Iterator[None]:
         raise FormatError(f"damaged {name} file", kind=name.lower(), found=f"{type(e).__name__}: {e}") from e
 
 
-def _groups(counts: Iterable[int], name: str) -> tuple[RowGroup, ...]:
+def _groups(counts: Iterable[tuple[int, int]], name: str) -> tuple[RowGroup, ...]:
     out, position = [], 0
-    for index, rows in enumerate(counts):
+    for index, (rows, size) in enumerate(counts):
         if rows < 0:
             message, found = f"damaged {name} file", f"{rows} rows"
             raise FormatError(message, kind=name.lower(), field="row group", found=found, expected=">= 0")
-        out.append(RowGroup(index=index, first_position=position, num_rows=rows))
+        out.append(RowGroup(index=index, first_position=position, num_rows=rows, size=size))
         position += rows
     return tuple(out)
 
 
 def _one_group(rows: int, name: str) -> tuple[RowGroup, ...]:
     """Return the one row group of a file that pyarrow reads whole; none for a file without rows."""
-    return _groups([rows] if rows else [], name)
+    return _groups([(rows, 0)] if rows else [], name)
 
 
 def _metadata(raw: Mapping[bytes, bytes] | None) -> dict[str, str]:
@@ -194,7 +223,7 @@ def _check_rows(found: int, group: RowGroup, name: str) -> None:
 
 
 class _ParquetRows(TabularFile):
-    def __init__(self, source: Any, remote: bool, dictionary: Sequence[str], footer: Any) -> None:
+    def __init__(self, source: Any, remote: bool, dictionary: Sequence[str], parsed: Any) -> None:
         # INT96, Spark's timestamps in Delta tables: as nanoseconds, years before 1677 and after 2262 would be others.
         # A page with a flipped bit may decode, to other values. Java's writer gives each page a checksum.
         options: dict[str, Any] = {
@@ -202,6 +231,7 @@ class _ParquetRows(TabularFile):
             "coerce_int96_timestamp_unit": "us",
             "page_checksum_verification": True,
         }
+        footer, groups = parsed or (None, None)
         self._file = pq.ParquetFile(source, metadata=footer, **options)
         encoded = [name for name in dictionary if name in self._file.schema_arrow.names]
         self._ahead = ReadAhead(source) if remote and type(source) is pa.NativeFile else None
@@ -215,8 +245,9 @@ class _ParquetRows(TabularFile):
         self._reopened = partial(pq.ParquetFile, source, metadata=self.footer, **options)
         self.schema = _named(self._file.schema_arrow)
         self.metadata = _metadata(self.footer.metadata)
-        counts = (self.footer.row_group(i).num_rows for i in range(self.footer.num_row_groups))
-        self.row_groups = _groups(counts, "PARQUET")
+        listed = map(self.footer.row_group, range(self.footer.num_row_groups))
+        self.row_groups = groups or _groups(((g.num_rows, g.total_byte_size) for g in listed), "PARQUET")
+        self.parsed = self.footer, self.row_groups
 
     def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
         return self._read(self._file, group, columns)
@@ -235,13 +266,13 @@ class _ParquetRows(TabularFile):
     def _fetch(self, group: RowGroup, columns: Sequence[str]) -> None:
         if self._ahead:
             names = {*columns}
-            chunks = map(self.footer.row_group(group.index).column, range(self.footer.num_columns))
-            self._ahead.fetch(_place(c) for c in chunks if not names.isdisjoint(_parents(c.path_in_schema)))
+            every = (self.footer.row_group(i).column(j) for i in group.indices for j in range(self.footer.num_columns))
+            self._ahead.fetch(_place(c) for c in every if not names.isdisjoint(_parents(c.path_in_schema)))
 
     def _read(self, file: Any, group: RowGroup, columns: Sequence[str]) -> pa.Table:
         with _decoding("PARQUET"):
             self._fetch(group, columns)
-            table = file.read_row_group(group.index, columns=list(columns), use_threads=False)
+            table = file.read_row_groups(group.indices, columns=list(columns), use_threads=False)
             return _checked(table, group, columns, "PARQUET")
 
     def batches(self, group: RowGroup, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
@@ -252,20 +283,25 @@ class _ParquetRows(TabularFile):
         with _decoding("PARQUET"):
             self._fetch(group, columns)
             for batch in self._file.iter_batches(
-                batch_size=rows, row_groups=[group.index], columns=list(columns), use_threads=False
+                batch_size=rows, row_groups=group.indices, columns=list(columns), use_threads=False
             ):
                 found += len(batch)
                 yield _validated(pa.Table.from_batches([batch]), columns)
             _check_rows(found, group, "PARQUET")
 
-    def statistics(self, group: RowGroup) -> Mapping[str, ColumnStatistics]:
-        row_group = self.footer.row_group(group.index)
-        chunks = (row_group.column(i) for i in range(row_group.num_columns))
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """The number of each top-level column of primitive type in a row group."""
         top_level = {f.name for f in self.schema if not pa.types.is_nested(f.type)}
+        paths = (self.footer.schema.column(i).path for i in range(self.footer.num_columns))
+        return {path: i for i, path in enumerate(paths) if path in top_level}
+
+    def statistics(self, group: RowGroup, columns: Collection[str] | None = None) -> Mapping[str, ColumnStatistics]:
         try:
-            return {
-                c.path_in_schema: _statistics(c) for c in chunks if c.path_in_schema in top_level and c.is_stats_set
-            }
+            row_group = self.footer.row_group(group.index)
+            names = self._places if columns is None else self._places.keys() & columns
+            chunks = ((name, row_group.column(self._places[name])) for name in names)
+            return {name: _statistics(c) for name, c in chunks if c.is_stats_set}
         except _DAMAGE as e:
             if is_storage_failure(e):
                 raise

@@ -159,7 +159,7 @@ class _Merge(Change):
         # The table may have a column of the source's name too, of another type, in which equal keys would not compare.
         keys = [cast_column(self._source.column(pairs[f.name]), f) for f in fields]
         # Rows without a source row are read all.
-        self.where = None if self._missed.clauses else range_of_keys(keys, schema, fields, sql=True)
+        self.where = None if self._missed.clauses else range_of_keys(keys, schema, fields, sql=True, all_keys=True)
         self.request = ReadRequest((*fields, *dict.fromkeys(tested)), within=parse_filter(self.where, schema))
         kept = {f for c in (self._matched, self._missed) for f in c.kept_or_read(self._rows.column_names)}
         self.needs = [f for f in schema.fields if f in kept]

@@ -195,7 +195,7 @@ def _replaced(
         deletes = tuple(write_key_deletes(base.write, specs_in_use(base), keys, fields, None))
         files = tuple(write_data_files(base.write, rows))
         return RowDelta(added_data_files=files, added_delete_files=deletes, read_set=ReadSet())
-    where = range_of_keys(keys.columns, metadata.schema, fields)
+    where = range_of_keys(keys.columns, metadata.schema, fields, all_keys=True)
     bound = parse_filter(where, metadata.schema)
     change = _Upsert(numbers, fields, bound, lineage=metadata.version.has_row_lineage)
     options = ChangeOptions(mode, granularity_of(metadata, request.granularity))

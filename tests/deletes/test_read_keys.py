@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
+from deletekit.deletes import delete_loader
 from deletekit.formats import tabular
 
 SCHEMA = pa.schema(
@@ -56,7 +57,9 @@ def keys_table(names: list[str], keys: list[tuple[Any, ...]]) -> pa.Table:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_scans_against_plain_python(tmp_path: Path, seed: int) -> None:
+def test_scans_against_plain_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.setattr(tabular, "JOINED_ROWS", (0, 40, tabular.JOINED_ROWS)[seed % 3])
+    monkeypatch.setattr(delete_loader, "_OFTEN", (0, delete_loader._OFTEN)[seed % 2])
     check(tmp_path, random.Random(seed))
 
 
@@ -82,9 +85,65 @@ def check(folder: Path, rng: random.Random) -> None:
     assert dk.scan(table.refresh()).count() == len(live)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_keys_that_many_files_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Each data file has deletes of its own age and partition, and all of them are looked up in one set."""
+    monkeypatch.setattr(delete_loader, "_OFTEN", 0)
+    rng = random.Random(seed)
+    schema = pa.schema({"id": pa.int64(), "grp": pa.int32(), "name": pa.string()})
+    where = rng.choice([(), ("grp",), ("bucket(2, grp)",)])
+    table = dk.create_table(dk.local_catalog(tmp_path), "db.t", schema, format_version=2 + seed % 2, partition_by=where)
+    live: list[dict[str, Any]] = []
+
+    def some() -> dict[str, Any]:
+        name = rng.choice([None, "", "a", f"name {rng.randrange(4)}"])
+        return {"id": rng.choice([None, *range(6), 2**62]), "grp": rng.choice([None, 1, 2]), "name": name}
+
+    for step in range(12):
+        if step == 8:
+            dk.add_partition_field(table, "truncate(1, name)")
+        rows = [some() for _ in range(rng.randrange(1, 12))]
+        dk.append(table, pa.Table.from_pylist(rows, schema=schema))
+        live += rows
+        if rng.random() < 0.3:
+            dk.delete(table, f"id = {step % 6}", mode="position-delete" if seed % 2 == 0 else "deletion-vector")
+            live = [row for row in live if row["id"] != step % 6]
+        names = rng.choice([["id"], ["name"], ["id", "name"], ["grp", "id"], ["name", "grp", "id"]])
+        keys = [tuple(row[n] for n in names) for row in (some(), some(), rng.choice([*live, some()]))]
+        dk.delete_keys(
+            table, pa.table({n: pa.array([k[i] for k in keys], schema.field(n).type) for i, n in enumerate(names)})
+        )
+        live = [row for row in live if tuple(row[n] for n in names) not in set(keys)]
+        got = dk.scan(table, columns=schema.names).to_arrow().to_pylist()
+        assert sorted(map(repr, got)) == sorted(map(repr, live))
+        assert dk.scan(table).count() == len(live)
+        two = dk.scan(table, "id = 2", ["name"], engine=dk.engine.local(1)).to_arrow().num_rows
+        assert two == sum(row["id"] == 2 for row in live)
+
+
+def test_a_delete_after_each_append_makes_one_set_of_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = dk.create_table(dk.local_catalog(tmp_path), "db.t", pa.schema({"id": pa.int64()}))
+    live: list[int] = []
+    for step in range(20):
+        dk.append(table, pa.table({"id": [*range(step)]}))
+        dk.delete_keys(table, pa.table({"id": [step // 2, step - 1, 999]}))
+        live = [i for i in [*live, *range(step)] if i not in (step // 2, step - 1)]
+    made: list[Any] = []
+    before = delete_loader.KeySet
+
+    def noted(*args: Any) -> Any:
+        made.append(args)
+        return before(*args)
+
+    monkeypatch.setattr(delete_loader, "KeySet", noted)
+    assert sorted(dk.scan(table).to_arrow()["id"].to_pylist()) == sorted(live)
+    assert len(made) == 1
+
+
 @pytest.fixture
 def sorted_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dk.Table, Callable[[Any], list[Any]]]:
     """A table of four row groups, and a function that scans `value` and tells which columns of which were read."""
+    monkeypatch.setattr(tabular, "JOINED_ROWS", 0)
     rows = {"id": range(0, 128, 2), "grp": [n // 16 for n in range(64)], "name": [f"n{n:02}" for n in range(64)]}
     table = dk.create_table(
         dk.local_catalog(tmp_path),

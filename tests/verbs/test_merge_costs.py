@@ -94,6 +94,30 @@ def test_files_and_row_groups_without_the_keys_are_not_read(
     assert live(table.refresh()) == expected([*pa.concat_tables(parts).to_pylist(), *new])
 
 
+@pytest.mark.parametrize("partition_by", [(), ("bucket(4, id)",), ("truncate(2, text)",)])
+@pytest.mark.parametrize("verb", ["merge", "upsert"])
+@pytest.mark.parametrize("key", [["id"], ["text"], ["id", "text"]])
+def test_files_between_keys_that_lie_far_apart_are_not_read(
+    catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch, verb: str, key: list[str], partition_by: tuple[str, ...]
+) -> None:
+    schema = pa.schema([("id", pa.int64()), ("text", pa.string()), ("n", pa.int64())])
+    parts = [[{"id": i, "text": f"{i:04}", "n": 0} for i in range(at, at + 20)] for at in range(-20, 100, 20)]
+    parts += [[{"id": None, "text": None, "n": 0}]]
+    table = make(catalog, *parts, schema=schema, format_version=2, partition_by=partition_by)
+    source = [{"id": i, "text": f"{i:04}", "n": 1} for i in (-5, 3, 99, 1000)]
+    nowhere = [{"id": None, "text": None, "n": 1}] if verb == "merge" else []
+    used = FilesUsed(monkeypatch)
+    if verb == "merge":
+        dk.merge(table, pa.Table.from_pylist([*source, *nowhere], schema), on=key, mode="position-delete")
+    else:
+        dk.upsert(table, pa.Table.from_pylist(source, schema), key=key, mode="position-delete")
+    opened = [parquet(path)["id"].to_pylist() for path in used.opened if path.endswith(".parquet")]
+    assert opened
+    assert all(any(min(ids) <= i <= max(ids) for i in (-5, 3, 99)) for ids in opened)
+    kept = [row for part in parts for row in part if row["id"] not in (-5, 3, 99)]
+    assert live(table.refresh()) == expected([*kept, *source, *nowhere])
+
+
 def test_rows_without_a_source_row_are_all_read(catalog: dk.Catalog) -> None:
     table = make(catalog, rows(0, 30), rows(30, 30), schema=SCHEMA, format_version=3)
     dk.merge(table, rows(40, 5), on="id", when_not_matched_by_source="delete", mode="deletion-vector")

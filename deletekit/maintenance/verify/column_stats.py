@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.delete_file_index import widened_bound
+from deletekit.deletes.key_bounds import widened_bound
 from deletekit.deletes.projection import FileColumns, project
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import ContentFile

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from pyiceberg.partitioning import PartitionField
 
 from deletekit.deletes.delete_loader import DeleteLoader
+from deletekit.deletes.keys import KeySet
 from deletekit.deletes.projection import FieldPaths, FileColumns, project, with_field_ids
 from deletekit.deletes.which_apply import position_bound, referenced_path
 from deletekit.errors import DeletekitError, FormatError
@@ -349,7 +350,7 @@ def _equality(io: FileIO, metadata: TableMetadata, file: DeleteFile, table: pa.T
         return
     ids = tuple(sorted(file.equality_ids or ()))
     try:
-        DeleteLoader(io, metadata).keys_of(ids, [file])
+        KeySet(DeleteLoader(io, metadata).key_columns(ids, file))
     except DeletekitError as e:
         kinds = {"equality-ids": "equality-column", "column-type": "column-type"}
         if e.kind in kinds:

@@ -229,9 +229,7 @@ def even_runs(weights: Sequence[int], count: int) -> list[slice]:
 
 def _weight(part: TaskPart, open_cost: int) -> int:
     """Return the bytes to read for a part; to open the file and to read its deletes is in the first one's."""
-    file = part.task.data_file
-    edges = [*(file.split_offsets or (0,)), file.file_size_in_bytes]
-    own = max(edges[part.index + 1] - edges[part.index], 1)
+    own = max(part.size, 1)
     if part.index:
         return own
     return max(own, open_cost) + sum(d.content_size_in_bytes or d.file_size_in_bytes for d in part.task.delete_files)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow.compute as pc
-from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual, Reference
+from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, In, LessThanOrEqual, Reference
 from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, FloatType, IntegerType, LongType, NestedField, StringType
 
@@ -17,6 +17,7 @@ from deletekit.table.types import struct_paths
 
 # Columns whose bounds in manifests are in the order of these values, so that files without such keys are not read.
 _ORDERED = (IntegerType, LongType, StringType)
+_FEW_KEYS = 200  # pyiceberg compares no more with the bounds of a file
 
 
 def equality_fields_of(schema: Schema, names: str | Iterable[str] | Iterable[int]) -> tuple[NestedField, ...]:
@@ -45,13 +46,14 @@ def equality_fields_of(schema: Schema, names: str | Iterable[str] | Iterable[int
 
 
 def range_of_keys(
-    columns: Sequence[Any], schema: Schema, fields: Sequence[NestedField], *, sql: bool = False
+    columns: Sequence[Any], schema: Schema, fields: Sequence[NestedField], *, sql: bool = False, all_keys: bool = False
 ) -> BooleanExpression | None:
     """Return a filter that every row with one of the keys passes, so that fewer files are read.
 
     Parameters
     ----------
     sql: a key with a NULL equals nothing.
+    all_keys: the columns have every key, not only the least and the greatest. A few that lie far apart are listed then.
     """
     for column, field in zip(columns, fields, strict=True):
         name = schema.find_column_name(field.field_id)
@@ -61,10 +63,13 @@ def range_of_keys(
             continue
         if isinstance(field.field_type, _ORDERED):
             bounds = pc.min_max(column).as_py()
-            return And(
+            between = And(
                 GreaterThanOrEqual(term=Reference(name), value=bounds["min"]),
                 LessThanOrEqual(term=Reference(name), value=bounds["max"]),
             )
+            if not all_keys or len(column) > _FEW_KEYS:
+                return between
+            return And(between, In(term=Reference(name), values=set(column.drop_null().to_pylist())))
     return None
 
 
