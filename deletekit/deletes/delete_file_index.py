@@ -7,17 +7,16 @@ import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.conversions import from_bytes
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.types import DoubleType, FloatType, NestedField, PrimitiveType
 
-from deletekit.deferred import Deferred
+from deletekit.deferred import pc, pl
 from deletekit.deletes.which_apply import (
     Scope,
     is_global,
@@ -31,11 +30,6 @@ from deletekit.deletes.which_apply import (
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import EntryGroup, ManifestColumns, as_numbers, text_array
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = Deferred("polars")
 
 Numbers = npt.NDArray[np.int64]
 _NONE = np.array([-1])

@@ -45,7 +45,7 @@ _CONTENT = tuple(sorted(FileContent))
 _AT_ONCE = 128
 _DATA = int(FileContent.DATA)  # an attribute of an enum is slow
 _set, _new = object.__setattr__, object.__new__
-# For no more rows than these, one value after the other is faster than Arrow's `take`.
+# For no more rows than these, one value after the other is faster than Arrow's `take`, and texts need not be shared.
 _FEW = 16
 
 
@@ -179,7 +179,9 @@ def as_text(column: Column) -> pa.Array:
 
 
 def shared_text(texts: pa.Array) -> pa.Array:
-    """Return texts with each distinct one kept once, if there are at most half as many."""
+    """Return texts with each distinct one kept once, if there are at most half as many, and more than a few."""
+    if len(texts) <= _FEW:
+        return texts  # to encode them would import pyarrow.compute
     encoded = texts.dictionary_encode()
     return encoded if 2 * len(encoded.dictionary) <= len(texts) else texts
 
