@@ -12,6 +12,7 @@ import pytest
 
 import deletekit as dk
 from deletekit.cli.commands import LISTED
+from tests.benchmarks.planning_tables import build
 
 ROOT = Path(__file__).parents[1]
 TABLE_LIBRARIES = {"numpy", "pyarrow", "pydantic", "pyiceberg", "fastavro", "polars", "pandas", "sqlalchemy", "click"}
@@ -75,6 +76,18 @@ def test_inspect_imports_what_it_needs(tmp_path: Path, vectors: int) -> None:
         "main(['inspect', 'n.t', '--deletes', '--warehouse', sys.argv[1]], standalone_mode=False)"
     )
     assert loaded(code, str(tmp_path)) & (SLOW | {"pyarrow.compute", "pyarrow.parquet"}) == set()
+
+
+def test_a_plan_by_polars_imports_no_pandas(tmp_path: Path) -> None:
+    """A third of a second and tens of megabytes of a first large plan."""
+    location = build(tmp_path, 600, 2)
+    code = (
+        "import sys, polars, deletekit as dk\n"
+        "tasks = dk.scan(dk.from_metadata(sys.argv[1])).plan()\n"
+        "assert sum(len(task.delete_files) for task in tasks) == 600\n"
+        "assert type(tasks._planned[0].columns.metrics).__name__ == 'DecodedMetrics'  # not by fastavro"
+    )
+    assert loaded(code, str(location)) & {"pandas", "pyarrow.dataset", "pyarrow.parquet", "numpy.ma"} == set()
 
 
 def test_a_command_looks_for_no_plugin_of_pydantic(tmp_path: Path) -> None:

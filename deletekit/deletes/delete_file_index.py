@@ -28,6 +28,7 @@ from deletekit.deletes.which_apply import (
     scope_of,
 )
 from deletekit.errors import FormatError
+from deletekit.formats.avro_columns import to_numpy
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import EntryGroup, ManifestColumns, as_numbers, text_array
 
@@ -135,7 +136,7 @@ class DeleteFileIndex:
         may = number <= _newest_covered(self._global)
         if self._by_path:
             named = pc.is_in(columns.paths(rows), value_set=text_array(self._by_path))
-            may |= np.from_dlpack(named.cast(pa.uint8())).astype(np.bool_)  # `to_numpy` would import pandas
+            may |= to_numpy(named)
         if self._by_partition or self._equality:
             deletes = ((*self._by_partition.get(s, ()), *self._equality.get(s, ())) for s in partition_scopes(columns))
             newest = np.array([_newest_covered(found) for found in deletes], np.int64)
@@ -226,8 +227,7 @@ class VectorIndex:
         numbers = self._by_hash.find(paths) if self._by_hash else None
         if numbers is None:  # polars was not asked, or two paths have one hash
             found = pc.index_in(paths, value_set=self._paths).cast(pa.int64()).combine_chunks()
-            # Not `to_numpy`, which would import pandas: see `as_numbers`.
-            numbers = np.asarray(np.from_dlpack(pc.coalesce(found, as_numbers(_NONE)[0])), np.int64)
+            numbers = np.asarray(to_numpy(pc.coalesce(found, as_numbers(_NONE)[0])), np.int64)
         return np.split(numbers, np.cumsum([len(rows) for _, rows in files])[:-1])
 
     def doubtful(self, columns: ManifestColumns, rows: Numbers, numbers: Numbers) -> Numbers:
