@@ -1,16 +1,20 @@
 """Import a module when it is first used: what a first small scan does not need, it does not wait for.
 
 if TYPE_CHECKING:
-    import polars as pl
+    from pyiceberg.table import sorting
 else:
-    pl = Deferred("polars")
+    sorting = Deferred("pyiceberg.table.sorting")
+
+Those that many modules use are here: `from deletekit.deferred import pc, pl, pq`.
 """
 
 import gc
 import sys
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["Deferred", "imported", "pc", "pl", "pq"]
 
 
 def imported(name: str) -> ModuleType:
@@ -40,3 +44,11 @@ class Deferred:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Deferred, (self._name,)  # a copy that is filled in later would ask itself for its name
+
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+else:
+    pl, pc, pq = Deferred("polars"), Deferred("pyarrow.compute"), Deferred("pyarrow.parquet")

@@ -7,6 +7,8 @@ program's own nothing is printed.
 """
 
 import logging
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -44,7 +46,9 @@ def telling_failure(table: str, ref: str | None = None) -> Iterator[None]:
 @contextmanager
 def span(verb: str) -> Iterator[Callable[[str, Any], None]]:
     """Open a span around a verb, which records its error. Yield what sets an attribute that is not None."""
-    tracer = _tracer()
+    # A program that has not imported OpenTelemetry has no place where spans go.
+    may_be_seen = "opentelemetry" in sys.modules or "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
+    tracer = _tracer() if may_be_seen else None
     if tracer is None:
         yield lambda *_: None
         return

@@ -12,6 +12,7 @@ import pytest
 
 import deletekit as dk
 from deletekit.cli.commands import LISTED
+from tests.benchmarks.planning_tables import build
 
 ROOT = Path(__file__).parents[1]
 TABLE_LIBRARIES = {"numpy", "pyarrow", "pydantic", "pyiceberg", "fastavro", "polars", "pandas", "sqlalchemy", "click"}
@@ -19,6 +20,7 @@ TABLE_LIBRARIES = {"numpy", "pyarrow", "pydantic", "pyiceberg", "fastavro", "pol
 # installed, as soon as it makes an array of Python values or gives one to numpy, and `numpy.unique` imports numpy.ma.
 SLOW = {"numpy.ma", "polars", "pandas", "sqlalchemy", "pyarrow.dataset", "pyiceberg.table", "pyiceberg.manifest"}
 SLOW |= {"pyiceberg.catalog", "pyiceberg.io.pyarrow", "pyparsing", "pyspark", "IPython"}
+SLOW |= {"pyarrow.orc", "urllib.request", "opentelemetry"}
 
 
 def loaded(code: str, *arguments: str) -> set[str]:
@@ -61,3 +63,39 @@ def test_a_first_scan_of_a_small_table_imports_what_it_needs(tmp_path: Path, mod
         "assert dk.scan(table).count() == 2"
     )
     assert loaded(code, str(tmp_path)) & SLOW == set()
+
+
+@pytest.mark.parametrize("vectors", [1, 3])
+def test_inspect_imports_what_it_needs(tmp_path: Path, vectors: int) -> None:
+    table = dk.create_table(dk.local_catalog(tmp_path), "n.t", pa.schema([("id", pa.int64())]), format_version=3)
+    for number in range(vectors):
+        dk.append(table, pa.table({"id": [10 * number, 10 * number + 1]}))
+    dk.delete(table, "id in (0, 10, 20)", mode="deletion-vector")
+    code = (
+        "import sys; from deletekit.cli import main\n"
+        "main(['inspect', 'n.t', '--deletes', '--warehouse', sys.argv[1]], standalone_mode=False)"
+    )
+    assert loaded(code, str(tmp_path)) & (SLOW | {"pyarrow.compute", "pyarrow.parquet"}) == set()
+
+
+def test_a_plan_by_polars_imports_no_pandas(tmp_path: Path) -> None:
+    """A third of a second and tens of megabytes of a first large plan."""
+    location = build(tmp_path, 600, 2)
+    code = (
+        "import sys, polars, deletekit as dk\n"
+        "tasks = dk.scan(dk.from_metadata(sys.argv[1])).plan()\n"
+        "assert sum(len(task.delete_files) for task in tasks) == 600\n"
+        "assert type(tasks._planned[0].columns.metrics).__name__ == 'DecodedMetrics'  # not by fastavro"
+    )
+    assert loaded(code, str(location)) & {"pandas", "pyarrow.dataset", "pyarrow.parquet", "numpy.ma"} == set()
+
+
+def test_a_command_looks_for_no_plugin_of_pydantic(tmp_path: Path) -> None:
+    dk.create_table(dk.local_catalog(tmp_path), "n.t", pa.schema([("id", pa.int64())]))
+    code = (
+        "import os, sys; from deletekit.cli import main\n"
+        "main(['inspect', 'n.t', '--warehouse', sys.argv[1]], standalone_mode=False)\n"
+        "from pydantic.plugin import _loader; assert _loader._plugins is None\n"
+        "assert 'PYDANTIC_DISABLE_PLUGINS' not in os.environ"
+    )
+    loaded(code, str(tmp_path))

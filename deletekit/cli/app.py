@@ -1,6 +1,8 @@
 """The program `deletekit`: its commands, and how their errors are printed."""
 
+import atexit
 import errno
+import gc
 import warnings
 from typing import Any
 
@@ -10,6 +12,8 @@ from deletekit.cli.commands import LISTED, SETTINGS, Commands
 from deletekit.version import __version__
 
 _CTRL_C = 130
+_OBJECTS = 50_000
+"""So many new objects are looked through for garbage at a time: 700 are too few for what mostly imports, and ends."""
 
 
 class _Program(click.Group):
@@ -63,6 +67,9 @@ def main() -> None:
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     # The line of code that warns does not help a user of commands.
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+    gc.set_threshold(_OBJECTS)
+    atexit.unregister(gc.freeze)  # of a call before
+    atexit.register(gc.freeze)  # nor at the end, where all memory goes anyway: a twentieth of a short command
 
 
 main.commands = Commands()  # type: ignore[assignment]  # no command is added later

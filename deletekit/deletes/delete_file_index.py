@@ -7,16 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.types import NestedField, PrimitiveType
 
-from deletekit.deferred import Deferred
+from deletekit.deferred import pc, pl
 from deletekit.deletes.key_bounds import Known, known_of
 from deletekit.deletes.which_apply import (
     Scope,
@@ -29,13 +28,9 @@ from deletekit.deletes.which_apply import (
     scope_of,
 )
 from deletekit.errors import FormatError
+from deletekit.formats.avro_columns import to_numpy
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import EntryGroup, ManifestColumns, as_numbers, text_array
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = Deferred("polars")
 
 Numbers = npt.NDArray[np.int64]
 _NONE = np.array([-1])
@@ -135,7 +130,7 @@ class DeleteFileIndex:
         may = number <= max((d.newest for d in self._global), default=-1)
         if self._by_path:
             named = pc.is_in(columns.paths(rows), value_set=text_array(self._by_path))
-            may |= np.from_dlpack(named.cast(pa.uint8())).astype(np.bool_)  # `to_numpy` would import pandas
+            may |= to_numpy(named)
         if self._by_partition or self._equality:
             scopes = partition_scopes(columns)
             by_keys = ((d.newest for d in self._equality.get(s, ())) for s in scopes)
@@ -241,8 +236,7 @@ class VectorIndex:
         numbers = self._by_hash.find(paths) if self._by_hash else None
         if numbers is None:  # polars was not asked, or two paths have one hash
             found = pc.index_in(paths, value_set=self._paths).cast(pa.int64()).combine_chunks()
-            # Not `to_numpy`, which would import pandas: see `as_numbers`.
-            numbers = np.asarray(np.from_dlpack(pc.coalesce(found, as_numbers(_NONE)[0])), np.int64)
+            numbers = np.asarray(to_numpy(pc.coalesce(found, as_numbers(_NONE)[0])), np.int64)
         return np.split(numbers, np.cumsum([len(rows) for _, rows in files])[:-1])
 
     def doubtful(self, columns: ManifestColumns, rows: Numbers, numbers: Numbers) -> Numbers:

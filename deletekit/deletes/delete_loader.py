@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from deletekit.deferred import pc
 from deletekit.deletes.keys import KeySet
 from deletekit.deletes.projection import FieldPaths, FileColumns, project, with_field_ids
 from deletekit.deletes.scan_task import ScanTask

@@ -12,13 +12,13 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg import expressions as ex
 from pyiceberg import types as it
 from pyiceberg.expressions import literals as li
 from pyiceberg.expressions.visitors import BoundBooleanExpressionVisitor, bind, visit_bound_predicate
 from pyiceberg.schema import Schema
 
+from deletekit.deferred import pc
 from deletekit.deletes.expression_functions import FUNCTIONS, Values
 from deletekit.deletes.filter_literals import SelfChecked, exact_literals, read_text
 from deletekit.errors import InvalidInputError

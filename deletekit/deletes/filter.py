@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg import expressions as ex
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, StructType
 
-from deletekit.deferred import Deferred
+from deletekit.deferred import Deferred, pc
 from deletekit.deletes.filter_tokens import bad_filter
 from deletekit.deletes.keys import without_negative_zero
 from deletekit.errors import InvalidInputError
@@ -46,13 +45,13 @@ NameColumn = Callable[[str], object]
 _INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 _CACHED_ROWS = 131_072  # so few that a block stays in the processor's cache
 _FEW_ROWS = 1 << 13  # so few that to begin with polars takes longer
-_TESTS: dict[type[ex.BoundPredicate], Callable[[Any, Any], Any]] = {
-    ex.BoundEqualTo: pc.equal,
-    ex.BoundNotEqualTo: pc.not_equal,
-    ex.BoundLessThan: pc.less,
-    ex.BoundLessThanOrEqual: pc.less_equal,
-    ex.BoundGreaterThan: pc.greater,
-    ex.BoundGreaterThanOrEqual: pc.greater_equal,
+_TESTS: dict[type[ex.BoundPredicate], str] = {
+    ex.BoundEqualTo: "equal",
+    ex.BoundNotEqualTo: "not_equal",
+    ex.BoundLessThan: "less",
+    ex.BoundLessThanOrEqual: "less_equal",
+    ex.BoundGreaterThan: "greater",
+    ex.BoundGreaterThanOrEqual: "greater_equal",
 }
 
 
@@ -224,7 +223,8 @@ def _mask(bound: BooleanExpression, column_of: ColumnOf) -> Any:
         case ex.BoundSetPredicate():
             made = _is_in(column, [_storable(v) for v in bound.value_set])
         case _:
-            return _TESTS[type(bound)](column, pa.scalar(_storable(bound.literal.value), column.type))  # type: ignore[attr-defined]
+            value = pa.scalar(_storable(bound.literal.value), column.type)  # type: ignore[attr-defined]
+            return getattr(pc, _TESTS[type(bound)])(column, value)
     negated = like.BoundNotLike | ex.BoundNotStartsWith | ex.BoundNotNull | ex.BoundNotNaN | ex.BoundNotIn
     return pc.invert(made) if isinstance(bound, negated) else made
 

@@ -11,10 +11,10 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg import types as it
 from pyiceberg.schema import Schema
 
+from deletekit.deferred import pc
 from deletekit.deletes.projection import Projection, is_a, repeated
 from deletekit.errors import InvalidInputError
 from deletekit.table.column_names import columns_like

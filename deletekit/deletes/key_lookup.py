@@ -7,17 +7,12 @@ from __future__ import annotations
 
 import threading
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from deletekit.deferred import Deferred
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = Deferred("polars")
+from deletekit.deferred import pl
 
 Numbers = npt.NDArray[np.int64]
 _BLOCK = 1 << 16

@@ -13,23 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 
-from deletekit.deferred import Deferred
+from deletekit.deferred import pc, pl
 from deletekit.deletes.key_lookup import SEED, KeyLookup, Numbers, same_rows
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.table.types import storage_of
-
-if TYPE_CHECKING:
-    import polars as pl
-else:
-    pl = Deferred("polars")
 
 _ROW = "row"
 _NUMBER = "number"

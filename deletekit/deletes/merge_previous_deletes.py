@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyiceberg.partitioning import PartitionSpec
 
 from deletekit import version
+from deletekit.deferred import pq
 from deletekit.deletes.delete_loader import DeleteLoader
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, FloatType, NestedField
 
+from deletekit.deferred import pc
 from deletekit.deletes.delete_loader import DeleteLoader, EqualityKeys, SharedValues
 from deletekit.deletes.filter import evaluate, filter_field_ids
 from deletekit.deletes.keys import flat

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.types import NestedField
 
+from deletekit.deferred import pc
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.formats.content_file import DataFile
 from deletekit.table.metadata import TableMetadata

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from deletekit.deferred import pc
 from deletekit.deletes.keys import KeyNumbers, row_columns
 from deletekit.errors import InvalidInputError
 

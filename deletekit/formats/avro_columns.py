@@ -110,6 +110,20 @@ def read_columns(
     return {path: part[0] if len(part) == 1 else pa.concat_arrays(part) for path, part in parts.items()}
 
 
+def to_numpy(array: pa.Array, missing: int = 0) -> npt.NDArray[Any]:
+    """Return numbers or truth values, and `missing` where they are null.
+
+    Arrow's own `to_numpy`, and a Python value for `fill_null`, import pandas where that is installed: a third of a
+    second, and tens of megabytes.
+    """
+    numbers = array.cast(pa.uint8()) if pa.types.is_boolean(array.type) else array
+    if array.null_count:
+        value = pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(np.array([missing], np.int64))])[0]
+        numbers = numbers.fill_null(value.cast(numbers.type))
+    found = np.from_dlpack(numbers)
+    return found if numbers.type == array.type else found.astype(np.bool_)
+
+
 # --- schema -----------------------------------------------------------------------------------------------------------
 
 
@@ -246,14 +260,14 @@ def _check(
             size += 1
             continue
         sizes = _sizes(leaf, array)
-        valid = None if leaf.null is None else array.is_valid().to_numpy(zero_copy_only=False)
+        valid = None if leaf.null is None else to_numpy(array.is_valid())
         if valid is not None:
             # Index 0 is the byte 0, and 1 is 2.
             bytes_at.append((size.copy(), np.where(valid, 0, 2).astype(np.uint8) if leaf.null else valid * np.uint8(2)))
             size += 1
             sizes = np.where(valid, sizes, 0)
         if leaf.kind == "boolean":
-            truth = array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.uint8)
+            truth = to_numpy(array).astype(np.uint8)
             bytes_at.append((np.where(valid, size, -1) if valid is not None else size.copy(), truth))
         size += sizes
     starts = np.zeros(rows + 1, np.int64)
@@ -283,7 +297,7 @@ def _sizes(leaf: Leaf, array: pa.Array) -> _Sizes:
         values = items.field(1)
         value_sizes = _number_sizes(values) if leaf.value == "long" else _bytes_sizes(values)
         np.cumsum(_number_sizes(items.field(0)) + value_sizes, out=ends[1:])
-    offsets = array.offsets.to_numpy()
+    offsets = to_numpy(array.offsets)
     counts = np.diff(offsets)
     # A block of items has its count in front, and one of no items ends the array.
     sizes: _Sizes = np.diff(ends[offsets]) + np.where(counts > 0, _varint_sizes(counts) + 1, 1)
@@ -291,7 +305,7 @@ def _sizes(leaf: Leaf, array: pa.Array) -> _Sizes:
 
 
 def _number_sizes(array: pa.Array) -> _Sizes:
-    return _varint_sizes((array.fill_null(0) if array.null_count else array).to_numpy())
+    return _varint_sizes(to_numpy(array))
 
 
 def _bytes_sizes(array: pa.Array) -> _Sizes:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from deletekit.formats.avro_columns import Columns
+from deletekit.formats.avro_columns import Columns, to_numpy
 from deletekit.formats.content_file import (
     METRIC_MAPS,
     DataFile,
@@ -45,7 +45,7 @@ _CONTENT = tuple(sorted(FileContent))
 _AT_ONCE = 128
 _DATA = int(FileContent.DATA)  # an attribute of an enum is slow
 _set, _new = object.__setattr__, object.__new__
-# For no more rows than these, one value after the other is faster than Arrow's `take`.
+# For no more rows than these, one value after the other is faster than Arrow's `take`, and texts need not be shared.
 _FEW = 16
 
 
@@ -151,7 +151,7 @@ def int64s(column: Column | None, rows: int, missing: int) -> Rows:
     elif isinstance(column, list):
         values = np.array([missing if v is None else v for v in column], np.int64)
     else:
-        values = np.asarray((column.fill_null(missing) if column.null_count else column).to_numpy(), np.int64)
+        values = np.asarray(to_numpy(column, missing), np.int64)
     is_one = len(values) > 0 and bool((values == values[0]).all())
     return np.broadcast_to(values[0], rows) if is_one else values
 
@@ -162,8 +162,7 @@ def is_known(column: Column | None, rows: int) -> npt.NDArray[np.bool_]:
         return np.zeros(rows, np.bool_)
     if isinstance(column, list):
         return np.array([v is not None for v in column], np.bool_)
-    known: npt.NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
-    return known
+    return to_numpy(column.is_valid())
 
 
 def as_text(column: Column) -> pa.Array:
@@ -179,7 +178,9 @@ def as_text(column: Column) -> pa.Array:
 
 
 def shared_text(texts: pa.Array) -> pa.Array:
-    """Return texts with each distinct one kept once, if there are at most half as many."""
+    """Return texts with each distinct one kept once, if there are at most half as many, and more than a few."""
+    if len(texts) <= _FEW:
+        return texts  # to encode them would import pyarrow.compute
     encoded = texts.dictionary_encode()
     return encoded if 2 * len(encoded.dictionary) <= len(texts) else texts
 
@@ -227,11 +228,11 @@ def _python(column: Column | None, rows: Rows) -> list[Any]:
 def _to_pylist(array: pa.Array) -> list[Any]:
     """Do `to_pylist`, in a tenth of its time for numbers and lists; lists become tuples."""
     if pa.types.is_large_list(array.type):
-        values, offsets = _to_pylist(array.values), array.offsets.to_numpy().tolist()
-        valid = array.is_valid().to_numpy(zero_copy_only=False).tolist()
+        values, offsets = _to_pylist(array.values), to_numpy(array.offsets).tolist()
+        valid = to_numpy(array.is_valid()).tolist()
         return [tuple(values[a:b]) if v else None for a, b, v in zip(offsets, offsets[1:], valid, strict=False)]
     if pa.types.is_integer(array.type) and not array.null_count:
-        return array.to_numpy().tolist()  # type: ignore[no-any-return]
+        return to_numpy(array).tolist()  # type: ignore[no-any-return]
     return _plain(array).to_pylist()  # type: ignore[no-any-return]
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from deletekit.errors import FormatError
 from deletekit.formats.avro import ContainerFile, read_container
-from deletekit.formats.avro_columns import Columns, leaves, read_columns
+from deletekit.formats.avro_columns import Columns, leaves, read_columns, to_numpy
 from deletekit.formats.content_file import (
     METRIC_MAPS,
     ContentFile,
@@ -229,7 +229,7 @@ def _codes(column: pa.Array) -> npt.NDArray[np.int64]:
     """Return a number for each value, null included; floats go by their bits, because -0.0 is not 0.0."""
     if pa.types.is_floating(column.type):
         column = column.view(pa.int32() if column.type == pa.float32() else pa.int64())
-    codes: npt.NDArray[np.int64] = column.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
+    codes: npt.NDArray[np.int64] = to_numpy(column.dictionary_encode(null_encoding="encode").indices).astype(np.int64)
     return codes
 
 
@@ -339,7 +339,7 @@ def _formats(column: Column) -> tuple[npt.NDArray[np.int32], tuple[str, ...]]:
         return np.array([known[name] for name in column], np.int32), tuple(map(file_format_of, known))
     encoded = column.dictionary_encode()
     names = encoded.dictionary.to_pylist()
-    codes = np.zeros(1, np.int32) if len(names) == 1 else encoded.indices.to_numpy().astype(np.int32)
+    codes = np.zeros(1, np.int32) if len(names) == 1 else to_numpy(encoded.indices).astype(np.int32)
     return np.broadcast_to(codes, len(column)), tuple(map(file_format_of, names))
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from deletekit.deferred import pc
 from deletekit.errors import InvalidInputError
 from deletekit.formats.decimals import unscaled_value
 

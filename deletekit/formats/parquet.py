@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from deletekit.deferred import pc, pq
 from deletekit.formats.metrics import field_id_of
 
 PYARROW = int(pa.__version__.partition(".")[0])

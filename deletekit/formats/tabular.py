@@ -12,9 +12,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow import orc
 
+from deletekit.deferred import pq
 from deletekit.errors import DeletekitError, FormatError, UnsupportedError, is_storage_failure, storage_error
 from deletekit.formats.avro_table import read_avro_table
 from deletekit.formats.content_file import file_format_of
@@ -324,6 +323,8 @@ def _parents(path: str) -> list[str]:
 class _OrcRows(TabularFile):
     # pyarrow tells a file's rows, but not a stripe's without reading it.
     def __init__(self, source: Any) -> None:
+        from pyarrow import orc  # noqa: PLC0415  # Parquet needs none of it
+
         check_orc(source)
         self._file = orc.ORCFile(source)
         self.schema = _named(self._file.schema)

@@ -7,11 +7,11 @@ column was promoted holds fewer, and would never equal what is written now.
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, IcebergType
 
+from deletekit.deferred import pc
 from deletekit.formats.decimals import decimal_of_bytes, decimal_size
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import storage_of

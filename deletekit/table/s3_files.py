@@ -7,7 +7,6 @@ from contextlib import suppress
 from copy import copy
 from functools import lru_cache
 from typing import Any
-from urllib.request import getproxies
 
 from pyarrow import fs
 
@@ -39,12 +38,12 @@ class S3Reads:
         # An empty text is none, as for pyiceberg.
         settings = {name for name, text in properties.items() if text and name.startswith(("s3.", "client."))}
         named = _ENDPOINT.fullmatch(properties["s3.endpoint"]) if "s3.endpoint" in settings else not _away()
-        # Arrow takes no proxy from the environment, obstore does.
-        named = named and ("s3.proxy-uri" in settings or not getproxies().keys() - {"no"})
         # Without a key the clients look for one at different places.
         signs = all({f"s3.{name}", f"client.{name}"} & settings for name in ("access-key-id", "secret-access-key"))
         placed = any(name.endswith(".region") for name in settings)
-        self._works = bool(signs and named and placed and settings <= _SAME)
+        works = bool(signs and named and placed and settings <= _SAME)
+        # Arrow takes no proxy from the environment, obstore does.
+        self._works = works and ("s3.proxy-uri" in settings or not _has_proxy())
         self._properties = {name: text for name, text in properties.items() if name in settings}
 
     def read(self, path: str, offset: int, length: int | None) -> bytes | None:
@@ -115,6 +114,12 @@ def _away() -> str | None:
     """Return the endpoint, or another that is not AWS's usual one, that the environment names."""
     places = ("AWS_ENDPOINT", "AWS_USE_")
     return next((text for name, text in os.environ.items() if text and name.startswith(places)), None)
+
+
+def _has_proxy() -> bool:
+    from urllib.request import getproxies  # noqa: PLC0415  # it brings a client of HTTP, which other storage needs not
+
+    return bool(getproxies().keys() - {"no"})
 
 
 class _Systems:

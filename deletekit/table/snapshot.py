@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from deletekit.deferred import pc
 from deletekit.errors import UNREADABLE, DeletekitError, FormatError, StorageError, UnsupportedError
 from deletekit.formats.content_file import DataFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns, MetricsCache, Rows, text_array

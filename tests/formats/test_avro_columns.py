@@ -7,11 +7,13 @@ import random
 from typing import Any
 
 import fastavro
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from deletekit.errors import DeletekitError
 from deletekit.formats.avro import read_container
-from deletekit.formats.avro_columns import leaves, read_columns
+from deletekit.formats.avro_columns import leaves, read_columns, to_numpy
 from tests.avro_bytes import avro_file, block, long
 
 SCHEMA = {
@@ -208,3 +210,14 @@ def test_damaged_bytes_are_never_read_as_something_else() -> None:
             assert found is None or repr(found) == repr(expected)
     assert taken > 100
     assert refused > 100
+
+
+@pytest.mark.parametrize("cut", [0, 1, 9])
+@pytest.mark.parametrize("kind", [pa.int32(), pa.int64(), pa.bool_()])
+@pytest.mark.parametrize("values", [[1, 0, 1, 1], [None, 1, None, 0], [None, None], []])
+def test_to_numpy_is_what_python_says(values: list[Any], kind: pa.DataType, cut: int) -> None:
+    array = pa.array(values, pa.int32()).cast(kind)[cut:]
+    missing = 0 if kind == pa.bool_() else -7
+    found = to_numpy(array, missing)
+    assert found.dtype == np.dtype(kind.to_pandas_dtype())
+    assert found.tolist() == [missing if v is None else v for v in array.to_pylist()]
