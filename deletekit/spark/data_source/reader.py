@@ -174,7 +174,7 @@ class TableReader(FilteringReader):
         where = unbound_filter(conjunction(self._where), self._schema)
         reader = SnapshotReader(self._io, self._metadata)
         tasks = plan_scan(self._metadata, self._snapshot, reader, where, self._schema)
-        return _packed(task_parts(tasks), self._open_cost, self._splits)
+        return _packed(task_parts(tasks, join=False), self._open_cost, self._splits)
 
     def _splits(self, weights: Sequence[int]) -> int:
         """Return how many partitions to make of parts of so many bytes, one after the other.
