@@ -44,7 +44,6 @@ NameColumn = Callable[[str], object]
 
 _INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 _CACHED_ROWS = 131_072  # so few that a block stays in the processor's cache
-_FEW_ROWS = 1 << 13  # so few that to begin with polars takes longer
 _TESTS: dict[type[ex.BoundPredicate], str] = {
     ex.BoundEqualTo: "equal",
     ex.BoundNotEqualTo: "not_equal",
@@ -191,10 +190,9 @@ def keep_rows(columns: Sequence[Any], keep: pa.BooleanArray) -> list[Any]:
     """Return the rows of each column for which `keep` is True. `keep` has no nulls.
 
     Fixed-width columns go through polars' filter, which is about four times as fast as Arrow's and shares the buffers
-    that it reads. All others go through Arrow's, which need not convert them; so do few rows, and some more until
-    polars is imported.
+    that it reads. All others go through Arrow's, which need not convert them; so do few rows, until polars is imported.
     """
-    if len(keep) <= _FEW_ROWS or (len(keep) <= _CACHED_ROWS and "polars" not in sys.modules):
+    if len(keep) <= _CACHED_ROWS and "polars" not in sys.modules:
         return [c.filter(keep) for c in columns]
     masks = [pl.Series(keep.slice(at, _CACHED_ROWS)) for at in range(0, len(keep), _CACHED_ROWS)]
     return [_filtered(c, masks) if _is_fixed(c) else c.filter(keep) for c in columns]

@@ -58,8 +58,8 @@ class TaskPart:
         return None if self.index == self.count - 1 else self._first + self.groups
 
 
-def task_parts(tasks: Iterable[ScanTask]) -> Iterator[TaskPart]:
-    """Yield a part for each row group that the manifest lists (`split_offsets`), or for some small ones together.
+def task_parts(tasks: Iterable[ScanTask], *, join: bool = True) -> Iterator[TaskPart]:
+    """Yield a part for each row group that the manifest lists (`split_offsets`), or with `join` for some small ones.
 
     To begin with a part takes as long as to read thousands of rows.
     """
@@ -67,6 +67,6 @@ def task_parts(tasks: Iterable[ScanTask]) -> Iterator[TaskPart]:
         file = task.data_file
         listed = max(len(file.split_offsets or ()), 1)
         most = min(JOINED_ROWS / max(file.record_count, 1), JOINED_BYTES / max(file.file_size_in_bytes, 1))
-        groups = max(int(most * listed), 1)
+        groups = max(int(most * listed), 1) if join else 1
         count = -(-listed // groups)
         yield from (TaskPart(task, i, count, groups) for i in range(count))

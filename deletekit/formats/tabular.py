@@ -6,7 +6,7 @@ A position is the number of a row in the physical file, from 0, whatever was ski
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, BinaryIO
 
@@ -44,7 +44,7 @@ class RowGroup:
     index: int
     first_position: int
     num_rows: int
-    size: int = 0
+    size: int = field(default=0, compare=False)
     count: int = 1
 
     @property

@@ -175,7 +175,7 @@ class TableReader(FilteringReader):
         where = unbound_filter(conjunction(self._where), self._schema)
         reader = SnapshotReader(self._io, self._metadata)
         tasks = plan_scan(self._metadata, self._snapshot, reader, where, self._schema)
-        parts = list(task_parts(tasks))
+        parts = list(task_parts(tasks, join=False))
         weights = [_weight(part, self._open_cost) for part in parts]
         return [InputPartition(tuple(parts[run])) for run in even_runs(weights, self._splits(weights))]
 
