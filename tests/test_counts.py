@@ -5,6 +5,7 @@ Requests to S3 are counted in tests/table/test_s3_requests.py, bytes of a planne
 
 from __future__ import annotations
 
+import gc
 import itertools
 import sys
 import threading
@@ -46,6 +47,8 @@ def calls_of(work: Callable[[], Any]) -> int:
         if event == "call":
             next(number)
 
+    gc.collect()  # what other tests left would be finalised meanwhile, by Python functions
+    gc.disable()
     before = sys.getprofile()
     threading.setprofile(note)
     sys.setprofile(note)
@@ -54,6 +57,7 @@ def calls_of(work: Callable[[], Any]) -> int:
     finally:
         sys.setprofile(before)
         threading.setprofile(None)
+        gc.enable()
     return next(number)
 
 

@@ -145,8 +145,15 @@ CASES = {
     "update, append of the row": Case(update(1), (append((1, "n", 9.0)),), 2, levels=("serializable",)),
     "merge, append": Case(merge((1, "m", 7.0), (9, "m", 7.0)), (append((9, "n", 9.0)),), 2, levels=("serializable",)),
     "merge, append beyond its keys": Case(merge((1, "m", 7.0), (9, "m", 7.0)), (append(NEW),), 1),
-    "merge, append of another key between": Case(
-        merge((1, "m", 7.0), (9, "m", 7.0)), (append((8, "n", 9.0)),), 2, levels=("serializable",)
+    "merge, append of another key between": Case(merge((1, "m", 7.0), (9, "m", 7.0)), (append((8, "n", 9.0)),), 1),
+    "merge of many keys, append of another key between": Case(
+        merge((1, "m", 7.0), *((i, "m", 7.0) for i in range(10, 400))),
+        (append((8, "n", 9.0)),),
+        2,
+        levels=("serializable",),
+    ),
+    "merge of many keys, append beyond them": Case(
+        merge((1, "m", 7.0), *((i, "m", 7.0) for i in range(10, 400))), (append((500, "n", 9.0)),), 1
     ),
     "merge, append, both insert": Case(
         merge((9, "m", 7.0)),
