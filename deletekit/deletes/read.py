@@ -42,6 +42,7 @@ BATCH_ROWS = 1 << 20
 
 _LISTENERS: list[Callable[[int], None]] = []
 _NOWHERE = np.empty(0, np.int64)
+_KeySets = Sequence[EqualityKeys]
 
 
 class ReadContext:
@@ -222,12 +223,7 @@ class _Rows:
     """One open data file: masks its rows by deletes and filter, and projects the requested columns."""
 
     def __init__(
-        self,
-        context: ReadContext,
-        task: ScanTask,
-        request: ReadRequest,
-        file: TabularFile,
-        key_sets: Sequence[EqualityKeys],
+        self, context: ReadContext, task: ScanTask, request: ReadRequest, file: TabularFile, key_sets: _KeySets
     ) -> None:
         schema = with_field_ids(file.schema, context.metadata.properties.get(NAME_MAPPING))
         self._context = context
@@ -246,11 +242,9 @@ class _Rows:
             + [pa.field(f.name, pa.int64()) for f in LINEAGE_FIELDS if request.lineage]
         )
 
-    def to_read(
-        self, groups: Iterable[RowGroup], hidden: PositionBitmap
-    ) -> Iterator[tuple[RowGroup, list[EqualityKeys]]]:
+    def to_read(self, groups: Iterable[RowGroup], hidden: PositionBitmap) -> Iterator[tuple[RowGroup, _KeySets]]:
         """Yield the row groups that can matter, small ones joined, each with the keys that its rows may have."""
-        found: tuple[RowGroup, list[EqualityKeys]] | None = None
+        found: tuple[RowGroup, _KeySets] | None = None
         for group in groups:
             is_hidden = hidden.count_in(group.first_position, group.stop) == group.num_rows
             statistics = self.file.statistics(group, self._judged) if self._judged else {}
@@ -264,7 +258,7 @@ class _Rows:
         if found:
             yield found
 
-    def batches(self, group: RowGroup, hidden: PositionBitmap, key_sets: Sequence[EqualityKeys]) -> Iterator[FileBatch]:
+    def batches(self, group: RowGroup, hidden: PositionBitmap, key_sets: _KeySets) -> Iterator[FileBatch]:
         """Yield the batches of a row group. Columns that only the result needs are read last, and only if needed."""
         count = hidden.count_in(group.first_position, group.stop)
         key_ids = [i for keys in key_sets for i in keys.fields] if self.file.remote else []
