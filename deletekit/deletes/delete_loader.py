@@ -115,7 +115,9 @@ class DeleteLoader:
             (ids, _), shared = family, self._shared.get(family, {})
             is_shared = shared.keys() >= own.keys()
             deletes = shared if is_shared else own
-            made = self._kept.get(("keys", ids, tuple(deletes)), partial(self._read_set, ids, list(deletes.values())))
+            made = self._kept.get(
+                ("keys", family, tuple(deletes)), partial(self._read_set, ids, list(deletes.values()))
+            )
             found.append(EqualityKeys(ids, made, (task.data.sequence_number or 0) if is_shared else None))
         return found
 
@@ -141,7 +143,9 @@ class DeleteLoader:
             delete = entry.data_file
             if isinstance(delete, DeleteFile) and delete.content == FileContent.EQUALITY_DELETES:
                 # Ascending ids: the order of the columns in the file must not matter (Java bug #13873).
-                groups.setdefault(tuple(sorted(delete.equality_ids or ())), {})[delete.file_path] = entry
+                group, path = groups.setdefault(tuple(sorted(delete.equality_ids or ())), {}), delete.file_path
+                if group.setdefault(path, entry) is not entry:  # listed twice
+                    group[path] = max(group[path], entry, key=newest_covered)
         here = scope_of(task.data_file) if groups else None
         specs = [(ids, {e.data_file.spec_id for e in entries.values()}) for ids, entries in groups.items()]
         return {(ids, None if used <= self._global_specs else here): groups[ids] for ids, used in specs}
