@@ -5,10 +5,11 @@ What the manifest says about a delete file is checked against the file: offsets,
 
 import os
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
+from itertools import islice
 from operator import or_
 from typing import Any, TypeVar
 
@@ -30,6 +31,7 @@ from deletekit.table.file_io import FileIO, is_remote, open_sized
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 
+ANNOUNCED_TASKS = 256
 _FEW_FILES = 4
 _OFTEN = 4
 _SMALL_FILE = 16 << 10
@@ -66,6 +68,16 @@ class DeleteLoader:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DeleteLoader, (self._io, self._metadata)
+
+    def announced(self, tasks: Iterable[ScanTask]) -> Iterator[ScanTask]:
+        """Yield tasks that will be read in this order; `expect` some before the first of them.
+
+        Of all, vectors would lie in more spans than are kept, and a span would be read again for each of its vectors.
+        """
+        todo = iter(tasks)
+        while some := list(islice(todo, ANNOUNCED_TASKS)):
+            self.expect(some)
+            yield from some
 
     def expect(self, tasks: Iterable[ScanTask]) -> None:
         """Announce the next tasks, so that vectors that lie near each other are fetched together."""
