@@ -5,10 +5,11 @@ What the manifest says about a delete file is checked against the file: offsets,
 
 import os
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
+from itertools import islice
 from operator import or_
 from typing import Any, TypeVar
 
@@ -30,6 +31,7 @@ from deletekit.table.file_io import FileIO, is_remote, open_sized
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 
+ANNOUNCED_TASKS = 256
 _FEW_FILES = 4
 _OFTEN = 4
 _SMALL_FILE = 16 << 10
@@ -66,6 +68,16 @@ class DeleteLoader:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DeleteLoader, (self._io, self._metadata)
+
+    def announced(self, tasks: Iterable[ScanTask]) -> Iterator[ScanTask]:
+        """Yield tasks that will be read in this order; `expect` some before the first of them.
+
+        Of all, vectors would lie in more spans than are kept, and a span would be read again for each of its vectors.
+        """
+        todo = iter(tasks)
+        while some := list(islice(todo, ANNOUNCED_TASKS)):
+            self.expect(some)
+            yield from some
 
     def expect(self, tasks: Iterable[ScanTask]) -> None:
         """Announce the next tasks, so that vectors that lie near each other are fetched together."""
@@ -115,7 +127,9 @@ class DeleteLoader:
             (ids, _), shared = family, self._shared.get(family, {})
             is_shared = shared.keys() >= own.keys()
             deletes = shared if is_shared else own
-            made = self._kept.get(("keys", ids, tuple(deletes)), partial(self._read_set, ids, list(deletes.values())))
+            made = self._kept.get(
+                ("keys", family, tuple(deletes)), partial(self._read_set, ids, list(deletes.values()))
+            )
             found.append(EqualityKeys(ids, made, (task.data.sequence_number or 0) if is_shared else None))
         return found
 
@@ -141,7 +155,9 @@ class DeleteLoader:
             delete = entry.data_file
             if isinstance(delete, DeleteFile) and delete.content == FileContent.EQUALITY_DELETES:
                 # Ascending ids: the order of the columns in the file must not matter (Java bug #13873).
-                groups.setdefault(tuple(sorted(delete.equality_ids or ())), {})[delete.file_path] = entry
+                group, path = groups.setdefault(tuple(sorted(delete.equality_ids or ())), {}), delete.file_path
+                if group.setdefault(path, entry) is not entry:  # listed twice
+                    group[path] = max(group[path], entry, key=newest_covered)
         here = scope_of(task.data_file) if groups else None
         specs = [(ids, {e.data_file.spec_id for e in entries.values()}) for ids, entries in groups.items()]
         return {(ids, None if used <= self._global_specs else here): groups[ids] for ids, used in specs}

@@ -63,8 +63,8 @@ class RowGroup:
         A row group that is read on its own takes as long as thousands of rows.
         """
         rows, size = self.num_rows + after.num_rows, self.size + after.size
-        if self.stop != after.first_position or rows > JOINED_ROWS or size > JOINED_BYTES:
-            return None
+        if self.index + self.count != after.index or rows > JOINED_ROWS or size > JOINED_BYTES:
+            return None  # positions do not tell whether an empty row group lies between
         return replace(self, num_rows=rows, size=size, count=self.count + after.count)
 
 

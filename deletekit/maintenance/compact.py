@@ -290,7 +290,6 @@ class _Part:
             keep = ()
 
         def rewrite(tasks: Group) -> RewrittenGroup:
-            context.loader.expect(tasks)
             rows = _rows_per_file(context, tasks, options)
             kept = _KeptColumns(context.metadata.schema, keep if _few_rows(tasks) else ())
             files = rewrite_data_files(context, write, tasks, rows, order=order, seen=kept.add)
@@ -345,7 +344,7 @@ def _few_rows(tasks: Group) -> bool:
 
 def _rows_per_file(context: ReadContext, tasks: Group, options: RewriteOptions) -> int | None:
     """Estimate how many rows a file of the target size holds, from the bytes that each row takes now."""
-    shares = [(task.data_file, live_share(context, task)) for task in tasks]
+    shares = [(task.data_file, live_share(context, task)) for task in context.loader.announced(tasks)]
     rows = sum(file.record_count * share for file, share in shares)
     size = sum(file.file_size_in_bytes * share for file, share in shares)
     return max(1, -(-round(rows) // options.output_files(round(size))))

@@ -15,6 +15,7 @@ from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
+from deletekit.deletes.delete_loader import ANNOUNCED_TASKS
 from deletekit.deletes.filter import Filter, keep_rows, parse_filter, unbound_filter
 from deletekit.deletes.plan import ScanTasks, plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
@@ -41,7 +42,6 @@ METADATA_COLUMNS = {
     "_row_id": pa.int64(),
     "_last_updated_sequence_number": pa.int64(),
 }
-_ANNOUNCED_TASKS = 256
 
 
 def scan(
@@ -227,7 +227,7 @@ def _first(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
 def _announced(tasks: Iterable[ScanTask], context: ReadContext) -> Iterator[ScanTask]:
     """Yield the tasks; tell the loader of a few hundred at a time before the first of them is read."""
     todo = iter(tasks)
-    while some := list(islice(todo, _ANNOUNCED_TASKS)):
+    while some := list(islice(todo, ANNOUNCED_TASKS)):
         context.loader.expect(some)
         context.loader.share_keys(some)
         yield from some

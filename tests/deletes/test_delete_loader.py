@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
-from deletekit.deletes.delete_loader import BlobRanges, DeleteLoader, SharedValues
+from deletekit.deletes.delete_loader import ANNOUNCED_TASKS, BlobRanges, DeleteLoader, SharedValues
+from deletekit.deletes.read import ReadContext
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import DeleteFile, FileContent
 from tests.counting_io import CountingIO
@@ -47,6 +48,20 @@ def test_any_ranges(seed: int) -> None:
     blobs.expect(chance.sample(ranges, 10))
     for path, offset, size in chance.sample(ranges, 60) + ranges[:5]:
         assert blobs.read(path, offset, size) == data[offset : offset + size]
+
+
+def test_vectors_are_announced_as_the_tasks_come(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of all at once, more spans than are kept would be read again and again."""
+    table = dk.create_table(dk.local_catalog(tmp_path), "db.t", pa.schema({"id": pa.int64()}))
+    context = ReadContext(table.io, table.metadata)
+    announced: list[int] = []
+    monkeypatch.setattr(context.loader, "expect", lambda some: announced.append(len(some)))
+    tasks: list[Any] = [object() for _ in range(2 * ANNOUNCED_TASKS + 1)]
+    found = context.loader.announced(tasks)
+    assert next(found) is tasks[0]
+    assert announced == [ANNOUNCED_TASKS]
+    assert list(found) == tasks[1:]
+    assert announced == [ANNOUNCED_TASKS, ANNOUNCED_TASKS, 1]
 
 
 def test_a_file_that_ends_early() -> None:

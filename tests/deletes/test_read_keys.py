@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import pytest
 
 import deletekit as dk
 from deletekit.deletes import delete_loader
+from deletekit.deletes.read import ReadContext, ReadRequest, read_task
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.formats import tabular
 
 SCHEMA = pa.schema(
@@ -138,6 +141,27 @@ def test_a_delete_after_each_append_makes_one_set_of_keys(tmp_path: Path, monkey
     monkeypatch.setattr(delete_loader, "KeySet", noted)
     assert sorted(dk.scan(table).to_arrow()["id"].to_pylist()) == sorted(live)
     assert len(made) == 1
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_keys_of_a_delete_file_that_is_listed_twice(tmp_path: Path, *, last: bool) -> None:
+    """The younger entry counts, wherever it stands: the set of keys that the data files share is made of paths."""
+    table = dk.create_table(dk.local_catalog(tmp_path), "db.t", pa.schema({"id": pa.int64()}))
+    for step in range(12):
+        dk.append(table, pa.table({"id": [1, 2, 9]}))
+        dk.delete_keys(table, pa.table({"id": [1, 8] if step == 3 else [2, 8]}))
+    tasks = list(dk.scan(table).plan())
+    (other,) = {d.sequence_number: d for task in tasks for d in task.deletes if d.sequence_number == 8}.values()
+    younger = replace(other, sequence_number=99)
+    deletes = [[d for d in task.deletes if d != other] for task in tasks]
+    older = [[other] if other in task.deletes else [] for task in tasks]
+    parts = zip(tasks, deletes, older, strict=True)
+    tasks = [ScanTask(t.data, (*some, *old, younger) if last else (younger, *some, *old)) for t, some, old in parts]
+    context = ReadContext(table.io, table.metadata)
+    context.loader.share_keys(tasks)
+    request = ReadRequest(tuple(table.metadata.schema.fields))
+    batches = [batch for task in tasks for batch in read_task(context, task, request)]
+    assert [batch.deleted.tolist() for batch in batches] == [[True, True, False]] * 12
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
@@ -56,6 +57,24 @@ def test_scans_against_plain_python(
             assert scan.count() == len(expected)
         marked = dk.scan(table, where, ["i", "_deleted"]).to_arrow().to_pylist()
         assert marked == [{"i": row["i"], "_deleted": row["i"] in gone} for row in of_rows]
+
+
+@pytest.mark.parametrize("counts", [(3, 0, 3), (0, 2, 0, 0, 2, 1, 0), (1, 1, 0, 4, 0)])
+def test_row_groups_without_rows(tmp_path: Path, counts: tuple[int, ...]) -> None:
+    """A file of another writer may have some; they are passed over, and those around them are not neighbours."""
+    rows = [{"n": i % 2, "x": float(i), "i": i} for i in range(sum(counts))]
+    path = tmp_path / "foreign.parquet"
+    with pq.ParquetWriter(path, SCHEMA) as writer:
+        for at, count in enumerate(counts):
+            first = sum(counts[:at])
+            writer.write_table(pa.Table.from_pylist(rows[first : first + count], SCHEMA))
+    assert pq.read_metadata(path).num_row_groups == len(counts)
+    table = dk.create_table(dk.local_catalog(tmp_path / "warehouse"), "db.t", SCHEMA)
+    dk.add_files(table, [path])
+    dk.delete(table, "i = 3", mode="position-delete")
+    expected = [{"i": row["i"], "_pos": row["i"]} for row in rows if row["i"] != 3]
+    assert dk.scan(table, None, ["i", "_pos"]).to_arrow().to_pylist() == expected
+    assert dk.scan(table, "x >= 0").count() == len(expected)
 
 
 @pytest.mark.parametrize(

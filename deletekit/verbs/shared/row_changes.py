@@ -100,13 +100,14 @@ def run_change(
     reads = filter_of_reads(base.metadata, verb, where)
     tasks = plan_scan(base.metadata, base.snapshot, base.reader, where)
     context = ReadContext(base.table.io, base.metadata)
-    context.loader.expect(tasks)
     groups = group_tasks(tasks, getattr(engine, "threads", 1))
     write = base.write  # the base holds a catalog, which cannot be sent
     number = len(groups)
-    total = merged_results(
-        engine.map(lambda group: change_files(context, write, group, change, options, groups=number), groups)
-    )
+
+    def changed(group: Sequence[ScanTask]) -> ChangeResult:
+        return change_files(context, write, context.loader.announced(group), change, options, groups=number)
+
+    total = merged_results(engine.map(changed, groups))
     if total.keys and check_keys:
         _check_keys_are_unique(base, context, options.key_fields, total, engine)
     if more is not None:
