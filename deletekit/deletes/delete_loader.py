@@ -31,7 +31,7 @@ from deletekit.table.file_io import FileIO, is_remote, open_sized
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 
-ANNOUNCED_TASKS = 256
+_ANNOUNCED_TASKS = 256
 _FEW_FILES = 4
 _OFTEN = 4
 _SMALL_FILE = 16 << 10
@@ -69,14 +69,16 @@ class DeleteLoader:
     def __reduce__(self) -> tuple[Any, ...]:
         return DeleteLoader, (self._io, self._metadata)
 
-    def announced(self, tasks: Iterable[ScanTask]) -> Iterator[ScanTask]:
-        """Yield tasks that will be read in this order; `expect` some before the first of them.
+    def announced(self, tasks: Iterable[ScanTask], *, share_keys: bool = False) -> Iterator[ScanTask]:
+        """Yield tasks that will be read in this order; `expect` some before the first of them, or `share_keys` too.
 
         Of all, vectors would lie in more spans than are kept, and a span would be read again for each of its vectors.
         """
         todo = iter(tasks)
-        while some := list(islice(todo, ANNOUNCED_TASKS)):
+        while some := list(islice(todo, _ANNOUNCED_TASKS)):
             self.expect(some)
+            if share_keys:
+                self.share_keys(some)
             yield from some
 
     def expect(self, tasks: Iterable[ScanTask]) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import chain, islice
+from itertools import chain
 from reprlib import repr as short
 from typing import Any
 
@@ -15,7 +15,6 @@ from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.delete_loader import ANNOUNCED_TASKS
 from deletekit.deletes.filter import Filter, keep_rows, parse_filter, unbound_filter
 from deletekit.deletes.plan import ScanTasks, plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
@@ -152,9 +151,9 @@ class Scan(ArrowResult):
             else:
                 total += task.data_file.record_count
                 by_position.append(task)
-        total -= sum(self.engine.map(lambda task: _hidden(context, task), _announced(by_position, context)))
+        total -= sum(self.engine.map(lambda task: _hidden(context, task), context.loader.announced(by_position)))
         request = ReadRequest((), self.bound, only_live=True)
-        parts = task_parts(_announced(to_read, context))
+        parts = task_parts(context.loader.announced(to_read, share_keys=True))
         total += sum(self.engine.map(lambda part: _count(context, part, request), parts))
         return total if self.limit is None else min(total, self.limit)
 
@@ -169,7 +168,8 @@ class Scan(ArrowResult):
             tables = (result.of(batch, part.task) for batch in read_task(context, part, request))
             return [t for t in tables if len(t)]
 
-        tables = chain.from_iterable(self.engine.map(read, task_parts(_announced(self.plan(), context))))
+        announced = context.loader.announced(self.plan(), share_keys=True)
+        tables = chain.from_iterable(self.engine.map(read, task_parts(announced)))
         yield from tables if self.limit is None else _first(tables, self.limit)
 
 
@@ -222,15 +222,6 @@ def _first(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
     while rows > 0 and (table := next(tables, None)) is not None:
         yield table.slice(0, min(rows, len(table)))
         rows -= len(table)
-
-
-def _announced(tasks: Iterable[ScanTask], context: ReadContext) -> Iterator[ScanTask]:
-    """Yield the tasks; tell the loader of a few hundred at a time before the first of them is read."""
-    todo = iter(tasks)
-    while some := list(islice(todo, ANNOUNCED_TASKS)):
-        context.loader.expect(some)
-        context.loader.share_keys(some)
-        yield from some
 
 
 def _hidden(context: ReadContext, task: ScanTask) -> int:
