@@ -31,7 +31,7 @@ from deletekit.table.file_io import FileIO, is_remote, open_sized
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 
-_ANNOUNCED_TASKS = 256
+ANNOUNCED_TASKS = 256
 _FEW_FILES = 4
 _OFTEN = 4
 _SMALL_FILE = 16 << 10
@@ -75,7 +75,7 @@ class DeleteLoader:
         Of all, vectors would lie in more spans than are kept, and a span would be read again for each of its vectors.
         """
         todo = iter(tasks)
-        while some := list(islice(todo, _ANNOUNCED_TASKS)):
+        while some := list(islice(todo, ANNOUNCED_TASKS)):
             self.expect(some)
             if share_keys:
                 self.share_keys(some)
