@@ -100,17 +100,12 @@ def right_arguments(verb: str, catalog: dk.Catalog, folder: Path) -> dict[str, A
         "decoder": dk.stream.decoder("debezium-json"),
         "servers": "localhost:1",
         "topics": "t",
-        "dsn": "host=localhost port=1",
-        "slot": "s",
-        "publication": "p",
     }
     parameters = inspect.signature(functions()[verb]).parameters.values()
     needed = {p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD}
     arguments = {name: known[name] for name in needed if name in known}
     if verb == "from_pyiceberg":
         arguments["table"] = catalog.pyiceberg.load_table("w.t")
-    if verb == "stream.postgres":
-        arguments["table"] = "public.t"
     if verb == "datasets.path":
         arguments["name"] = "users"
     if verb in ("rollback", "set_current_snapshot"):

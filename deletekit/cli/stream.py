@@ -28,7 +28,7 @@ from deletekit.safe_text import count, plain
 
 _key_option = repeated_option("--key", "equality_fields", "COLUMN", "Key column. Repeatable.  [default: the schema's]")
 _RATE = "Instead of FILES: make up so many changes per batch."
-_FORMATS = ("debezium-json", "debezium-flat", "maxwell", "canal")
+_FORMATS = ("debezium-json", "debezium-flat")
 _FORMAT = f"FILES are JSON lines of messages: {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}."
 _OPTION = "Option of the format, such as truncate=apply, ignore=a,b or assume_utc=true. Repeatable."
 _PROMOTION = "Delete old rows by position, or write no delete file."
@@ -73,7 +73,7 @@ def stream(
     Examples:
       deletekit stream --warehouse wh demo.users changes/ --key id
       deletekit stream --warehouse wh demo.users 'changes/*.csv' --key id
-      deletekit stream --warehouse wh demo.users m.jsonl --key id --format maxwell
+      deletekit stream --warehouse wh demo.users m.jsonl --key id --format debezium-json
       deletekit stream --warehouse wh demo.rate --rate 1000 --batches 20
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     if rate is not None and format is not None:

@@ -6,14 +6,13 @@ the markers.
 """
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pyiceberg.schema import Schema
 
 from deletekit.commit.change import RefUpdate
 from deletekit.errors import InvalidInputError
-from deletekit.stream.batch_digest import VERSION
 from deletekit.stream.change_files import highest_name, name_total
 from deletekit.stream.file_log import AppliedFile
 from deletekit.table.metadata import Snapshot, TableMetadata
@@ -63,7 +62,6 @@ class BatchId:
     key: field ids of the sink's key columns.
     file: the path of the file that the batch comes from, or None; `applied`: what it is.
     before: the stream's files before it, used if the markers do not name them.
-    old_digest: returns the digest as older releases wrote it, which not every batch needs.
     step: the step in the batch's source, or None if it has none.
     """
 
@@ -74,20 +72,13 @@ class BatchId:
     key: tuple[int, ...]
     file: str | None = None
     before: tuple[str, ...] = ()
-    old_digest: Callable[[], str] | None = field(default=None, repr=False, compare=False)
     step: Step | None = None
     applied: AppliedFile | None = None
 
     def is_in(self, marker: Marker) -> bool:
         """Return whether a marker with this batch's number is the marker of this batch."""
         after = None if self.step is None else self.step.after
-        return marker.file in (None, self.file) and marker.position == after and self.has_digest(marker.digest)
-
-    def has_digest(self, digest: str) -> bool:
-        """Return whether a digest, of this release or an older one, is that of this batch."""
-        if self.old_digest is None or digest.startswith(VERSION):
-            return digest == self.digest
-        return digest == self.old_digest()
+        return marker.file in (None, self.file) and marker.position == after and marker.digest == self.digest
 
 
 def check_sink_id(sink_id: str) -> None:

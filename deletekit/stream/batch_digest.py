@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from deletekit.deletes.keys import comparable, flat
 from deletekit.stream.change_rows import Changes
 
-VERSION = "3-"
+_VERSION = "1-"
 _TRUNCATED = 1
 """What a batch that deletes all rows before its own adds."""
 _MODULUS = 1 << 128
@@ -35,7 +35,7 @@ def batch_digest(changes: Changes) -> str:
 
 def digest_of(sums: Sequence[int]) -> str:
     """Return the digest of a batch from the sums of its parts."""
-    return f"{VERSION}{sum(sums) % _MODULUS:032x}"
+    return f"{_VERSION}{sum(sums) % _MODULUS:032x}"
 
 
 def key_sum(changes: Changes) -> int:

@@ -15,7 +15,6 @@ from deletekit.stream.batch_letters import BatchLetters
 from deletekit.stream.change_rows import read_changes
 from deletekit.stream.dead_letters import without_dead_letters
 from deletekit.stream.evolve import evolve_table, evolving_rows, schema_for
-from deletekit.stream.old_digest import old_digest
 from deletekit.stream.sequence_guard import Guarded, RememberedBatch
 from deletekit.stream.sink_state import SinkState
 from deletekit.stream.table_index import TableIndex
@@ -49,9 +48,6 @@ class BatchRows(Protocol):
     def letters(self) -> BatchLetters: ...
 
     def __len__(self) -> int: ...
-
-    def old_digest(self) -> str:
-        """Return the digest as releases until 1.0 wrote it."""
 
     def evolve(self, table: Table) -> None:
         """Give the table the schema that the rows need. The digest is then that of the ids that columns have got."""
@@ -92,9 +88,6 @@ class HeldRows:
 
     def __len__(self) -> int:
         return len(self._changes)
-
-    def old_digest(self) -> str:
-        return old_digest(self._changes)
 
     def evolve(self, table: Table) -> None:
         evolve_table(table, self._rows, self._state.evolve, (self._form.change_type, self._form.order))

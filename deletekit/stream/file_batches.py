@@ -56,7 +56,7 @@ def check_not_moved(applied: AppliedFile, log: FileLog, batch: BatchId, moved: M
     ----------
     moved: digests of batches from files of the same name in other folders, and their paths.
     """
-    same = (path for digest, path in moved.items() if batch.has_digest(digest))
+    same = (path for digest, path in moved.items() if digest == batch.digest)
     found = next(same, None) or log.moved_from(applied)
     if found is not None:
         message = "the data of this file is in the table, from a file of another path"

@@ -62,7 +62,6 @@ def prepared(state: SinkState, columns: tuple[str | None, str | None], changes: 
         query_id=given.query_id,
         batch_id=given.batch_id,
         digest=rows.letters.digest(rows.digest),
-        old_digest=rows.old_digest,
         key=tuple(f.field_id for f in rows.fields),
         file=source.file if source else None,
         before=source.before if source else (),

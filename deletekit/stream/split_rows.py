@@ -92,9 +92,6 @@ class SplitRows:
     def __len__(self) -> int:
         return self._rows
 
-    def old_digest(self) -> str:
-        return self._given.old_digest()
-
     def evolve(self, table: Table) -> None:
         self._given.evolve(table)
         found, expected = (_column_ids(schema, self._given.names) for schema in (table.schema, self.schema))

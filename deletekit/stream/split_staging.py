@@ -30,7 +30,6 @@ from deletekit.stream.evolve import evolve_table, evolving_rows, schema_for, wid
 from deletekit.stream.fitting_parts import fitting_parts
 from deletekit.stream.fitting_rows import UnfitRow, fitting_rows, is_of_all_rows, too_many
 from deletekit.stream.key_hashes import KeyHasher, bucket_of
-from deletekit.stream.old_digest import old_digest
 from deletekit.stream.sink_state import Evolve, SinkState
 from deletekit.stream.split_parts import Part, folded, write_part
 from deletekit.table.table import Table
@@ -100,16 +99,6 @@ class GivenFrame:
 
         placed = with_arrow_column(self.frame, _BUCKET, IntegerType(), bucket, used)
         return self.engine.map_partitions(placed.repartition(self.engine.threads, _BUCKET), stage)
-
-    def old_digest(self) -> str:
-        """Compute it in one task, once after an upgrade: this digest needs all rows in the order of their keys."""
-        reads, empty = self.reads, self._empty
-
-        def digest(batches: Iterator[pa.RecordBatch]) -> str:
-            rows = pa.concat_tables([empty, *(pa.Table.from_batches([b]) for b in batches)], promote_options="default")
-            return old_digest(read_changes(reads.fitting(rows)[0], reads.schema, reads.form))
-
-        return self.engine.map_partitions(self.frame.coalesce(1), digest)[0]
 
     def _too_wide(self) -> frozenset[int]:
         """Return the ids of the columns with a value that does not fit. Tasks read only those that may have one."""

@@ -207,22 +207,3 @@ def test_what_a_killed_driver_leaves(spark: SparkSession, catalog: dk.Catalog) -
     dk.remove_orphan_files(table, force=True, older_than=2**62)
     assert not left_files(table)
     check(table, replay([batch]))
-
-
-def test_a_marker_of_an_older_release(
-    spark: SparkSession, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After an upgrade the last batch comes again; it is known by the digest that it was written with."""
-    from deletekit.stream import batch_rows  # noqa: PLC0415
-    from deletekit.stream.old_digest import old_digest  # noqa: PLC0415
-
-    table = make(catalog, schema=PEOPLE, format_version=3)
-    (batch,) = random_batches(2, batches=1, rows=12, keys=8)
-    with sink(table) as running:
-        with monkeypatch.context() as before:
-            before.setattr(batch_rows, "batch_digest", old_digest)
-            running.write([{**row, "_at": at} for at, row in enumerate(batch)], 0)
-        for rows in (framed(spark, batch), [{**row, "_at": at} for at, row in enumerate(batch)]):
-            assert running.write(rows, 0).status == "skipped"
-        with pytest.raises(dk.InvalidInputError, match="repeated with other data"):
-            running.write(framed(spark, batch[:-1]), 0)

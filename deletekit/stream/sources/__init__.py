@@ -1,13 +1,12 @@
 """Sources of change rows: formats decode messages, transports bring them.
 
-`kafka`, `postgres` and `table_changes` make sources for `Sink.run_source`; `decoder` makes what understands
+`kafka` and `table_changes` make sources for `Sink.run_source`; `decoder` makes what understands
 messages.
 """
 
 from deletekit.stream.sources.formats import FORMATS, decoder
 from deletekit.stream.sources.kafka import Kafka, kafka
 from deletekit.stream.sources.messages import CHANGE_TYPE, SEQUENCE, Decoder, Message, Reject
-from deletekit.stream.sources.postgres import Postgres, postgres
 from deletekit.stream.sources.source import Source, SourceBatch
 from deletekit.stream.sources.spark_kafka import foreach_messages
 from deletekit.stream.sources.table import TableChanges, table_changes
@@ -19,7 +18,6 @@ __all__ = [
     "Decoder",
     "Kafka",
     "Message",
-    "Postgres",
     "Reject",
     "Source",
     "SourceBatch",
@@ -27,6 +25,5 @@ __all__ = [
     "decoder",
     "foreach_messages",
     "kafka",
-    "postgres",
     "table_changes",
 ]

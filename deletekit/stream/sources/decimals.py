@@ -26,7 +26,7 @@ _LARGEST = 64
 
 def decimals(values: Values, source: SourceType | None, kind: it.DecimalType, options: FormatOptions) -> pa.Array:
     """Return numbers as a column of decimals. A number that would be rounded is refused."""
-    if source is None and not (options.texts or options.decimal_texts) and str in set(map(type, values)):
+    if source is None and not options.decimal_texts and str in set(map(type, values)):
         raise UnfitError(
             "a text in a column of decimals may be a number or base64, and the message does not say which",
             expected="option decimal_texts (decimal.handling.mode=string), or messages with a schema",

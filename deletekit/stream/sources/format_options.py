@@ -40,7 +40,6 @@ class FormatOptions:
     decimal_texts: decimals are written as text, if messages have no schema.
     ignore: columns of the source to leave out.
     unavailable: what stands for a value that the source did not send (`unavailable.value.placeholder`).
-    texts: whether numbers are written as texts.
     infinities: whether a double may be infinite. In JSON an infinite number is one that was too large.
     """
 
@@ -53,7 +52,6 @@ class FormatOptions:
     decimal_texts: bool = False
     ignore: tuple[str, ...] = ()
     unavailable: str = "__debezium_unavailable_value"
-    texts: bool = False
     infinities: bool = False
 
 

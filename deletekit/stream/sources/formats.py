@@ -14,8 +14,6 @@ FORMATS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "debezium-json": ("debezium", "DebeziumJson"),
         "debezium-avro": ("debezium_avro", "DebeziumAvro"),
         "debezium-flat": ("flat", "FlatJson"),
-        "maxwell": ("maxwell", "MaxwellJson"),
-        "canal": ("canal", "CanalJson"),
     }
 )
 """The formats of messages, each with the module and the class that decodes it."""
@@ -27,13 +25,13 @@ def decoder(format: str, **options: Any) -> Decoder:  # noqa: A002  # the word o
 
     Parameters
     ----------
-    format: `debezium-json`, `debezium-avro`, `debezium-flat` (ExtractNewRecordState), `maxwell` or `canal`.
+    format: `debezium-json`, `debezium-avro` or `debezium-flat` (ExtractNewRecordState).
     options: of all formats: `ignore`, columns of the source to leave out; `sequence`, the field of the source that
         `_sequence` has (`lsn`, `ts_ms`, `binlog`); `time_unit` (`ms`, `us`, `ns`) of whole numbers in columns of times,
         if messages have no schema; `assume_utc`, for times without a zone in columns with one.
         Of Debezium: `truncate='apply'`; `replica_identity='full'`; `unavailable`, its placeholder; and of messages
         without a schema `binary` (`base64`, `base64-url-safe`, `hex`) and `decimal_texts`.
-        Of debezium-avro: `registry`, its address, or schemas by id; `id_bytes`. Of canal: `truncate`.
+        Of debezium-avro: `registry`, its address, or schemas by id; `id_bytes`.
 
     Raises InvalidInputError for another format or option.
     """

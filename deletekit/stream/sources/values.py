@@ -22,7 +22,7 @@ from pyiceberg import types as it
 
 from deletekit.deletes.projection import repeated
 from deletekit.errors import InvalidInputError
-from deletekit.stream.sources.decimals import DECIMAL_TEXT, WIDE, decimal_values, decimals
+from deletekit.stream.sources.decimals import WIDE, decimal_values, decimals
 from deletekit.stream.sources.format_options import FormatOptions
 from deletekit.stream.sources.source_types import DECIMAL, DURATIONS, VARIABLE_DECIMAL, SourceType
 from deletekit.stream.sources.times import dates, times, timestamps
@@ -32,7 +32,6 @@ from deletekit.table.types import arrow_type
 Values = Sequence[Any]
 
 _LIBRARY = (pa.ArrowException, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
-_INTEGER_TEXT = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _UUID_TEXT = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """How Kafka's JSON converter writes doubles that JSON has no numbers for."""
@@ -114,10 +113,8 @@ class _Column(NamedTuple):
 
 
 def _booleans(column: _Column) -> pa.Array:
-    values, options = column.values, column.options
+    values = column.values
     # MySQL has no booleans: a column BOOLEAN is TINYINT(1) there.
-    if options.texts:
-        values = each(values, _integer_of_text)
     if int in check_types(values, bool, int):
         values = each(values, _boolean)
     return pa.array(values, pa.bool_())
@@ -130,11 +127,9 @@ def _boolean(value: int) -> bool:
 
 
 def _integers(column: _Column) -> pa.Array:
-    values, source, kind, options = column.values, column.source, column.kind, column.options
+    values, source, kind = column.values, column.source, column.kind
     if source is not None and source.name in (DECIMAL, VARIABLE_DECIMAL):  # MySQL's BIGINT UNSIGNED
         values = each(decimal_values(values, source), _integer_of_decimal)
-    if options.texts:
-        values = each(values, _integer_of_text)
     check_types(values, int)
     return pa.array(values, arrow_type(kind))
 
@@ -145,21 +140,11 @@ def _integer_of_decimal(value: Decimal) -> int:
     return int(value)
 
 
-def _integer_of_text(value: Any) -> Any:
-    if isinstance(value, str):
-        if _INTEGER_TEXT.fullmatch(value) is None:
-            raise UnfitError("a text is no integer", found=value)
-        return int(value)
-    return value
-
-
 def _floats(column: _Column) -> pa.Array:
     values, source, kind, options = column.values, column.source, column.kind, column.options
     is_decimal = source is not None and source.name in (DECIMAL, VARIABLE_DECIMAL)
     if is_decimal and source is not None:
         values = each(decimal_values(values, source), _exact_double)
-    if options.texts:
-        values = each(values, _float_of_text)
     found = check_types(values, int, float, Decimal, str)
     if str in found:
         values = each(values, lambda v: _NOT_FINITE.get(v, v) if isinstance(v, str) else v)
@@ -201,14 +186,6 @@ def _exact_double(value: Decimal) -> float:
     return made
 
 
-def _float_of_text(value: Any) -> Any:
-    if isinstance(value, str) and value not in _NOT_FINITE:
-        if DECIMAL_TEXT.fullmatch(value) is None:
-            raise UnfitError("a text is no number", found=value)
-        return Decimal(value)
-    return value
-
-
 def _texts(column: _Column) -> pa.Array:
     values, source = column.values, column.source
     if source is not None and source.kind not in ("string", "unknown"):
@@ -248,8 +225,6 @@ def _bytes_of(text: str, form: str) -> bytes:
     try:
         if form == "hex":
             return binascii.unhexlify(text)
-        if form == "latin-1":
-            return text.encode("latin-1")
         standard = text.translate({45: 43, 95: 47}) if form == "base64-url-safe" else text
         return base64.b64decode(standard, validate=True)
     except ValueError as e:

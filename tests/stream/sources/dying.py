@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import deletekit as dk
-from deletekit.stream.sources import Source, decoder, kafka, postgres, table_changes
+from deletekit.stream.sources import Source, decoder, kafka, table_changes
 from tests.commit.faults import Faults, faulty, parent_of_killed
 from tests.commit.forks import serve
 from tests.tables import new_catalog
@@ -54,9 +54,7 @@ def dying() -> Iterator[Dying]:
 def source_of(kind: str, arguments: dict[str, Any], catalog: dk.Catalog) -> Source:
     if kind == "kafka":
         return kafka(decoder=decoder("debezium-json"), **arguments)
-    if kind == "table":
-        return table_changes(dk.load_table(catalog, arguments["name"]), key="id")
-    return postgres(**arguments)
+    return table_changes(dk.load_table(catalog, arguments["name"]), key="id")
 
 
 def run(folder: Path, kind: str, arguments: dict[str, Any], faults: Faults) -> None:
@@ -75,4 +73,4 @@ def live(folder: str, kind: str, arguments: Any, at: int, when: str) -> None:
 
 
 if __name__ == "__main__":
-    serve(live, ["polars", "confluent_kafka.admin", "psycopg2"])
+    serve(live, ["polars", "confluent_kafka.admin"])

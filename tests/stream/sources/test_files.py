@@ -63,9 +63,9 @@ def test_what_cannot_be_read_is_refused(catalog: dk.Catalog, tmp_path: Path) -> 
             list(sink.run_files([tmp_path / name], format=form))
 
     with refused(table, dk.InvalidInputError, "file-format"):
-        run("a.parquet", "maxwell")
+        run("a.parquet", "debezium-json")
     with refused(table, dk.InvalidInputError, "rows"):
-        run("b.jsonl.gz", "maxwell")
+        run("b.jsonl.gz", "debezium-json")
     with pytest.raises(dk.InvalidInputError, match=r"file .*c\.jsonl, line 2"):
         run("c.jsonl", "debezium-json")
     with refused(table, dk.InvalidInputError, "message-format"):

@@ -26,8 +26,6 @@ SOURCES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "avro-full": ("debezium-avro", {"form": "avro", "full": True}, {"registry": SCHEMAS}),
     "flat": ("debezium-flat", {"form": "flat"}, PLAIN),
     "flat-with-schema": ("debezium-flat", {"form": "flat-schema"}, {}),
-    "maxwell": ("maxwell", {"form": "maxwell"}, {"assume_utc": True}),
-    "canal": ("canal", {"form": "canal"}, {"assume_utc": True}),
 }
 
 

@@ -68,11 +68,6 @@ HOSTILE = [
 OTHERS = {
     "debezium-flat": [b'{"__op": "x", "id": 1}', b'{"__deleted": 1, "id": 1}', b'{"__deleted": [], "id": 1}', b"[1]",
                       b"1"],
-    "maxwell": [b"{}", b'{"type": "insert"}', b'{"type": "update", "data": {"id": 1}}', b'{"type": ["insert"]}', b"[]"],
-    "canal": [b"{}", b'{"type": "INSERT", "data": {"id": "1"}}', b'{"type": "INSERT", "data": [1]}',
-              b'{"type": "UPDATE", "data": [{"id": "1"}], "old": []}', b'{"type": "DROP"}',
-              b'{"type": "INSERT", "data": [{"id": "1_0"}]}',
-              b'{"type": "INSERT", "data": [{"id": "1", "v": "0x1p3"}]}'],
     "debezium-avro": [b"", b"\x00", b"\x01\x00\x00\x00\x01", b"\x00\x00\x00\x00\x01", b"\x00\x00\x00\x00\x63abc",
                       b"\x00\x00\x00\x00\x01" + b"\xff" * 40],
 }  # fmt: skip
@@ -191,8 +186,6 @@ def test_rows_of_before_and_after_a_new_column(catalog: dk.Catalog) -> None:
         ("sqlserver", "change_lsn", ["00000027:00000000:0002", "00000027:00000001:0002"]),
         ("avro", "lsn", [24_023_128, 24_023_129]),
         ("flat-with-schema", "ts_ms", [1_700_000_000_000] * 2),
-        ("maxwell", "xid", [23396] * 2),
-        ("canal", "es", [1589373560000] * 2),
     ],
 )
 def test_a_sequence_is_a_column(catalog: dk.Catalog, name: str, field: str, expected: list[Any]) -> None:
@@ -219,7 +212,3 @@ def test_places_in_mysqls_log_sort_as_the_log() -> None:
     found = rows.column("_sequence").to_pylist()
     assert found == sorted(found)
     assert len(set(found)) == 5
-    maxwell = [
-        message({"type": "insert", "data": {"id": 1}, "position": f"{f}:{p}", "xoffset": r}) for f, p, r in places
-    ]
-    assert decoder("maxwell", sequence="binlog").decode(maxwell, TABLE).column("_sequence").to_pylist() == found

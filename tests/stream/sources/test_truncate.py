@@ -15,7 +15,7 @@ from tests.stream.sources.test_formats import SOURCES
 from tests.stream.sources.writers import COLUMNS, Source, random_row
 from tests.tables import make, refused
 
-TRUNCATING = ["postgresql", "avro", "flat", "canal"]
+TRUNCATING = ["postgresql", "avro", "flat"]
 
 
 def fill(source: Source, first: int, number: int) -> None:

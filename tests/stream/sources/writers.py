@@ -1,4 +1,4 @@
-"""Writers of change messages by the documents of Debezium, Maxwell and Canal, which share nothing with the readers.
+"""Writers of change messages by the documents of Debezium, which share nothing with the readers.
 
 A source is a dict of rows by key, in a database of one kind. Its changes become messages as the connector sends them.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -101,24 +101,6 @@ DEBEZIUM: dict[str, Callable[[Any], Any]] = {
 }
 WITHOUT_SCHEMA = {**DEBEZIUM, "price": lambda v: format(v, "f")}
 """With decimal.handling.mode=string: without a schema nobody knows the scale of bytes."""
-MAXWELL: dict[str, Callable[[Any], Any]] = {
-    "price": lambda v: v,
-    "at": lambda v: v.strftime("%Y-%m-%d %H:%M:%S.%f"),
-    "seen": lambda v: v.strftime("%Y-%m-%d %H:%M:%S.%f"),
-    "day": date.isoformat,
-    "flag": int,
-    "data": lambda v: base64.b64encode(v).decode(),
-    "code": str,
-}
-CANAL: dict[str, Callable[[Any], Any]] = {
-    **MAXWELL,
-    "id": str,
-    "quantity": str,
-    "price": lambda v: format(v, "f"),
-    "flag": lambda v: str(int(v)),
-    "weight": repr,
-    "data": lambda v: v.decode("latin-1"),
-}
 
 
 def encoded(row: Mapping[str, Any], forms: Mapping[str, Callable[[Any], Any]]) -> Row:
@@ -126,22 +108,9 @@ def encoded(row: Mapping[str, Any], forms: Mapping[str, Callable[[Any], Any]]) -
     return {n: v if v is None or n not in forms else forms[n](v) for n, v in row.items()}
 
 
-class _Numbers(json.JSONEncoder):
-    """Writes Decimal as a JSON number."""
-
-    def iterencode(self, o: Any, _one_shot: bool = False) -> Iterator[str]:
-        return super().iterencode(self._marked(o), _one_shot)
-
-    def _marked(self, o: Any) -> Any:
-        if isinstance(o, dict):
-            return {k: self._marked(v) for k, v in o.items()}
-        return f"@@{o:f}@@" if isinstance(o, Decimal) else o
-
-
 def text(document: Any) -> bytes:
     """Return a document as JSON."""
-    made = json.dumps(document, cls=_Numbers, ensure_ascii=False)
-    return made.replace('"@@', "").replace('@@"', "").encode()
+    return json.dumps(document, ensure_ascii=False).encode()
 
 
 def connect_schema(columns: Mapping[str, Mapping[str, Any]] = CONNECT) -> dict[str, Any]:
@@ -185,7 +154,7 @@ class Source:
 
     Attributes
     ----------
-    form: `json`, `json-schema`, `avro`, `flat`, `flat-schema`, `maxwell` or `canal`.
+    form: `json`, `json-schema`, `avro`, `flat` or `flat-schema`.
     full: whether PostgreSQL logs whole rows.
     """
 
@@ -205,31 +174,20 @@ class Source:
         """Delete a row; Debezium's tombstone follows."""
         old = self.rows.pop(key)
         self._event("d", key, old, None)
-        if self.form in ("json", "json-schema", "avro", "flat", "flat-schema"):
-            self._send(key, None)
+        self._send(key, None)
 
     def move(self, key: int, row: Row) -> None:
-        """Update a row and its key: Debezium sends a delete and a create, MySQL's tools an update."""
-        if self.form in ("maxwell", "canal"):
-            old = self.rows.pop(key)
-            self.rows[row["id"]] = row
-            self._event("u", row["id"], old, row)
-        else:
-            self.delete(key)
-            self.put(row)
+        """Update a row and its key: Debezium sends a delete and a create."""
+        self.delete(key)
+        self.put(row)
 
     def truncate(self) -> None:
         self.rows.clear()
-        if self.form == "canal":
-            self._send(None, text({"data": None, "isDdl": True, "type": "TRUNCATE", "table": "items", "sql": "..."}))
-        else:
-            self._event("t", None, None, None)
+        self._event("t", None, None, None)
 
     def noise(self) -> None:
         """Send messages that change no row."""
         noise: dict[str, list[Any]] = {
-            "maxwell": [{"type": "bootstrap-start", "data": {}}, {"type": "table-alter", "old": {}, "def": {}}],
-            "canal": [{"data": None, "isDdl": True, "type": "ALTER", "sql": "ALTER TABLE items"}],
             "json": [
                 {"ts_ms": 1_700_000_000_000},
                 {"status": "BEGIN", "id": "571:53195829", "event_count": None, "data_collections": None, "ts_ms": 1},
@@ -252,7 +210,7 @@ class Source:
             own = framed(2, {"id": key})
         elif key is not None and self.form.endswith("-schema"):
             own = text({"schema": KEY_SCHEMA, "payload": {"id": key}})
-        elif key is not None and self.form not in ("maxwell", "canal"):
+        elif key is not None:
             own = text({"id": key})
         self.messages.append(Message(own, value, "srv.public.items", 0, len(self.messages)))
 
@@ -288,23 +246,6 @@ class Source:
         fields = [{**kind, "field": name} for name, kind in CONNECT.items()]
         schema = {"type": "struct", "fields": fields, "optional": False}
         return text({"schema": schema, "payload": values} if self.form == "flat-schema" else values)
-
-    def _maxwell(self, op: str, old: Row | None, row: Row | None) -> bytes:
-        kind = {"c": "insert", "u": "update", "d": "delete", "r": "bootstrap-insert"}[op]
-        data = encoded(row or old or {}, MAXWELL)
-        event = {"database": "inventory", "table": "items", "type": kind, "ts": 1477053217, "xid": 23396, "data": data}
-        if op == "u":
-            event["old"] = {n: v for n, v in encoded(old or {}, MAXWELL).items() if data[n] != v}
-        return text(event)
-
-    def _canal(self, op: str, old: Row | None, row: Row | None) -> bytes:
-        kind = {"c": "INSERT", "u": "UPDATE", "d": "DELETE", "r": "INSERT"}[op]
-        data = encoded(row or old or {}, CANAL)
-        changed = None
-        if op == "u":
-            changed = [{n: v for n, v in encoded(old or {}, CANAL).items() if data[n] != v}]
-        event = {"data": [data], "database": "inventory", "es": 1589373560000, "id": 9, "isDdl": False, "old": changed}
-        return text({**event, "pkNames": ["id"], "table": "items", "ts": 1589373560798, "type": kind})
 
     def _avro(self, op: str, old: Row | None, row: Row | None) -> bytes:
         forms = {**DEBEZIUM, "price": _unscaled, "data": bytes}
