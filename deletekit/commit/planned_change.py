@@ -153,40 +153,6 @@ def plan_change(
     return _plan(request, back_off, head=_head(request) if refreshed else None)
 
 
-def plan_on_earlier(
-    earlier: Base, first: Plan, plan: Plan, *, properties: Mapping[str, str] | None = None
-) -> PlannedChange:
-    """Plan a change on an earlier head of a branch, and put it on the current one.
-
-    Parameters
-    ----------
-    earlier: the head on which others have looked up what `first` knows. Of its metadata, the history may be missing.
-    first: plans the change on it, with a `read_set`.
-    plan: plans the change on a head without that knowledge, if what landed since is in its way.
-
-    Raises as `plan_change`.
-    """
-    table = earlier.table
-    request = CommitRequest(
-        table=table,
-        plan=plan,
-        ref=earlier.ref,
-        properties=properties or {},
-        table_uuid=table.metadata.table_uuid,
-    )
-    back_off = _back_off(table)
-    try:
-        delta = first(earlier)
-        change = PlannedChange(base=earlier, delta=delta, request=request, back_off=back_off, plans=1)
-        return change.rebased()
-    except NotFoundError:  # what it was planned on has expired
-        earlier.write.discard()
-    except BaseException:
-        earlier.write.discard()
-        raise
-    return _plan(request, back_off)
-
-
 def _back_off(table: Table) -> BackOff:
     back_off = BackOff(table.properties, name=table.name)
     back_off.limits()  # refuses a bad property before anything is written

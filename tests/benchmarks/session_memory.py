@@ -44,9 +44,8 @@ def lesson(folder: str, done: Callable[[str], None]) -> None:
     read = spark.read.format("deletekit").load("db.t")
     assert read.where("length(word) > 0").count() == left
     done("read")
-    read.where("id < 2000").selectExpr("id", "'new' as word").write.format("deletekit").option(
-        "delete-mode", "deletion-vector"
-    ).option("key", "id").mode("append").save("db.t")
+    new = read.where("id < 2000").selectExpr("id", "'new' as word")
+    dk.upsert(table, new, key="id", mode="deletion-vector")
     assert spark.sql("select count(*) from local.db.t where word = 'new'").collect()[0][0] == 900
     done("read and upserted at once")
     spark.stop()

@@ -14,7 +14,7 @@ import deletekit as dk
 from tests.interop.rows import same_rows
 from tests.stream.on_executors import nothing_is_collected
 from tests.stream.replay import PEOPLE, Row, State, check, random_batches, replay
-from tests.tables import make
+from tests.tables import make, unchanged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,14 +58,6 @@ class Source:
         )
         with nothing_is_collected():
             query.start().awaitTermination()
-
-    def write(self, table: dk.Table, output_mode: str = "append", **options: str) -> None:
-        """Run the data source's own writer until there is nothing more to read."""
-        schema = "id LONG, name STRING, score DOUBLE, _change_type STRING, _at LONG"
-        rows = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(self.files))
-        given = {"key": "id", "order": "_at", "sink-id": "own", "checkpointLocation": str(self.checkpoint), **options}
-        query = rows.repartition(2).writeStream.format("deletekit").outputMode(output_mode)
-        query.options(**given).trigger(availableNow=True).start(table.name).awaitTermination()
 
     def forget_last(self) -> None:
         """What a driver leaves that ended between our commit and Spark's own."""
@@ -188,48 +180,10 @@ def test_spark_reads_what_a_sink_maintains(spark: SparkSession, catalog: dk.Cata
     assert after == ours
 
 
-# --- the data source's own writer -------------------------------------------------------------------------------------
-
-
-def test_the_data_source_writes_a_stream(spark: SparkSession, catalog: dk.Catalog, tmp_path: Path) -> None:
-    source = Source(spark, tmp_path)
+def test_the_data_source_refuses_to_write_a_stream(spark: SparkSession, catalog: dk.Catalog, tmp_path: Path) -> None:
     table = make(catalog, schema=PEOPLE, format_version=3)
-    batches = list(random_batches(6, batches=3, rows=10, keys=9))
-    for batch in batches[:2]:
-        source.add(batch)
-    source.write(table)
-    check(table, replay(batches[:2]))
-    spark_reads(spark, table, replay(batches[:2]))
-    source.forget_last()  # its batch comes again
-    source.add(batches[2])
-    source.write(table)
-    check(table, replay(batches))
-    with dk.stream.sink(table, "own", equality_fields=["id"]) as sink:
-        query_id, batch_id = sink.last_batch() or ("", -1)
-    assert batch_id == 2
-    assert query_id in (source.checkpoint / "metadata").read_text()
-    assert len(table.refresh().metadata.snapshots) == 3
-    assert not left_rows(table)
-
-
-def test_streams_that_the_data_source_refuses(spark: SparkSession, catalog: dk.Catalog, tmp_path: Path) -> None:
-    source = Source(spark, tmp_path)
-    table = make(catalog, schema=PEOPLE, format_version=3)
-    batch = [{"id": 1, "name": "a", "score": 0.0, "_change_type": "INSERT"}]
-    source.add(batch)
-    source.write(table)
-    for options, message in (
-        ({"checkpointLocation": str(tmp_path / "lost")}, "another query wrote"),
-        ({"key": "name", "checkpointLocation": str(tmp_path / "key")}, "another key"),
-        ({"delete-mode": "x", "checkpointLocation": str(tmp_path / "option")}, "unknown option"),
-        ({"mode": "x", "checkpointLocation": str(tmp_path / "mode")}, "unknown mode"),
-        ({"order": "", "checkpointLocation": str(tmp_path / "order")}, "order"),
-    ):
-        with pytest.raises(Exception, match=message):
-            source.write(table, **options)
-    assert len(table.refresh().metadata.snapshots) == 1
-    assert not left_rows(table)
-
-
-def left_rows(table: dk.Table) -> list[Path]:
-    return list(Path(table.location.removeprefix("file://")).rglob("*.rows"))
+    (tmp_path / "rows").mkdir()
+    rows = spark.readStream.schema("id LONG, name STRING, score DOUBLE").parquet(str(tmp_path / "rows"))
+    query = rows.writeStream.format("deletekit").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with unchanged(table), pytest.raises(Exception, match="foreachBatch"):
+        query.trigger(availableNow=True).start(table.name).awaitTermination()

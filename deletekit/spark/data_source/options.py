@@ -27,8 +27,7 @@ CHANGES_OPTIONS = frozenset(
 STREAM_READ_OPTIONS = frozenset(
     {"branch", "changes-key", "changes-mode", "columns", "max-snapshots-per-trigger", "starting", "where"}
 )
-WRITE_OPTIONS = frozenset({"branch", "delete-mode", "key", "key-index"})
-STREAM_OPTIONS = frozenset({"branch", "change-type", "checkpointlocation", "key", "mode", "order", "sink-id"})
+WRITE_OPTIONS = frozenset({"branch"})
 SUMMARY_PREFIX = "snapshot-property."
 CATALOG_PREFIX = "catalog."
 _CATALOG_OPTIONS = frozenset(
@@ -55,12 +54,10 @@ class SourceOptions:
             elif not (
                 name in known or name == "catalog" or (name.startswith(SUMMARY_PREFIX) and known is WRITE_OPTIONS)
             ):
-                raise InvalidInputError(
-                    "unknown option",
-                    kind="option",
-                    field=name,
-                    expected=f"{', '.join(sorted(known))}, or a property of the catalog as {CATALOG_PREFIX}<name>",
-                )
+                expected = f"{', '.join(sorted(known))}, or a property of the catalog as {CATALOG_PREFIX}<name>"
+                if known is WRITE_OPTIONS and name in ("delete-mode", "key"):
+                    expected = "deletekit.upsert(table, frame, key=...): this data source appends"
+                raise InvalidInputError("unknown option", kind="option", field=name, expected=expected)
 
     def get(self, name: str) -> str | None:
         """Return the value of an option, or None."""

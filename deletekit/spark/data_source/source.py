@@ -4,7 +4,6 @@ Spark imports this module in every session that uses any data source written in 
 everything slow when a table is opened.
 """
 
-from importlib import import_module
 from typing import Any
 
 from pyspark.sql.datasource import (
@@ -39,11 +38,8 @@ class DefaultSource(DataSource):
     `branch`, `changes-mode`, `changes-key`, `columns` and `where`. The trigger `availableNow` runs one batch, so with a
     limit it stops there: Spark 4.1 does not tell a Python source more. The columns are those of the table at `load()`.
 
-    Options of a write: `branch`, `snapshot-property.<name>`, and `delete-mode` with `key` for upserts; `key-index` as
-    `keep` makes an index of the key, a part of the table, in which the tasks of upserts find old rows.
-
-    Options of a stream's write: `sink-id`, `checkpointLocation`, `branch`, and `key`, `order`, `mode` and `change-type`
-    as those of `deletekit.stream.sink`; an empty `change-type` means that every row is an upsert.
+    Options of a write, which appends: `branch`, `snapshot-property.<name>`. `deletekit.upsert(table, frame)` upserts,
+    and `writeStream.foreachBatch(sink.foreach_batch)` writes a stream.
     """
 
     _state: Any = None
@@ -93,27 +89,14 @@ class DefaultSource(DataSource):
         from deletekit.spark.data_source.options import WRITE_OPTIONS, SourceOptions  # noqa: PLC0415
         from deletekit.spark.data_source.writer import TableWriter  # noqa: PLC0415
 
-        options = SourceOptions(self.options, WRITE_OPTIONS)
-        kind = TableWriter
-        if any(options.get(name) is not None for name in ("delete-mode", "key", "key-index")):
-            # By name: the key index is a layer above Spark.
-            kind = import_module("deletekit.stream.upsert_writer").UpsertWriter
-        return kind(options, schema, overwrite=overwrite)
+        return TableWriter(SourceOptions(self.options, WRITE_OPTIONS), schema, overwrite=overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802  # Spark's name
-        from pyspark.sql import datasource  # noqa: PLC0415
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802  # Spark's
+        from deletekit.errors import UnsupportedError  # noqa: PLC0415  # slow, see above
 
-        from deletekit.errors import UnsupportedError  # noqa: PLC0415
-        from deletekit.spark.data_source.options import STREAM_OPTIONS, SourceOptions  # noqa: PLC0415
-
-        if not hasattr(datasource, "DataSourceStreamArrowWriter"):
-            message = "this release of Spark has no stream writer of Arrow rows"
-            expected = "Spark 4.1, or foreachBatch with Sink.foreach_batch"
-            raise UnsupportedError(message, kind="pyspark", field="writeStream", expected=expected)
-        # By name: streams are a layer above Spark.
-        kind = import_module("deletekit.stream.stream_writer").StreamWriter
-        writer: DataSourceStreamWriter = kind(SourceOptions(self.options, STREAM_OPTIONS), schema, overwrite=overwrite)
-        return writer
+        message = "a stream cannot be written through this data source"
+        expected = "writeStream.foreachBatch(sink.foreach_batch), with deletekit.stream.sink"
+        raise UnsupportedError(message, kind="save-mode", field="writeStream", expected=expected)
 
     def _taken_state(self) -> Any:
         """Return the state that `schema` saw, and forget it.

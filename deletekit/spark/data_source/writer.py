@@ -1,11 +1,11 @@
 """Write a DataFrame: tasks write data files, and the driver commits them all at once.
 
 Only files that successful tasks report are committed, so a retried or speculative task changes nothing. A failed write
-removes its files, but never in an unknown commit state. Upserts are in `deletekit.stream.upsert_writer`.
+removes its files, but never in an unknown commit state.
 """
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -26,7 +26,6 @@ from deletekit.spark.data_source.options import SourceOptions
 from deletekit.spark.data_source.reader import without_history
 from deletekit.spark.types import from_spark, tables_from_spark
 from deletekit.table.metadata import MAIN
-from deletekit.table.table import Table
 
 Messages = Sequence[WriterCommitMessage | None]
 
@@ -63,13 +62,13 @@ class TableWriter(DataSourceArrowWriter):
         check_parquet_only(table.metadata, "write.format.default")
         empty = to_arrow_schema(schema).empty_table()
         align(from_spark(empty, table.schema), table.schema)
-        self._prepare(table)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
         # Each attempt of each task gets its own name: this writer is pickled once for all of them.
         context = WriteContext(self._io, self._metadata, str(uuid.uuid4()))
         try:
-            return self._write(context, tables_from_spark(iterator, self._metadata.schema))
+            files = write_data_files(context, tables_from_spark(iterator, self._metadata.schema))
+            return WrittenFiles(tuple(files))
         except BaseException:
             context.discard()
             raise
@@ -79,7 +78,8 @@ class TableWriter(DataSourceArrowWriter):
         try:
             table = self._options.open_table()
             check_same_table(table, self._uuid)
-            self._commit(table, messages)
+            delta = RowDelta(added_data_files=_data_files(messages), read_set=ReadSet())
+            commit(plan_change(table, lambda _: delta, ref=self._ref, properties=self._options.summary))
         except CommitStateUnknownError:
             raise  # if it landed, these are the table's files
         except Exception:  # nothing else, such as an interrupt: that may come after the commit
@@ -94,25 +94,12 @@ class TableWriter(DataSourceArrowWriter):
         if any(m is None for m in messages):
             self._remove(messages)
 
-    def _prepare(self, table: Table) -> None:
-        """Check and plan before any task runs."""
-
-    def _write(self, context: WriteContext, tables: Iterator[pa.Table]) -> WrittenFiles:
-        return WrittenFiles(tuple(write_data_files(context, tables)))
-
-    def _commit(self, table: Table, messages: Messages) -> None:
-        delta = RowDelta(added_data_files=data_files(messages), read_set=ReadSet())
-        commit(plan_change(table, lambda _: delta, ref=self._ref, properties=self._options.summary))
-
     def _remove(self, messages: Messages) -> None:
-        self._remove_files(file.file_path for file in data_files(messages))
-
-    def _remove_files(self, paths: Iterable[str]) -> None:
-        for path in paths:
+        for file in _data_files(messages):
             with suppress(Exception):  # remove_orphan_files finds what storage does not remove
-                self._io.delete(path)
+                self._io.delete(file.file_path)
 
 
-def data_files(messages: Messages) -> tuple[DataFile, ...]:
+def _data_files(messages: Messages) -> tuple[DataFile, ...]:
     """Return the data files of successful tasks."""
     return tuple(file for message in messages if isinstance(message, WrittenFiles) for file in message.files)

@@ -55,15 +55,6 @@ def main(warehouse: str) -> None:
 
     write(old, "test.written", **dying("killed"))
     found["landed"] = Path(Path(warehouse, "killed").read_text()).is_file()
-    write(
-        spark.range(HALF, HALF + 10).selectExpr("id", "'new' as word"),
-        "test.written",
-        **{"delete-mode": "equality-delete", "key": "id"},
-    )
-    newer = spark.range(HALF + 5, HALF + 25, 1, 2).selectExpr("id", "'newer' as word")
-    upsert = {"delete-mode": "merge-on-read", "key": "id", "key-index": "keep"}
-    write(newer, "test.written", **dying("killed upsert"), **upsert)
-    found["upserted"] = Path(Path(warehouse, "killed upsert").read_text()).is_file()
     found["written"] = read("test.written")
     try:
         dk.spark.session(warehouse)
