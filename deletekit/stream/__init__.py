@@ -13,7 +13,7 @@ from deletekit.stream.promote import Promotion, promote
 from deletekit.stream.sink import Sink, sink
 from deletekit.stream.sink_list import SinkInfo, drop_sink, sinks
 from deletekit.stream.sink_reset import reset_sink
-from deletekit.stream.sources import Decoder, Message, Source, decoder, foreach_messages, kafka, postgres, table_changes
+from deletekit.stream.sources import Decoder, Message, Source, decoder, foreach_messages, kafka, table_changes
 
 __all__ = [
     "BatchProgress",
@@ -35,7 +35,6 @@ __all__ = [
     "fan_out",
     "foreach_messages",
     "kafka",
-    "postgres",
     "promote",
     "reset_sink",
     "sink",

@@ -167,7 +167,6 @@ print("deleted rows that would be back:", sorted(set(without_deletes) - set(with
 # | [13](13_streaming_deletes.ipynb) | deletes in streams |
 # | [14](14_delta_to_iceberg.ipynb) | from Delta to Iceberg |
 # | [15](15_capstone.ipynb) | an incident to solve |
-# | [16](16_what_comes_next.ipynb) | drafts of format version 4 |
 # | [17](17_what_changed.ipynb) | which rows changed between two snapshots |
 #
 # `progress()` shows how far you are. Your progress is kept in a small file next to the notebooks, one for all languages. The lessons exist in English, Korean, Japanese, Chinese and Spanish. Open the folder of your language, or set the variable `DELETEKIT_LANG`. No lesson needs the network.

@@ -269,7 +269,7 @@ print("id 3 is there:", 3 in ids(events, ref="tidied"))
 #
 # Use the widgets and `dk.explain` on a table of your own; both only read.
 #
-# Next: [16 · What comes next](16_what_comes_next.ipynb)
+# Next: [17 · What changed](17_what_changed.ipynb)
 
 # %%
 here.close(...)

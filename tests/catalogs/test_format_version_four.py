@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from deletekit.course.v4.entries import entries_of
 from deletekit.course.views.table_view import TableView
 from deletekit.spark.data_source.options import SourceOptions
 from tests.tables import new_catalog
@@ -59,7 +58,6 @@ OPENING: dict[str, Callable[[dk.Table], Any]] = {
     "compact": lambda t: dk.compact(t, rewrite_all=True),
     "expire_snapshots": dk.expire_snapshots,
     "create_branch": lambda t: dk.create_branch(t, "b"),
-    "the course's own laboratory": lambda t: entries_of(t.refresh()),
 }
 
 

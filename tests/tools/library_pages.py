@@ -31,6 +31,7 @@ _ORDER = (
     "comparison",
     "conformance",
     "benchmarks",
+    "format_version_4",
     "glossary",
 )
 
