@@ -31,6 +31,7 @@ _ORDER = (
     "comparison",
     "conformance",
     "benchmarks",
+    "decisions",
     "format_version_4",
     "glossary",
 )
