@@ -36,7 +36,7 @@ from deletekit.stream.key_index import by_file
 from deletekit.stream.saved_index import SavedIndex
 from deletekit.stream.table_index import Hits, TableIndex
 from deletekit.table.metadata import TableMetadata
-from deletekit.verbs.shared.equality_keys import specs_in_use, write_key_deletes
+from deletekit.verbs.shared.equality_keys import write_key_deletes
 
 Numbers = npt.NDArray[np.int64]
 _GRANULARITY = "write.delete.granularity"
@@ -63,7 +63,6 @@ class BatchDelta:
 def indexed_delta(base: Base, changes: Changes, index: TableIndex) -> BatchDelta:
     """Delete old rows by their positions in the index, which must be that of the attempt's base.
 
-    If the index is not complete, all old rows are deleted by value, because an older row of a key may be outside of it.
     An updated row keeps its `_row_id`. The index is told which files it need not read when it next catches up, and is
     saved.
     """
@@ -79,18 +78,12 @@ def indexed_delta(base: Base, changes: Changes, index: TableIndex) -> BatchDelta
         columns = tuple(c.take(pa.array(kept[numbers])) for c in last.keys)
         own = None if row_ids is None else row_ids.take(pa.array(numbers))
         written.append((file, FileKeys(columns=columns, row_ids=own)))
-    unknown = np.empty(0, np.int64) if index.is_complete else np.arange(len(last))
     hidden = [
         HiddenRows(file.task, PositionBitmap(hits.positions[at]), file.hidden)
         for file, at in ((index.file(number), at) for number, at in by_file(hits.files))
-        if index.is_complete
     ]
     delta = by_position(base, hidden)
-    delta = replace(
-        delta,
-        added_data_files=tuple(file for file, _ in written),
-        added_delete_files=(*delta.added_delete_files, *_by_value(base.write, specs_in_use(base), changes, unknown)),
-    )
+    delta = replace(delta, added_data_files=tuple(file for file, _ in written))
     index.expect(written, delta.added_delete_files, hits)
     return BatchDelta(
         index=index.save(base),

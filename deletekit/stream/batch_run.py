@@ -189,7 +189,7 @@ class BatchRun:
 
     @property
     def _is_indexed(self) -> bool:
-        return self._state.mode in {"auto", "index-only"} and self._state.max_index_keys is None
+        return self._state.mode in {"auto", "index-only"}
 
     @property
     def _falls_back(self) -> bool:

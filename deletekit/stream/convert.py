@@ -53,9 +53,4 @@ def convert_by_index(state: SinkState, properties: Mapping[str, str] | None = No
 
     with state.lock:
         check_same_table(state.table.refresh(), state.table_uuid)
-        if state.max_index_keys is not None:
-            done = convert_equality_deletes(
-                state.table, ref=state.ref, engine=state.engine, commit_properties=properties
-            )
-            return done.commit or Commit()
         return commit(plan_change(state.table, build, ref=state.ref, properties=properties, reader=state.reader))

@@ -54,7 +54,7 @@ class Maintain:
         not small.
     max_deletes_ratio: a data file is written again if deletes hide this share of its rows.
     convert: replace equality deletes by positions. The sink's index finds them, so it is also built in the modes
-        `eq-only` and `flink`. With `max_index_keys`, every data file is read.
+        `eq-only` and `flink`.
     expire: expire snapshots as soon as the branch has twice as many as this, and keep so many of every branch, unless
         the branch has its own `min-snapshots-to-keep`. Tags keep theirs. Staged snapshots, which no ref leads to,
         expire however young they are, as Java's ExpireSnapshots does with such a time. None: never.

@@ -149,17 +149,14 @@ class SequenceGuard:
         return rows, pl.Series("value", values)
 
 
-def check_options(
-    mode: str, max_index_keys: int | None, sequence_by: str | None, forget_deletes_after: int | None, evolve: str
-) -> None:
+def check_options(mode: str, sequence_by: str | None, forget_deletes_after: int | None, evolve: str) -> None:
     """Raise InvalidInputError for options of a sink that are unknown or do not go together."""
-    _check_mode(mode, max_index_keys)
+    if mode not in _MODES:
+        raise InvalidInputError("unknown mode", kind="sink-mode", field="mode", found=mode, expected=", ".join(_MODES))
     kind = "sink-option"
-    if sequence_by is not None and (mode not in ("auto", "index-only") or max_index_keys is not None):
-        message = "sequence_by needs an index that has all keys, to find the stored row of each change"
-        found = f"mode {mode}, max_index_keys {max_index_keys}"
-        expected = "mode auto or index-only, without max_index_keys"
-        raise InvalidInputError(message, kind=kind, field="sequence_by", found=found, expected=expected)
+    if sequence_by is not None and mode not in ("auto", "index-only"):
+        message, expected = "sequence_by needs the index, to find the stored row of each change", "auto or index-only"
+        raise InvalidInputError(message, kind=kind, field="sequence_by", found=f"mode {mode}", expected=expected)
     if forget_deletes_after is not None and (sequence_by is None or forget_deletes_after < 1):
         message, expected = "only deletes of sequence_by are remembered, for some batches", "sequence_by, and 1 or more"
         field, found = "forget_deletes_after", f"{forget_deletes_after}, sequence_by {sequence_by}"
@@ -196,14 +193,3 @@ def newest_rows(last: LastChanges, kept: np.ndarray) -> LastChanges:
         was_deleted=last.was_deleted[kept],
         rows=last.rows[kept],
     )
-
-
-def _check_mode(mode: str, max_index_keys: int | None) -> None:
-    if mode not in _MODES:
-        raise InvalidInputError("unknown mode", kind="sink-mode", field="mode", found=mode, expected=", ".join(_MODES))
-    if max_index_keys is not None and (mode != "auto" or max_index_keys < 0):
-        message, found = (
-            "only mode auto works with an index that does not have all keys",
-            f"{max_index_keys}, mode {mode}",
-        )
-        raise InvalidInputError(message, kind="sink-mode", field="max_index_keys", found=found)

@@ -50,7 +50,6 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     order: str | None = None,
     allow_rewind: bool = False,
     allow_gaps: bool = False,
-    max_index_keys: int | None = None,
     sequence_by: str | None = None,
     forget_deletes_after: int | None = None,
     evolve: Evolve = "refuse",
@@ -72,7 +71,6 @@ def sink(  # noqa: PLR0913  # options, each given by its name
         Flink, Delta and Debezium. None: every row is an upsert.
     order: the column that rows of a batch are sorted by; None: they come in order.
     allow_rewind, allow_gaps: apply a batch even if stream or branch went back, or if batches before it are missing.
-    max_index_keys: how many rows the index may hold, the newest. If there are more, old rows are deleted by value.
     sequence_by: a column of the table. A change with a lower value than its key's row or newest delete is dropped.
     forget_deletes_after: for how many batches the deletes of `sequence_by` are remembered; None for ever.
     evolve: `add` adds columns that only the batch has; `widen` also promotes types; `refuse` does neither.
@@ -82,7 +80,7 @@ def sink(  # noqa: PLR0913  # options, each given by its name
 
     Raises InvalidInputError for a bad option, and if batches of this id have another key. Close the sink at the end.
     """
-    check_options(mode, max_index_keys, sequence_by, forget_deletes_after, evolve)
+    check_options(mode, sequence_by, forget_deletes_after, evolve)
     state = SinkState(
         table=table.refresh(),
         sink_id=sink_id,
@@ -91,7 +89,6 @@ def sink(  # noqa: PLR0913  # options, each given by its name
         equality_fields=equality_fields,
         allow_rewind=allow_rewind,
         allow_gaps=allow_gaps,
-        max_index_keys=max_index_keys,
         maintain=as_policy(maintain),
         dead_letters=None if dead_letters is None else DeadLetters(dead_letters, max_dead_letters),
         engine=engine_or_default(engine),

@@ -65,7 +65,6 @@ class SinkState:
     equality_fields: str | Sequence[str] | None
     allow_rewind: bool
     allow_gaps: bool
-    max_index_keys: int | None
     engine: Engine
     sequence_by: str | None = None
     forget_deletes_after: int | None = None
@@ -137,7 +136,7 @@ class SinkState:
         fields = self.key_fields(base.metadata.schema)
         if self.index is None or [_kind(f) for f in self.index.fields] != [_kind(f) for f in fields]:
             self.close()
-            self.index = TableIndex(fields, max_keys=self.max_index_keys, load=load)
+            self.index = TableIndex(fields, load=load)
         read = self.index.catch_up(base.table.io, base, self.engine)
         return use(self.index), read
 

@@ -91,23 +91,19 @@ class TableIndex:
     Parameters
     ----------
     fields: the key columns.
-    max_keys: how many rows it may hold; the data files with the oldest rows are left out, and it is not saved. None: no
-        limit.
     load: whether to begin with the index that is saved in the table.
     """
 
-    def __init__(self, fields: Sequence[NestedField], *, max_keys: int | None = None, load: bool = True) -> None:
+    def __init__(self, fields: Sequence[NestedField], *, load: bool = True) -> None:
         self.fields = tuple(fields)
         self._hasher = KeyHasher(fields)
-        self._max_keys = max_keys
-        self._must_load = load and max_keys is None
+        self._must_load = load
         self._clear()
 
     def _clear(self) -> None:
         self._runs: list[Run] = []
         self._known: dict[str, IndexedFile] = {}
         self._tasks: dict[int, ScanTask] = {}
-        self._left_out: set[str] = set()
         self._number = 0
         self._live = LiveRows(self.fields)
         self._next: _Next | None = None
@@ -123,11 +119,6 @@ class TableIndex:
     def nbytes(self) -> int:
         """Return the bytes of memory of loaded rows, hidden rows and keys of equality deletes."""
         return sum(run.nbytes for run in self._runs) + self._live.nbytes
-
-    @property
-    def is_complete(self) -> bool:
-        """Return whether a key that is not found is certainly not in the table."""
-        return not self._left_out
 
     def file(self, number: int) -> LiveFile:
         """Return a live data file. Raise FormatError or NotFoundError if its deletes cannot be read."""
@@ -157,9 +148,8 @@ class TableIndex:
             if self._number + len(tasks) >= MOST_FILES:
                 self._clear()
                 self._context = ReadContext(io, base.metadata)
-            chosen = self._chosen(tasks)
-            new = [t for path, t in chosen.items() if not self._has(path, t)]
-            known = [(self._known[path].number, t) for path, t in chosen.items() if self._has(path, t)]
+            new = [t for path, t in tasks.items() if not self._has(path, t)]
+            known = [(self._known[path].number, t) for path, t in tasks.items() if self._has(path, t)]
             self._tasks = dict(known)
             self._live.keep(tasks.values())
             read = self._read(self._context, new, engine)
@@ -221,19 +211,6 @@ class TableIndex:
     def _has(self, path: str, task: ScanTask) -> bool:
         known, file = self._known.get(path), task.data_file
         return known is not None and (known.rows, known.size) == (file.record_count, file.file_size_in_bytes)
-
-    def _chosen(self, tasks: Mapping[str, ScanTask]) -> Mapping[str, ScanTask]:
-        """Choose the data files of the index: the newest ones, as many as fit into `max_keys`."""
-        if self._max_keys is None:
-            return tasks
-        room, kept = self._max_keys, {}
-        for task in sorted(tasks.values(), key=lambda t: t.data.sequence_number or 0, reverse=True):
-            room -= task.data_file.record_count
-            if room < 0:
-                break
-            kept[task.data_file.file_path] = task
-        self._left_out = set(tasks) - set(kept)
-        return kept
 
     def _read(self, context: ReadContext, tasks: Sequence[ScanTask], engine: Engine) -> int:
         """Take in data files. Return how many were read: announced ones are not."""
@@ -361,13 +338,11 @@ class TableIndex:
                 announced[delete.identity] = self.file(number).hidden | PositionBitmap(hits.positions[at])
         self._live.announce(announced)
 
-    def save(self, base: Base) -> SavedIndex | None:
-        """Save the index with the files of the expected commit, as far as it is not saved. None with `max_keys`.
+    def save(self, base: Base) -> SavedIndex:
+        """Save the index with the files of the expected commit, as far as it is not saved.
 
         The files are written with those of the base, so a commit that fails removes them.
         """
-        if self._max_keys is not None:
-            return None
         runs, number = (self._next.runs, self._next.number) if self._next is not None else (self._runs, self._number)
         written = [run for run in runs if run.saved is None]
         names = tuple(run.saved for run in runs if run.saved is not None)

@@ -13,7 +13,7 @@ import pytest
 
 import deletekit as dk
 from tests.stream.replay import PEOPLE, Row, check, random_batches, replay
-from tests.tables import head_json, ids, make, refused, snapshots_json, unchanged
+from tests.tables import head_json, make, refused, snapshots_json, unchanged
 
 BATCHES = list(random_batches(0, batches=6, rows=8, keys=9))
 FAR = 2**62
@@ -199,15 +199,6 @@ def test_a_table_that_is_dropped_and_made_again_is_another(catalog: dk.Catalog) 
             other.write(BATCHES[3], 3)
         list(other.run(BATCHES))
     check(again, replay(BATCHES))
-
-
-def test_an_old_duplicate_does_not_survive_outside_of_the_index(catalog: dk.Catalog) -> None:
-    rows = [{"id": i, "name": "old", "score": 0.0} for i in range(10)]
-    table = make(catalog, rows, [{"id": 3, "name": "twice", "score": 0.0}], schema=PEOPLE, format_version=3)
-    with sink(table, max_index_keys=5) as opened:
-        opened.write([put(3, "new")], 0)
-    assert ids(table) == list(range(10))
-    assert dk.scan(table, "id = 3").to_arrow().to_pylist() == [{"id": 3, "name": "new", "score": 0.0}]
 
 
 # --- threads, and an order that is none -------------------------------------------------------------------------------

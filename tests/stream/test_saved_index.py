@@ -129,7 +129,7 @@ def test_a_bucket_is_looked_up_alone(catalog: dk.Catalog) -> None:
 # --- what is not saved, and what is named -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{"mode": "eq-only"}, {"mode": "flink"}, {"max_index_keys": 100}], ids=str)
+@pytest.mark.parametrize("options", [{"mode": "eq-only"}, {"mode": "flink"}], ids=str)
 def test_other_modes_save_nothing(catalog: dk.Catalog, options: Any) -> None:
     table = make(catalog, schema=PEOPLE, format_version=3)
     write(table, [put(1)], 0, **options)

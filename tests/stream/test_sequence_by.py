@@ -283,7 +283,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"sequence_by": "flag"}, "sequence-by"),
     ({"sequence_by": "seq", "mode": "flink"}, "sink-option"),
     ({"sequence_by": "seq", "mode": "eq-only"}, "sink-option"),
-    ({"sequence_by": "seq", "max_index_keys": 5}, "sink-option"),
     ({"forget_deletes_after": 5}, "sink-option"),
     ({"sequence_by": "seq", "forget_deletes_after": 0}, "sink-option"),
     ({"evolve": "drop"}, "sink-option"),

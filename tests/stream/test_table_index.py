@@ -155,19 +155,6 @@ def test_one_vector_a_file_and_files_without_rows_go(catalog: dk.Catalog) -> Non
     assert len(live_files(table, 0)) == 6
 
 
-def test_an_index_without_room_falls_back_to_values(catalog: dk.Catalog) -> None:
-    table = make(catalog, schema=PEOPLE, format_version=3)
-    batches = list(random_batches(0, batches=8, rows=10, keys=30))
-    with dk.stream.sink(table, "s", equality_fields=["id"], max_index_keys=25) as sink:
-        for number, batch in enumerate(batches):
-            progress = sink.write(batch, number)
-            assert progress.index_rows <= 2 * 25
-            check(table, replay(batches[: number + 1]))
-        dk.stream.convert(sink)
-    check(table, replay(batches))
-    assert [f for f in live_files(table, 1) if f["content"] == 2] == []
-
-
 @pytest.mark.parametrize(("mode", "races"), [("auto", 2), ("auto", 5), ("index-only", 5), ("eq-only", 5)])
 def test_others_are_always_a_little_faster(catalog: dk.Catalog, mode: Any, races: int) -> None:
     properties = {"commit.retry.num-retries": "10", "commit.retry.min-wait-ms": "1"}
