@@ -33,7 +33,7 @@ MAIN = "main"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One entry of `snapshots`. `manifests` is the inline list of old v1 tables that have no manifest list."""
+    """One entry of `snapshots`. `manifests` are those that old v1 tables name here, instead of a manifest list."""
 
     snapshot_id: int
     parent_snapshot_id: int | None = None
@@ -41,7 +41,7 @@ class Snapshot:
     timestamp_ms: int
     summary: Mapping[str, str] = field(default_factory=dict)
     manifest_list: str | None = None
-    manifests: tuple[str, ...] = ()
+    manifests: tuple[str, ...] | None = None
     schema_id: int | None = None
     first_row_id: int | None = None
     added_rows: int | None = None
@@ -69,7 +69,9 @@ class Snapshot:
         try:
             values = {f.name: raw.get(f.name.replace("_", "-")) for f in fields(cls)}
             known: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
-            known["summary"], known["manifests"] = dict(known.get("summary", {})), tuple(known.get("manifests", ()))
+            known["summary"] = dict(known.get("summary", {}))
+            if "manifests" in known:
+                known["manifests"] = tuple(known["manifests"])
             return cls(**known)
         except (TypeError, AttributeError) as e:
             raise _bad("bad snapshot", "snapshots", str(e)) from e
