@@ -49,7 +49,7 @@ def leave_out(table: dk.Table, left: Left, *, null: bool) -> None:
     """Take the fields out of each file of a table, or make them null."""
     raw = metadata_json(table)
     lengths: dict[str, int] = {}
-    for snapshot in raw["snapshots"]:
+    for snapshot in (s for s in raw["snapshots"] if "manifest-list" in s):
         rows = _list(snapshot["manifest-list"], left, lengths, null=null)
         if left.inline:
             del snapshot["manifest-list"]

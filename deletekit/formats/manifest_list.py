@@ -87,15 +87,16 @@ def read_manifest_list(data: bytes) -> tuple[ManifestFile, ...]:
         raise _bad("format-version", version, "1, 2 or 3", message=message, kind="format-version")
     try:
         names = spec_names(container.schema, _SCHEMA, "manifest-list")
-        for required in _REQUIRED:
-            if required not in names.values():
-                raise _bad(required, None, "a manifest_file record", message="not a manifest list")
+        for name in _REQUIRED[:2]:
+            if name not in names.values():
+                raise _bad(name, None, "a manifest_file record", message="not a manifest list")
         for field in container.schema["fields"]:
             if names[field["name"]] == "partitions":
                 spec_names(record_of(field["type"])["items"], _SUMMARY_SCHEMA, "manifest-list")
     except (StopIteration, KeyError, TypeError, AttributeError) as e:
         raise _bad("avro.schema", container.schema, None, message="not a manifest list") from e
-    return tuple(_manifest_file({names[k]: v for k, v in record.items()}) for record in container)
+    required = _REQUIRED if version == "1" else (*_REQUIRED, "sequence_number")
+    return tuple(_manifest_file({names[k]: v for k, v in record.items()}, required) for record in container)
 
 
 def write_manifest_list(
@@ -128,8 +129,8 @@ def write_manifest_list(
     return write_container(manifest_file_schema(format_version), records, metadata, codec)
 
 
-def _manifest_file(raw: dict[str, Any]) -> ManifestFile:
-    for name in _REQUIRED:
+def _manifest_file(raw: dict[str, Any], required: Sequence[str]) -> ManifestFile:
+    for name in required:
         if raw.get(name) is None:
             raise _bad(name, "null", "a value")
     for name in _NEVER_NEGATIVE:

@@ -187,13 +187,15 @@ class SnapshotReader:
         """Return the id of a manifest's partition spec, which v1 lets be absent beside the spec itself."""
         if "partition-spec-id" in manifest.metadata or len(self._metadata.specs) == 1:
             return int(manifest.metadata.get("partition-spec-id", next(iter(self._metadata.specs))))
-        fields = [(f["source-id"], f["transform"]) for f in json.loads(manifest.metadata.get("partition-spec", "null"))]
-        specs = self._metadata.specs.values()
-        same = [s.spec_id for s in specs if [(f.source_id, str(f.transform)) for f in s.fields] == fields]
-        if len(same) != 1:
-            message = "manifest does not say of which partition spec it is"
-            raise _damage("partition-spec", message, "partition-spec-id", None, sorted(self._metadata.specs))
-        return same[0]
+        stored = manifest.metadata.get("partition-spec")
+        with suppress(ValueError, TypeError, KeyError):
+            fields = [(f["source-id"], f["transform"]) for f in json.loads(stored or "null")]
+            specs = self._metadata.specs.values()
+            same = [s.spec_id for s in specs if [(f.source_id, str(f.transform)) for f in s.fields] == fields]
+            if len(same) == 1:
+                return same[0]
+        message, known = "manifest is of a partition spec that cannot be found", sorted(self._metadata.specs)
+        raise _damage("partition-spec", message, "partition-spec-id", stored, known)
 
     def _check(self, columns: ManifestColumns, listed: ManifestFile) -> None:
         spec = self._metadata.specs.get(listed.partition_spec_id)
