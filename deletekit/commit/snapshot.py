@@ -76,6 +76,8 @@ def new_snapshot(base: Base, change: RowDelta | ManifestRewrite, properties: Map
     kept = len({m.manifest_path for m in manifests} & {m.manifest_path for m in base.manifests})
     replaced = sum(m.has_live_files for m in base.manifests) - kept
     counts = {"created": len(manifests) - kept, "kept": kept, "replaced": replaced}
+    if parent is not None and metadata.version.has_counted_manifests:
+        manifests = base.reader.counted(manifests, parent.snapshot_id)
     listed, added_rows = _with_row_ids(metadata, manifests, delta)
     write, head = base.write, parent.snapshot_id if parent else None
     snapshot = Snapshot(

@@ -15,10 +15,11 @@ from deletekit.formats.manifest_schema import manifest_file_schema, record_of, s
 
 _SCHEMA = manifest_file_schema(3)
 _SUMMARY_SCHEMA = next(f["type"][1]["items"] for f in _SCHEMA["fields"] if f["name"] == "partitions")
-_REQUIRED = ("manifest_path", "manifest_length")
-_COUNTS = tuple(f["name"] for f in _SCHEMA["fields"] if f["name"].endswith("_count"))
-_ZERO_IF_ABSENT = ("partition_spec_id", "sequence_number", "min_sequence_number", "added_snapshot_id")
-_NEVER_NEGATIVE = ("manifest_length", "sequence_number", "min_sequence_number", "first_row_id", *_COUNTS)
+_REQUIRED = ("manifest_path", "manifest_length", "partition_spec_id")
+COUNTS = tuple(f["name"] for f in _SCHEMA["fields"] if f["name"].endswith("_count"))
+"""The fields that count files and rows by status: optional in v1, required in v2."""
+_ZERO_IF_ABSENT = ("sequence_number", "min_sequence_number", "added_snapshot_id")
+_NEVER_NEGATIVE = ("manifest_length", "sequence_number", "min_sequence_number", "first_row_id", *COUNTS)
 
 
 class ManifestContent(IntEnum):
@@ -40,7 +41,10 @@ class FieldSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile:
-    """`manifest_file`: one manifest of a snapshot. Counts are None only where a v1 writer left them out."""
+    """`manifest_file`: one manifest of a snapshot.
+
+    Counts are None, and `added_snapshot_id` is 0, where a v1 writer left them out: they are not known then.
+    """
 
     manifest_path: str
     manifest_length: int
@@ -64,6 +68,11 @@ class ManifestFile:
         """Whether a live file may be listed: False only when the counts say that no entry is added or existing."""
         return self.added_files_count != 0 or self.existing_files_count != 0
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether it has all that a manifest list of v2 requires; `manifests.counted` adds what is missing."""
+        return bool(self.added_snapshot_id) and all(getattr(self, name) is not None for name in COUNTS)
+
 
 _NAMES = tuple(f.name for f in fields(ManifestFile))
 _SUMMARY_NAMES = tuple(f.name for f in fields(FieldSummary))
@@ -78,15 +87,16 @@ def read_manifest_list(data: bytes) -> tuple[ManifestFile, ...]:
         raise _bad("format-version", version, "1, 2 or 3", message=message, kind="format-version")
     try:
         names = spec_names(container.schema, _SCHEMA, "manifest-list")
-        for required in _REQUIRED:
-            if required not in names.values():
-                raise _bad(required, None, "a manifest_file record", message="not a manifest list")
+        for name in _REQUIRED[:2]:
+            if name not in names.values():
+                raise _bad(name, None, "a manifest_file record", message="not a manifest list")
         for field in container.schema["fields"]:
             if names[field["name"]] == "partitions":
                 spec_names(record_of(field["type"])["items"], _SUMMARY_SCHEMA, "manifest-list")
     except (StopIteration, KeyError, TypeError, AttributeError) as e:
         raise _bad("avro.schema", container.schema, None, message="not a manifest list") from e
-    return tuple(_manifest_file({names[k]: v for k, v in record.items()}) for record in container)
+    required = _REQUIRED if version == "1" else (*_REQUIRED, "sequence_number")
+    return tuple(_manifest_file({names[k]: v for k, v in record.items()}, required) for record in container)
 
 
 def write_manifest_list(
@@ -101,7 +111,8 @@ def write_manifest_list(
 ) -> bytes:
     """Encode a manifest list with the Avro metadata that Java writes.
 
-    `first_row_id` is the snapshot's, for v3. Raises FormatError when a v1 list would have to hold a delete manifest.
+    `first_row_id` is the snapshot's, for v3. Raises FormatError when a v1 list would have to hold a delete manifest,
+    or a later one a manifest whose files or rows are not counted.
     """
     metadata = {
         "snapshot-id": str(snapshot_id),
@@ -118,8 +129,8 @@ def write_manifest_list(
     return write_container(manifest_file_schema(format_version), records, metadata, codec)
 
 
-def _manifest_file(raw: dict[str, Any]) -> ManifestFile:
-    for name in _REQUIRED:
+def _manifest_file(raw: dict[str, Any], required: Sequence[str]) -> ManifestFile:
+    for name in required:
         if raw.get(name) is None:
             raise _bad(name, "null", "a value")
     for name in _NEVER_NEGATIVE:
@@ -152,6 +163,7 @@ def _record(m: ManifestFile, version: int) -> dict[str, Any]:
     record = {name: getattr(m, name) for name in _NAMES}  # `asdict` takes longer than all the rest
     if m.partitions is not None:  # fastavro takes a tuple for a union's branch and value
         record["partitions"] = [{name: getattr(p, name) for name in _SUMMARY_NAMES} for p in m.partitions]
-    if version >= 2:
-        record |= {name: record[name] or 0 for name in ("content", *_COUNTS)}
+    for name in COUNTS if version >= 2 else ():
+        if record[name] is None:  # unknown, and a reader would skip the manifest if it said 0
+            raise _bad(name, "null", "a number", message="manifest is not counted").in_file(m.manifest_path)
     return record

@@ -38,7 +38,7 @@ from deletekit.formats.manifest_columns import (
     is_known,
     shared_text,
 )
-from deletekit.formats.manifest_list import ManifestFile
+from deletekit.formats.manifest_list import COUNTS, ManifestFile
 from deletekit.formats.manifest_schema import (
     OPTIONAL_DATA_FILE,
     REQUIRED_DATA_FILE,
@@ -143,6 +143,23 @@ def inherit(manifest: Manifest, listed: ManifestFile, *, strict: bool = True) ->
         sequence_number=int64s(number, len(stored), listed.sequence_number),
         optional=optional,
     )
+
+
+def counted(listed: ManifestFile, stored: ManifestColumns, snapshot_id: int) -> ManifestFile:
+    """Return a manifest's row in the manifest list with all that v2 requires, counted where v1 left it out.
+
+    An absent count is "assumed to be non-zero" (spec "Manifest Lists"), so it must not be written as 0. The snapshot
+    that added the manifest is the one that its added or deleted entries name. If it has none, no entry asks for that
+    snapshot, and it is `snapshot_id`, one that lists the manifest.
+    """
+    known = {name: getattr(listed, name) for name in COUNTS}
+    for status in EntryStatus:
+        mine = stored.record_count[stored.status == status]
+        found = {f"{status.name.lower()}_files_count": len(mine), f"{status.name.lower()}_rows_count": int(mine.sum())}
+        known |= {name: count for name, count in found.items() if known[name] is None}
+    writers = stored.snapshot_id[(stored.status != EntryStatus.EXISTING) & (stored.snapshot_id != 0)]
+    writer = listed.added_snapshot_id or (int(writers[0]) if len(writers) else snapshot_id)
+    return replace(listed, added_snapshot_id=writer, **known)
 
 
 def columns_of(entries: Sequence[ManifestEntry], spec_id: int, partition_field_ids: tuple[int, ...]) -> ManifestColumns:

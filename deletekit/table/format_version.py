@@ -27,8 +27,8 @@ class FormatVersion:
         return self.number >= 2
 
     @property
-    def has_manifest_lists(self) -> bool:
-        """Whether every snapshot has a manifest list; older ones may name their manifests themselves."""
+    def has_counted_manifests(self) -> bool:
+        """Whether a new manifest list must count the files and rows of each manifest; older ones may leave it out."""
         return self.number >= 2
 
     @property

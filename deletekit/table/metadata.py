@@ -33,7 +33,7 @@ MAIN = "main"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One entry of `snapshots`. `manifests` is the inline list of old v1 tables that have no manifest list."""
+    """One entry of `snapshots`. `manifests` are those that old v1 tables name here, instead of a manifest list."""
 
     snapshot_id: int
     parent_snapshot_id: int | None = None
@@ -41,7 +41,7 @@ class Snapshot:
     timestamp_ms: int
     summary: Mapping[str, str] = field(default_factory=dict)
     manifest_list: str | None = None
-    manifests: tuple[str, ...] = ()
+    manifests: tuple[str, ...] | None = None
     schema_id: int | None = None
     first_row_id: int | None = None
     added_rows: int | None = None
@@ -69,7 +69,9 @@ class Snapshot:
         try:
             values = {f.name: raw.get(f.name.replace("_", "-")) for f in fields(cls)}
             known: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
-            known["summary"], known["manifests"] = dict(known.get("summary", {})), tuple(known.get("manifests", ()))
+            known["summary"] = dict(known.get("summary", {}))
+            if "manifests" in known:
+                known["manifests"] = tuple(known["manifests"])
             return cls(**known)
         except (TypeError, AttributeError) as e:
             raise _bad("bad snapshot", "snapshots", str(e)) from e
@@ -357,30 +359,56 @@ def check_reserved_names(schema: Schema, format_version: int) -> None:
 
 
 def _normalise(raw: dict[str, Any]) -> dict[str, Any]:
-    """Add what v1 writers leave out, with v2's field names (spec Appendix E, "Reading v1 metadata for v2")."""
+    """Add what v1 writers leave out, with v2's field names (spec Appendix E, "Reading v1 metadata for v2").
+
+    A field that is null is absent. What is current is known only if there is one, or if it equals v1's single field.
+    """
+    raw = _present(raw)
+    for name, single in (("schemas", "schema"), ("partition-specs", "partition-spec")):
+        if not raw.get(name) and single not in raw:
+            raise _bad("table metadata lacks a field", name)
     out = {k: v for k, v in raw.items() if k not in ("schema", "partition-spec")}
-    if not out.get("schemas"):
-        schema = {"schema-id": 0, **raw["schema"]}
-        out |= {"schemas": [schema], "current-schema-id": schema["schema-id"]}
-    if not out.get("partition-specs"):
-        out |= {"partition-specs": [{"spec-id": 0, "fields": raw.get("partition-spec") or ()}], "default-spec-id": 0}
-    if not out.get("sort-orders"):
-        out |= {"sort-orders": [{"order-id": 0, "fields": []}], "default-sort-order-id": 0}
-    out["partition-specs"] = specs = [
-        {**spec, "fields": [{"field-id": 1000 + i, **f} for i, f in enumerate(spec["fields"])]}
-        for spec in out["partition-specs"]
+    out["schemas"] = [_present(schema) for schema in raw.get("schemas") or [raw["schema"]]]
+    out["partition-specs"] = [
+        {"spec-id": 0, **_present(spec), "fields": _with_ids(spec["fields"])}
+        for spec in raw.get("partition-specs") or [{"fields": raw["partition-spec"]}]
     ]
-    out.setdefault("default-spec-id", 0)
-    out.setdefault("current-schema-id", out["schemas"][-1].get("schema-id", 0))
-    out.setdefault("last-partition-id", max([999, *(f["field-id"] for s in specs for f in s["fields"])]))
+    single_spec = {"fields": _with_ids(raw["partition-spec"])} if "partition-spec" in raw else None
+    for current, things, key, single in (
+        ("current-schema-id", "schemas", "schema-id", raw.get("schema")),
+        ("default-spec-id", "partition-specs", "spec-id", single_spec),
+    ):
+        if current not in raw:
+            same = [t for t in out[things] if len(out[things]) == 1 or (single and t["fields"] == single["fields"])]
+            if not same:
+                raise _bad("table metadata lacks a field", current, expected=f"the id of one of its {things}")
+            out[current] = same[-1].get(key, 0)
+    out["schemas"] = [{"schema-id": 0, **schema} for schema in out["schemas"]]
+    orders = [_present(order) for order in raw.get("sort-orders") or ()]
+    if "default-sort-order-id" not in raw:
+        out["default-sort-order-id"] = 0
+    if out["default-sort-order-id"] == 0 and all(order.get("order-id") != 0 for order in orders):
+        orders.append({"order-id": 0, "fields": []})
+    out["sort-orders"] = orders
+    ids = (f["field-id"] for spec in out["partition-specs"] for f in spec["fields"])
+    out.setdefault("last-partition-id", max([999, *ids]))
     out.setdefault("snapshots", [])
     out["refs"] = refs = dict(out.get("refs") or {})
-    current = out.get("current-snapshot-id")
+    current = out.setdefault("current-snapshot-id", None)
     if current == -1:
         out["current-snapshot-id"] = None
     elif current is not None:
         refs.setdefault(MAIN, {"snapshot-id": current, "type": "branch"})
     return out
+
+
+def _present(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in raw.items() if value is not None}
+
+
+def _with_ids(fields: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Give partition fields the ids that they have in v1, which writes none: in order, from 1000."""
+    return [{"field-id": 1000 + i, **_present(field)} for i, field in enumerate(fields)]
 
 
 def _check(metadata: TableMetadata) -> None:

@@ -219,6 +219,12 @@ def _refused(message: str, field: str | None, found: Any) -> InvalidInputError:
     return InvalidInputError(message, kind="metadata-update", field=field, found=found)
 
 
+def _assign_uuid(raw: Json, update: Update) -> None:
+    if raw.get("table-uuid") not in (None, update["uuid"]):
+        raise _refused("table has another uuid", "table-uuid", raw["table-uuid"])
+    raw["table-uuid"] = update["uuid"]
+
+
 def _upgrade(raw: Json, update: Update) -> None:
     target, current = int(update["format-version"]), int(raw["format-version"])
     if not current <= target <= NEWEST:
@@ -326,6 +332,7 @@ def _remove_properties(raw: Json, update: Update) -> None:
 
 
 _ACTIONS: dict[str, Callable[[Json, Update], None]] = {
+    "assign-uuid": _assign_uuid,
     "upgrade-format-version": _upgrade,
     "add-schema": _add,
     "set-current-schema": _choose,

@@ -3,6 +3,7 @@
 Deletes come only from the chosen snapshot's manifest list (spec "Scan Planning").
 """
 
+import json
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,7 @@ from deletekit.errors import UNREADABLE, DeletekitError, FormatError, StorageErr
 from deletekit.formats.content_file import DataFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns, MetricsCache, Rows, text_array
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile, read_manifest_list
-from deletekit.formats.manifests import inherit, read_manifest
+from deletekit.formats.manifests import Manifest, counted, inherit, read_manifest
 from deletekit.table.file_io import FileIO, is_remote, reads_at_a_time
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import with_current_decimals
@@ -75,6 +76,10 @@ class SnapshotReader:
                 raise e.in_file(listed.manifest_path) from e
         return self._columns[_key(listed)]
 
+    def counted(self, listed: Iterable[ManifestFile], snapshot_id: int) -> list[ManifestFile]:
+        """Return rows of a manifest list as `manifests.counted`. Raises as `columns`, which is asked if it must be."""
+        return [m if m.is_counted else counted(m, self.columns(m), snapshot_id) for m in listed]
+
     def read_ahead(self, listed: Iterable[ManifestFile]) -> None:
         """Read manifests that `columns` will be asked for: several at a time, where storage or their size make it pay.
 
@@ -111,7 +116,7 @@ class SnapshotReader:
     def changed_entries(self, snapshot: Snapshot, content: ManifestContent | None = None) -> Iterator[ManifestEntry]:
         """Yield the entries that a snapshot itself added or removed: data files, delete files, or (None) both."""
         for listed in self.manifests(snapshot):
-            if listed.added_snapshot_id == snapshot.snapshot_id and content in (None, listed.content):
+            if listed.added_snapshot_id in (0, snapshot.snapshot_id) and content in (None, listed.content):
                 for entry in self.entries(listed):
                     if entry.snapshot_id == snapshot.snapshot_id and entry.status != EntryStatus.EXISTING:
                         yield entry
@@ -156,23 +161,41 @@ class SnapshotReader:
         return replace(columns, partition=with_current_decimals(columns.partition, self._metadata, spec))
 
     def _read_list(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
-        if snapshot.manifest_list is None:
+        if snapshot.manifests is not None and snapshot.manifest_list is None:
             return tuple(self._inline(path, snapshot) for path in snapshot.manifests)
+        if snapshot.manifest_list is None:
+            found = f"neither, for snapshot {snapshot.snapshot_id}"
+            raise _damage("metadata-field", "snapshot lists no files", "manifest-list", found, "a list, or manifests")
         try:
             return read_manifest_list(self._io.read(snapshot.manifest_list))
         except DeletekitError as e:
             raise e.in_file(snapshot.manifest_list) from e
 
     def _inline(self, path: str, snapshot: Snapshot) -> ManifestFile:
-        """Oldest v1 tables list manifest paths in the snapshot itself."""
+        """Oldest v1 tables list manifest paths in the snapshot itself. What a list would say is in the manifest."""
         data = self._io.read(path)
-        spec_id = int(read_manifest(data).metadata.get("partition-spec-id", "0"))
-        return ManifestFile(
-            manifest_path=path,
-            manifest_length=len(data),
-            partition_spec_id=spec_id,
-            added_snapshot_id=snapshot.snapshot_id,
-        )
+        try:
+            manifest = read_manifest(data)
+            spec_id = self._spec_id_of(manifest)
+        except DeletekitError as e:
+            raise e.in_file(path) from e
+        length = len(data)
+        row = ManifestFile(manifest_path=path, manifest_length=length, partition_spec_id=spec_id, added_snapshot_id=0)
+        return counted(row, manifest.columns, snapshot.snapshot_id)
+
+    def _spec_id_of(self, manifest: Manifest) -> int:
+        """Return the id of a manifest's partition spec, which v1 lets be absent beside the spec itself."""
+        if "partition-spec-id" in manifest.metadata or len(self._metadata.specs) == 1:
+            return int(manifest.metadata.get("partition-spec-id", next(iter(self._metadata.specs))))
+        stored = manifest.metadata.get("partition-spec")
+        with suppress(ValueError, TypeError, KeyError):
+            fields = [(f["source-id"], f["transform"]) for f in json.loads(stored or "null")]
+            specs = self._metadata.specs.values()
+            same = [s.spec_id for s in specs if [(f.source_id, str(f.transform)) for f in s.fields] == fields]
+            if len(same) == 1:
+                return same[0]
+        message, known = "manifest is of a partition spec that cannot be found", sorted(self._metadata.specs)
+        raise _damage("partition-spec", message, "partition-spec-id", stored, known)
 
     def _check(self, columns: ManifestColumns, listed: ManifestFile) -> None:
         spec = self._metadata.specs.get(listed.partition_spec_id)

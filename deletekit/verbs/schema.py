@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from typing import Any
+from uuid import uuid4
 
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -234,7 +235,8 @@ def upgrade_format_version(table: Table, format_version: int) -> None:
                 expected=higher or f"nothing: {now} is the newest that deletekit writes",
             )
         check_reserved_names(metadata.schema, format_version)
-        return [{"action": "upgrade-format-version", "format-version": format_version}]
+        uuid = [] if metadata.table_uuid else [{"action": "assign-uuid", "uuid": str(uuid4())}]  # v1 has it optional
+        return [*uuid, {"action": "upgrade-format-version", "format-version": format_version}]
 
     commit_metadata(table, build)
 

@@ -58,7 +58,7 @@ def check_list(
     findings: list[Finding] = []
     try:
         if path is None:
-            path, field = ", ".join(snapshot.manifests), "manifests"
+            path, field = ", ".join(snapshot.manifests or ()) or None, "manifests"
             rows = SnapshotReader(io, metadata).manifests(snapshot)
         else:
             data = io.read(path)
@@ -261,7 +261,7 @@ def _sequence(
 
 
 def _snapshot(entry: ManifestEntry, listed: ManifestFile) -> Iterator[Finding]:
-    if entry.status != EntryStatus.EXISTING:
+    if entry.status != EntryStatus.EXISTING and listed.added_snapshot_id != 0:
         message = f"{entry.status.name.lower()} entry names another snapshot than the one that wrote it"
         writer = listed.added_snapshot_id
         yield from differs("entry-snapshot", message, "snapshot_id", entry.snapshot_id, writer)

@@ -181,8 +181,8 @@ def _snapshots(metadata: TableMetadata) -> Iterator[Finding]:
         if numbers[number] > 1:
             message, expected = "sequence number is that of another snapshot", "one of its own"
             yield error("snapshot-sequence", message, "sequence-number", number, expected, snapshot_ids=ids)
-        if metadata.version.has_manifest_lists and snapshot.manifest_list is None:
-            message = "snapshot lacks a field"
+        if snapshot.manifest_list is None and (snapshot.manifests is None or number):
+            message = "snapshot lacks a field"  # older snapshots of an upgraded table may name their manifests
             yield error("metadata-field", message, "manifest-list", expected="a value", snapshot_ids=ids)
         if any(s is snapshot for s in metadata.ancestors(parent)):
             message = "snapshot is its own ancestor"
