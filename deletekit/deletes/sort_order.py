@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from pyiceberg.exceptions import ValidationError
 from pyiceberg.partitioning import PartitionField
 from pyiceberg.transforms import UnknownTransform
 
 from deletekit.deferred import Deferred
 from deletekit.deletes.keys import column_at, flat
+from deletekit.errors import FormatError
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import partition_values
-from deletekit.table.types import storage_of
+from deletekit.table.types import check_width, storage_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -55,7 +57,7 @@ class RowOrder:
         orders = metadata.raw.get("sort-orders") or ()
         fields: Sequence[Any] = next((o["fields"] for o in orders if o["order-id"] == number), ())
         several = any(len(f.get("source-ids") or ()) > 1 for f in fields)
-        order = () if several else tuple(sorting.SortField(**field) for field in fields)
+        order = () if several else tuple(map(_sort_field, fields))
         known = metadata.schema.field_ids
         if several or any(isinstance(f.transform, UnknownTransform) or f.source_id not in known for f in order):
             warnings.warn(f"rows are not sorted: deletekit does not know the table's sort order {number}", stacklevel=2)
@@ -98,6 +100,15 @@ def sort_order_updates(fields: Sequence[sorting.SortField]) -> list[dict[str, An
         {"action": "add-sort-order", "sort-order": order},
         {"action": "set-default-sort-order", "sort-order-id": -1},
     ]
+
+
+def _sort_field(raw: Mapping[str, Any]) -> sorting.SortField:
+    try:
+        field = sorting.SortField(**raw)
+        check_width(field.transform)
+    except (ValueError, TypeError, ValidationError) as e:
+        raise FormatError("bad sort order", kind="table-metadata", field="sort-orders", found=str(e)) from e
+    return field
 
 
 def _values(metadata: TableMetadata, rows: pa.Table, field: sorting.SortField) -> pa.Array:

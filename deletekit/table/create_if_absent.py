@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from deletekit.errors import CommitConflictError, EnvironmentMissingError, StorageError, UnsupportedError
 from deletekit.table.file_io import answering, existing_file
+from deletekit.table.local_files import regular
 from deletekit.table.locations import local_path
 
 _FOLDER = re.compile(r"([A-Za-z0-9]+)://(?:([^/@]+)@)?([^/]+)/?(.*)", re.DOTALL)
@@ -133,7 +134,7 @@ class CreateIfAbsent:
         """Return the bytes of a file; None if it cannot be read."""
         with suppress(Exception):
             if self._store is None:
-                return Path(local_path(path) or path).read_bytes()
+                return Path(regular(path)).read_bytes()
             return bytes(self._store.get(self._name(path)).bytes())
         return None
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from errno import ENAMETOOLONG
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -33,7 +34,7 @@ from deletekit.errors import (
     storage_error,
 )
 from deletekit.formats.puffin import FileMetadata, read_footer
-from deletekit.table.local_files import LocalFiles
+from deletekit.table.local_files import NO_NAMES, LocalFiles, opened, regular, too_long
 from deletekit.table.locations import local_path
 from deletekit.table.s3_files import S3Reads, is_on_s3, prove_written, with_fewer_requests
 
@@ -110,7 +111,7 @@ class PyIcebergIO:
     @contextmanager
     def open(self, path: str) -> Iterator[Any]:
         with answering(path):
-            stream = self._impl.new_input(_opened(path)).open(seekable=True)
+            stream = self._impl.new_input(regular(path)).open(seekable=True)
         with _reading(path), stream:
             yield stream
 
@@ -124,11 +125,11 @@ class PyIcebergIO:
 
     def size(self, path: str) -> int:
         with answering(path):
-            return len(self._impl.new_input(_opened(path)))
+            return len(self._impl.new_input(regular(path)))
 
     def exists(self, path: str) -> bool:
         with answering(path):
-            return bool(self._impl.new_input(_opened(path)).exists())
+            return bool(self._impl.new_input(opened(path)).exists())
 
     def list(self, prefix: str) -> Iterator[FileInfo]:
         with answering(prefix):
@@ -136,7 +137,7 @@ class PyIcebergIO:
         return _listed(prefix, found)
 
     def _files(self, prefix: str) -> Iterator[FileInfo]:
-        local = local_path(_opened(prefix))
+        local = local_path(opened(prefix))
         if local is not None:
             return _local_files(prefix, local)
         if hasattr(self._impl, "fs_by_scheme"):
@@ -187,7 +188,7 @@ class PyIcebergIO:
         return self._created(path)
 
     def _created(self, path: str) -> Any:
-        output = self._impl.new_output(_opened(path))
+        output = self._impl.new_output(opened(path))
         if not is_on_s3(output):
             return output.create(overwrite=False)
         # One request. `exists` makes a second one, for a folder of this name.
@@ -196,13 +197,13 @@ class PyIcebergIO:
         return output.create(overwrite=True)
 
     def delete(self, path: str) -> None:
-        opened = _opened(path)
-        uri = urlparse(opened)
+        name = opened(path)
+        uri = urlparse(name)
         if uri.scheme and (uri.query or uri.fragment):
             # pyiceberg would cut the name there, and remove another file.
             raise UnsupportedError("name cannot be addressed in storage", kind="path", file=path, expected="no # or ?")
         with suppress(NotFoundError), answering(path):
-            self._impl.delete(opened)
+            self._impl.delete(name)
 
 
 class WritesNothing:
@@ -262,6 +263,10 @@ def answering(path: str, *, is_new: bool = False) -> Iterator[None]:
         raise (storage_error(e, path) if is_new else missing_file(path)) from e
     except FileExistsError as e:
         raise existing_file(path) from e
+    except OSError as e:
+        if is_new or e.errno not in NO_NAMES:
+            raise (too_long(path) if e.errno == ENAMETOOLONG else storage_error(e, path)) from e
+        raise missing_file(path) from e
     except (ImportError, NotInstalledError) as e:
         raise EnvironmentMissingError("a package for this storage is missing", file=path, found=str(e)) from e
     except ValueError as e:
@@ -330,17 +335,6 @@ def remove_empty_folder(path: str) -> bool:
     except (OSError, ValueError):
         return False
     return True
-
-
-def _opened(path: str) -> str:
-    """Return a path that pyiceberg opens as it is. From a `file:` URI it would cut `#` and `?`, and keep the host.
-
-    Raises UnsupportedError for a file on another host.
-    """
-    local = local_path(path)
-    if local is None and path.lower().startswith("file:"):
-        raise UnsupportedError("file on another host", kind="path", file=path, expected="file:/...")
-    return path if local is None else local
 
 
 def _local_files(prefix: str, local: str) -> Iterator[FileInfo]:

@@ -1,5 +1,7 @@
-"""Open files of a local disk by pyarrow alone."""
+"""Open files of a local disk, regular ones only, by pyarrow alone."""
 
+import errno
+import stat
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +11,53 @@ import pyarrow as pa
 from pyarrow import fs
 from pyiceberg.io import load_file_io
 
+from deletekit.errors import DeletekitError, FormatError, InvalidInputError, UnsupportedError
 from deletekit.table.locations import local_path
+
+NO_NAMES = {errno.ENAMETOOLONG, errno.ELOOP}
+"""What the system says of a path that no file can have."""
+_KINDS = {
+    "a folder": stat.S_ISDIR,
+    "a pipe": stat.S_ISFIFO,
+    "a socket": stat.S_ISSOCK,
+    "a device": lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode),
+}
+
+
+def opened(path: str) -> str:
+    """Return a path that pyiceberg opens as it is. From a `file:` URI it would cut `#` and `?`, and keep the host.
+
+    Raises UnsupportedError for a file on another host.
+    """
+    local = local_path(path)
+    if local is None and path.lower().startswith("file:"):
+        raise UnsupportedError("file on another host", kind="path", file=path, expected="file:/...")
+    return path if local is None else local
+
+
+def regular(path: str) -> str:
+    """Return a path that pyiceberg opens as it is. Raises FormatError for what is no file, such as a pipe: to open it
+    may never end.
+    """
+    name = opened(path)
+    if local_path(name) is not None:
+        mode = Path(name).stat().st_mode
+        if not stat.S_ISREG(mode):
+            found = next((name for name, is_kind in _KINDS.items() if is_kind(mode)), "something else")
+            raise FormatError("not a regular file", kind="file-kind", file=path, found=found, expected="a regular file")
+    return name
+
+
+def too_long(path: str) -> DeletekitError:
+    """Return the error for a new file whose name the disk cannot hold: mostly one of a folder named by a long text."""
+    size, longest = max((len(name.encode(errors="replace")), name) for name in path.split("/"))
+    expected = (
+        "names that the disk takes (most take 255 bytes): partition by truncate(width, column) or bucket, or set the "
+        "properties write.object-storage.enabled=true and write.object-storage.partitioned-paths=false, with which no "
+        "folder is named by values"
+    )
+    message, found = "name is too long for the storage", f"{size} bytes: {longest}"
+    return InvalidInputError(message, kind="path-length", file=path, found=found, expected=expected)
 
 
 class LocalFiles:

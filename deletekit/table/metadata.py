@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
-from pyiceberg.exceptions import ValidationError
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.types import NestedField
@@ -24,9 +23,9 @@ from deletekit.formats.compression import decompress, json_limit
 from deletekit.formats.reserved_fields import LINEAGE_NAMES
 from deletekit.table.format_version import FORMAT_VERSIONS, NEWEST, FormatVersion, later_version
 from deletekit.table.locations import normalised, normalised_properties
-from deletekit.table.metadata_parts import Parts, encoded
+from deletekit.table.metadata_parts import ById, Parts, encoded
 from deletekit.table.properties import check_properties
-from deletekit.table.types import schema_from_json, schema_to_json
+from deletekit.table.types import schema_from_json, schema_to_json, spec_from_json
 
 MAIN = "main"
 
@@ -116,7 +115,8 @@ class TableMetadata:
 
     @cached_property
     def schemas(self) -> dict[int, Schema]:
-        return {int(s.get("schema-id", 0)): schema_from_json(s) for s in self.raw["schemas"]}
+        schemas = {int(s.get("schema-id", 0)): schema_from_json(s) for s in self.raw["schemas"]}
+        return ById(schemas, "schema", "schema-id")
 
     @property
     def schema(self) -> Schema:
@@ -125,10 +125,8 @@ class TableMetadata:
 
     @cached_property
     def specs(self) -> dict[int, PartitionSpec]:
-        try:
-            return {int(s["spec-id"]): PartitionSpec.model_validate(s) for s in self.raw["partition-specs"]}
-        except (ValueError, ValidationError) as e:  # pyiceberg's own error for a bad transform is no ValueError
-            raise _bad("bad partition spec", "partition-specs", str(e)) from e
+        specs = {int(s["spec-id"]): spec_from_json(s) for s in self.raw["partition-specs"]}
+        return ById(specs, "partition-spec", "partition_spec_id")
 
     @property
     def spec(self) -> PartitionSpec:
@@ -137,7 +135,7 @@ class TableMetadata:
 
     @cached_property
     def snapshots(self) -> dict[int, Snapshot]:
-        return self.parts.values(self.raw.get("snapshots") or ())
+        return ById(self.parts.values(self.raw.get("snapshots") or ()), "snapshot", "snapshot-id")
 
     @property
     def refs(self) -> dict[str, Mapping[str, Any]]:

@@ -12,8 +12,11 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from threading import Lock
 from typing import Any, Generic, TypeVar
+
+from deletekit.errors import FormatError
 
 T = TypeVar("T")
 
@@ -76,6 +79,21 @@ class Parts(Generic[T]):
         after = Parts(self._parse, self._key)
         after._parts = self._parts  # neither changes it: a new one is made
         return after
+
+
+class ById(dict[int, T]):
+    """The things of a document by their ids, which files name. `[id]` raises FormatError for one that is not there."""
+
+    def __init__(self, things: Mapping[int, T], kind: str, field: str) -> None:
+        super().__init__(things)
+        self._kind, self._field = kind, field
+
+    def __missing__(self, number: Any) -> T:
+        message, known = f"the table has no such {self._kind.replace('-', ' ')}", sorted(islice(self, 20))
+        raise FormatError(message, kind=self._kind, field=self._field, found=number, expected=known)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ById, (dict(self), self._kind, self._field)
 
 
 class KnownFiles(Generic[T]):

@@ -19,7 +19,7 @@ from pyiceberg.conversions import from_json, to_json
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
-from pyiceberg.transforms import DayTransform
+from pyiceberg.transforms import DayTransform, Transform
 
 from deletekit.deferred import Deferred
 from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
@@ -51,6 +51,8 @@ _PRIMITIVES: dict[type[it.IcebergType], pa.DataType] = {
     it.UnknownType: pa.null(),
 }
 
+MOST = (1 << 31) - 1
+"""The largest number in the text of a type or a transform: Java and Arrow hold it in 32 bits."""
 _PACKED = {"boolean": "<?", "int": "<i", "date": "<i", "float": "<f", "double": "<d"}
 
 ROW_ID_FIELD = it.NestedField(ROW_ID_ID, LINEAGE_NAMES[0], it.LongType(), required=False)
@@ -89,9 +91,9 @@ def arrow_type(iceberg_type: it.IcebergType) -> pa.DataType:
         return pa.list_(arrow_field(iceberg_type.element_field))
     if isinstance(iceberg_type, it.MapType):
         return pa.map_(arrow_field(iceberg_type.key_field), arrow_field(iceberg_type.value_field))
-    if isinstance(iceberg_type, it.FixedType):
-        return pa.binary(len(iceberg_type))
-    if isinstance(iceberg_type, it.DecimalType):
+    if isinstance(iceberg_type, it.FixedType) and iceberg_type.root <= MOST:
+        return pa.binary(iceberg_type.root)
+    if isinstance(iceberg_type, it.DecimalType) and iceberg_type.scale <= iceberg_type.precision:
         return pa.decimal128(iceberg_type.precision, iceberg_type.scale)
     if type(iceberg_type) in _PRIMITIVES:
         return _PRIMITIVES[type(iceberg_type)]
@@ -189,6 +191,25 @@ def struct_paths(schema: Schema) -> dict[int, tuple[it.NestedField, tuple[int, .
         if isinstance(field.field_type, it.StructType):
             pending += [(top, child, (*path, i)) for i, child in enumerate(field.field_type.fields)]
     return paths
+
+
+def spec_from_json(raw: Mapping[str, Any]) -> PartitionSpec:
+    """Parse a partition spec. Raises FormatError."""
+    try:
+        spec = PartitionSpec.model_validate(raw)
+        for field in spec.fields:
+            check_width(field.transform)
+    except (ValueError, ValidationError) as e:  # pyiceberg's own error for a bad transform is no ValueError
+        kind, field_name = "table-metadata", "partition-specs"
+        raise FormatError("bad partition spec", kind=kind, field=field_name, found=str(e)) from e
+    return spec
+
+
+def check_width(transform: Transform[Any, Any]) -> None:
+    """Raise ValueError for a number of buckets, or a width to truncate to, that no column can be partitioned by."""
+    name = next((n for n in ("num_buckets", "width") if hasattr(transform, n)), None)
+    if name is not None and not 1 <= getattr(transform, name) <= MOST:
+        raise ValueError(f"{transform}: the number is not 1 to {MOST}")
 
 
 def partition_types(spec: PartitionSpec, schema: Schema) -> tuple[PartitionFieldType, ...]:

@@ -13,6 +13,7 @@ from pyiceberg.types import FixedType, NestedField
 
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.table.column_names import as_names, columns_like
+from deletekit.table.types import check_width
 
 _SUFFIXES = {"truncate": "trunc", "void": "null"}
 
@@ -85,6 +86,8 @@ def _parse_term(text: str, kind: str) -> tuple[str, Transform[Any, Any]]:
         return text.strip(), IdentityTransform()
     name, width = match[1].rstrip("s") or "s", match[2] or match[4]
     try:
-        return match[3], parse_transform(name if width is None else f"{name}[{width}]")
+        transform = parse_transform(name if width is None else f"{name}[{width}]")
+        check_width(transform)
     except (ValueError, TypeError, ValidationError) as e:
         raise InvalidInputError("unknown partition transform", kind=kind, field=text, found=str(e)) from e
+    return match[3], transform
