@@ -19,8 +19,8 @@ from pyiceberg.expressions.visitors import BoundBooleanExpressionVisitor, bind, 
 from pyiceberg.schema import Schema
 
 from deletekit.deferred import pc
-from deletekit.deletes.expression_functions import FUNCTIONS, Values
-from deletekit.deletes.filter_literals import SelfChecked, exact_literals, read_text
+from deletekit.deletes.expression_functions import FUNCTIONS, Values, as_spark_does
+from deletekit.deletes.filter_literals import LEVELS, SelfChecked, TimeText, exact_literals, read_text
 from deletekit.errors import InvalidInputError
 from deletekit.table.types import arrow_type, storage_of
 
@@ -86,9 +86,9 @@ def bind_value(value: Value, schema: Schema) -> tuple[Value, pa.DataType]:
         found = schema.find_field(value.name)
         if not found.field_type.is_primitive:
             raise BadValueError(f"column {value.name} is {found.field_type}, which cannot be computed with", value.at)
-        return replace(value, field_id=found.field_id), _storage(arrow_type(found.field_type))
+        return replace(value, field_id=found.field_id), arrow_type(found.field_type)
     if isinstance(value, Literal):
-        scalar = _scalar(value.literal)
+        scalar = _scalar(value)
         return replace(value, scalar=scalar), scalar.type
     if isinstance(value, Case):
         tests = tuple(bind(schema, exact_literals(test, schema), case_sensitive=True) for test in value.tests)
@@ -99,9 +99,11 @@ def bind_value(value: Value, schema: Schema) -> tuple[Value, pa.DataType]:
         # The unit of `date_trunc` is a text beside a time, and no time.
         apart = 1 if value.function == "date_trunc" else 0
         first = [bind_value(argument, schema) for argument in value.arguments[:apart]]
-        arguments, kinds = _bound_together(value.arguments[apart:], schema)
+        as_times = value.function not in ("greatest", "least")  # in Spark no text becomes a time there
+        arguments, kinds = _bound_together(value.arguments[apart:], schema, as_times)
         bound = replace(value, arguments=(*(v for v, _ in first), *arguments))
         kinds = [*(kind for _, kind in first), *kinds]
+        bound, kinds = _with_a_set(bound, kinds)
     return bound, _type_of(bound, kinds)
 
 
@@ -134,27 +136,46 @@ def read_as(value: Value, kind: pa.DataType, wanted: it.IcebergType) -> tuple[Va
 
 def columns_of(value: Any) -> Iterator[Column]:
     """Yield the columns that a value, a filter, or a tuple of them reads; with field ids if it is bound."""
+    todo = [value]
+    while todo:
+        match todo.pop():
+            case Column() as column:
+                yield column
+            case ex.UnboundPredicate() as test if not isinstance(test, Computed):
+                yield Column(name=test.term.name)  # type: ignore[attr-defined]  # pyiceberg's only unbound term
+            case ex.BoundPredicate() as test if not isinstance(test, BoundComputed):
+                field = test.term.ref().field
+                yield Column(name=field.name, field_id=field.field_id)
+            case other:
+                todo += reversed(_parts(other))
+
+
+def has_too_many_levels(value: Any) -> bool:
+    """Tell whether a value or filter has more than `LEVELS` operators, functions and tests in each other."""
+    todo = [(value, 1)]
+    while todo:
+        one, level = todo.pop()
+        if level > LEVELS:
+            return True
+        todo += [(part, level + 1) for part in _parts(one)]
+    return False
+
+
+def _parts(value: Any) -> tuple[Any, ...]:
     match value:
-        case Column():
-            yield value
-        case Computed() | BoundComputed():
-            yield from columns_of(value.value)
-        case ex.UnboundPredicate():
-            yield Column(name=value.term.name)  # type: ignore[attr-defined]  # pyiceberg's only unbound term
-        case ex.BoundPredicate():
-            field = value.term.ref().field
-            yield Column(name=field.name, field_id=field.field_id)
-        case ex.And() | ex.Or():
-            yield from columns_of((value.left, value.right))
-        case ex.Not():
-            yield from columns_of(value.child)
-        case Call():
-            yield from columns_of(value.arguments)
-        case Case():
-            yield from columns_of((*value.values, *value.tests))
         case tuple():
-            for each in value:
-                yield from columns_of(each)
+            return value
+        case ex.And() | ex.Or():
+            return value.left, value.right
+        case ex.Not():
+            return (value.child,)
+        case Computed() | BoundComputed():
+            return (value.value,)
+        case Call():
+            return value.arguments
+        case Case():
+            return (*value.values, *value.tests)
+    return ()
 
 
 # --- predicates -------------------------------------------------------------------------------------------------------
@@ -215,11 +236,12 @@ def _(_: BoundComputed, visitor: BoundBooleanExpressionVisitor[Any]) -> Any:
 
 # --- types ------------------------------------------------------------------------------------------------------------
 
+_OF_EVERY_TYPE = {"=", "!=", "<", "<=", ">", ">=", "in", "is null", "coalesce", "nullif", "greatest", "least"}
 _CLOCKS = (it.DateType, it.TimeType, it.TimestampType, it.TimestamptzType, it.TimestampNanoType, it.TimestamptzNanoType)
 _TIMES: dict[pa.DataType, it.IcebergType] = {arrow_type(kind()): kind() for kind in _CLOCKS}
 
 
-def _bound_together(values: tuple[Value, ...], schema: Schema) -> tuple[tuple[Value, ...], list[pa.DataType]]:
+def _bound_together(values: tuple[Value, ...], schema: Schema, as_times: bool = True) -> tuple[tuple[Value, ...], list[pa.DataType]]:
     """Bind values that belong together: a text beside a time is read as such a time, and NULL has the others' type."""
     bound = [bind_value(value, schema) for value in values]
     known = next((kind for _, kind in bound if not pa.types.is_null(kind)), pa.null())
@@ -229,29 +251,61 @@ def _bound_together(values: tuple[Value, ...], schema: Schema) -> tuple[tuple[Va
         else (v, kind)
         for v, kind in bound
     ]
-    times = [_TIMES[kind] for _, kind in bound if kind in _TIMES]
-    if times:
+    times = [_TIMES[kind] for v, kind in sorted(bound, key=lambda b: isinstance(b[0], Literal)) if kind in _TIMES]
+    if times and as_times:
         bound = [read_as(value, kind, times[0]) for value, kind in bound]
     _check_together([kind for _, kind in bound], values[0].at if values else 0)
     return tuple(value for value, _ in bound), [kind for _, kind in bound]
 
 
+def _with_a_set(call: Call, kinds: list[pa.DataType]) -> tuple[Call, list[pa.DataType]]:
+    """Return IN of many literals of the value's type as one look-up; floats have their own equality."""
+    choices = call.arguments[1:]
+    sorts = {"integer" if pa.types.is_integer(kind) else str(kind) for kind in kinds}
+    alike = len(set(kinds[1:])) == len(sorts) == 1 and not pa.types.is_floating(kinds[0])
+    if call.function != "in" or not alike or not all(isinstance(choice, Literal) for choice in choices):
+        return call, kinds
+    values = pa.array([choice.scalar.as_py() for choice in choices], kinds[1])  # type: ignore[attr-defined]
+    return replace(call, function="in set", arguments=call.arguments[:1], option=values), kinds[:1]
+
+
 def _check_together(kinds: list[pa.DataType], at: int) -> None:
     """Refuse types that Arrow would take for each other: a uuid never equals the bytes of its text."""
-    raw = any(pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind) for kind in kinds)
-    if raw and any(pa.types.is_string(kind) for kind in kinds):
-        raise BadValueError("a text is not bytes or a uuid; write X'00ff'", at)
+    sorts = {_sort(kind) for kind in kinds} - {"null"}
+    if "uuid" in sorts and len(sorts) > 1:
+        raise BadValueError("a uuid goes together with uuids only", at)
+    if {"text", "bytes"} <= sorts:
+        raise BadValueError("a text is not bytes; write X'00ff'", at)
+    if "text" in sorts and "time" in sorts:
+        raise BadValueError("a text is not a time; write CAST(... AS date) or CAST(... AS timestamp)", at)
     if len({kind.tz is None for kind in kinds if pa.types.is_timestamp(kind)}) > 1:
         raise BadValueError("a time with a zone is not one without", at)
 
 
-def _scalar(literal: li.Literal[Any] | None) -> pa.Scalar:
+def _sort(kind: pa.DataType) -> str:
+    if isinstance(kind, pa.BaseExtensionType):
+        return "uuid"
+    if pa.types.is_string(kind):
+        return "text"
+    if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return "bytes"
+    return "time" if kind in _TIMES else str(kind)
+
+
+def _scalar(value: Literal) -> pa.Scalar:
+    literal = value.literal
     if literal is None:
         return pa.scalar(None)
-    value = literal.value
-    if isinstance(value, int) and not isinstance(value, bool) and not -(1 << 63) <= value < 1 << 63:
-        value = Decimal(value)
-    return pa.scalar(value)
+    if isinstance(literal, TimeText):
+        own = literal.own_type()
+        assert own is not None  # the parser asked
+        bound, _ = read_as(value, pa.string(), own)
+        assert isinstance(bound, Literal)
+        return bound.scalar
+    raw = literal.value
+    if isinstance(raw, int) and not isinstance(raw, bool) and not -(1 << 63) <= raw < 1 << 63:
+        raw = Decimal(raw)
+    return pa.scalar(raw)
 
 
 def _storage(kind: pa.DataType) -> pa.DataType:
@@ -261,11 +315,18 @@ def _storage(kind: pa.DataType) -> pa.DataType:
 def _type_of(value: Call | Case, kinds: list[pa.DataType]) -> pa.DataType:
     """Return the type of a call by computing it for no rows, so that types which do not fit are refused now."""
     parts = value.arguments if isinstance(value, Call) else value.values
-    empty = [p.scalar if isinstance(p, Literal) else pa.nulls(0, k) for p, k in zip(parts, kinds, strict=True)]
+    uuids = any(isinstance(kind, pa.BaseExtensionType) for kind in kinds)
+    empty = [
+        p.scalar if isinstance(p, Literal) else pa.nulls(0, _storage(k)) for p, k in zip(parts, kinds, strict=True)
+    ]
     try:
         if isinstance(value, Case):
-            return _chosen([pa.nulls(0, pa.bool_()) for _ in value.tests], empty).type
-        return _call(value, empty).type
+            made = _chosen([pa.nulls(0, pa.bool_()) for _ in value.tests], empty).type
+        else:
+            if uuids and value.function not in _OF_EVERY_TYPE:
+                raise TypeError("a uuid can only be compared")
+            made = _call(value, empty).type
+        return next(k for k in kinds if not pa.types.is_null(k)) if uuids and not pa.types.is_boolean(made) else made
     except (pa.ArrowException, TypeError, ValueError) as e:
         name = f"{value.function} of " if isinstance(value, Call) else "CASE of "
         reason = "" if isinstance(e, pa.ArrowNotImplementedError) else f" ({e})"
@@ -291,11 +352,12 @@ def _call(call: Call, arguments: list[Values]) -> Values:
     function, counts = FUNCTIONS[call.function]
     if len(arguments) not in counts:
         raise TypeError(f"it takes {counts.start} to {counts.stop - 1} arguments")
+    arguments = as_spark_does(arguments, call.function)
     return function(*arguments) if call.option is None else function(*arguments, call.option)
 
 
 def _chosen(tests: list[Values], values: list[Values]) -> Values:
-    made = values[-1]
+    *values, made = as_spark_does(values)
     for test, value in reversed(list(zip(tests, values, strict=False))):
         made = pc.if_else(test, value, made)
     return made

@@ -17,8 +17,36 @@ Values = Any
 """An Arrow array, a chunked array, or a scalar that stands for each row."""
 
 
+_MIXED = {"=", "!=", "<", "<=", ">", ">=", "+", "-", "*", "in", "nullif", "coalesce", "greatest", "least"}
+_OF_DOUBLES = {"sqrt", "exp", "ln", "log10", "power"}
+
+
+def as_spark_does(values: list[Values], function: str = "coalesce") -> list[Values]:
+    """Return the arguments of a function; numbers beside a float become doubles, as in Spark.
+
+    Arrow would compare an integer with a float as floats, and makes other doubles of decimals.
+    """
+    kinds = {value.type for value in values}
+    mixed = function in _MIXED and len(kinds) > 1 and any(map(pa.types.is_floating, kinds))
+    if not mixed and function not in _OF_DOUBLES and not (function == "/" and any(map(pa.types.is_floating, kinds))):
+        return values
+    return [_as_double(value) if _is_number(value.type) else value for value in values]
+
+
+def _as_double(value: Values) -> Values:
+    if pa.types.is_decimal(value.type):
+        value = value.cast(pa.string())
+    return value.cast(pa.float64(), safe=False)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return any(test(kind) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
+
+
 def matches(text: Values, regex: str) -> Values:
     """Tell of each text whether all of it matches a regular expression."""
+    if not pa.types.is_string(text.type):
+        raise TypeError("LIKE is for text")
     return pc.match_substring_regex(text, rf"(?s)\A(?:{regex})\z")
 
 
@@ -40,9 +68,26 @@ def _less(left: Values, right: Values) -> Values:
     return pc.or_kleene(less, pc.and_kleene(_not_a_number(right), pc.invert(_not_a_number(left))))
 
 
+def _is_one_of(value: Values, *choices: Values) -> Values:
+    return reduce(pc.or_kleene, (_equal(value, choice) for choice in choices))
+
+
+def is_in(value: Values, choices: pa.Array) -> Values:
+    """Tell of each value whether it is one of these, which are not NULL; NULL gives NULL."""
+    return pc.if_else(pc.is_null(value), None, pc.is_in(value.cast(choices.type), value_set=choices))
+
+
+def _number(value: Values) -> Values:
+    if not _is_number(value.type):
+        raise TypeError("a sign is for numbers")
+    return value
+
+
 def _divided(left: Values, right: Values) -> Values:
     if pa.types.is_integer(left.type) and pa.types.is_integer(right.type):
         left, right = (side.cast(pa.float64(), safe=False) for side in (left, right))
+    if pa.types.is_decimal(left.type) or pa.types.is_decimal(right.type):
+        raise TypeError("programs keep different digits of decimals; write CAST(... AS double)")
     return pc.divide(left, _not_zero(right))
 
 
@@ -115,11 +160,18 @@ def _cast(value: Values, kind: pa.DataType) -> Values:
         fits = is_text or is_time or types.is_null(stored)
     else:
         fits = types.is_date(stored) and types.is_string(kind) if is_time else True
+    fits = fits and (types.is_string(kind) or not (types.is_binary(stored) or types.is_fixed_size_binary(stored)))
     if not fits or (types.is_floating(stored) and types.is_string(kind)):
         raise TypeError(f"{stored} has no one meaning as {kind}")
+    if is_text and types.is_integer(kind) and pc.any(pc.match_substring_regex(value, "[xX]")).as_py():
+        raise pa.ArrowInvalid("a text is not a whole number")  # Arrow reads 0x1F
+    if types.is_decimal(stored) and types.is_floating(kind):
+        value = value.cast(pa.string())  # Arrow's own cast is not the nearest double
     if types.is_integer(stored) and types.is_decimal(kind):
         value = value.cast(pa.decimal128(20, 0))  # else Arrow asks that the type can hold every integer
     made = value.cast(kind)
+    if types.is_decimal(stored) and types.is_string(kind) and pc.any(pc.match_substring(made, "E")).as_py():
+        raise pa.ArrowInvalid("a small decimal is spelled in several ways")
     rounds = types.is_floating(stored) and types.is_decimal(kind)
     if rounds and not pc.all(_equal(made.cast(stored), value), min_count=0).as_py():
         raise pa.ArrowInvalid(f"a value of {stored} has no equal in {kind}")
@@ -148,7 +200,10 @@ FUNCTIONS: dict[str, tuple[Callable[..., Values], range]] = {
     "/": (_divided, _TWO),
     "%": (_remainder, _TWO),
     "||": (_joined, _TWO),
+    "in": (_is_one_of, range(2, 1 << 31)),
+    "in set": (is_in, _ONE),
     "negative": (pc.negate_checked, _ONE),
+    "positive": (_number, _ONE),
     "not": (pc.invert, _ONE),
     "is null": (pc.is_null, _ONE),
     "is nan": (lambda a: pc.fill_null(pc.is_nan(a), False), _ONE),

@@ -143,11 +143,20 @@ def _exact(
     except InvalidInputError:
         raise
     except Exception as e:  # pydantic and pyiceberg each raise their own
-        raise _refused(e, parser, str(where), schema) from e
+        raise _refused(e, parser, _shown(where), schema) from e
+
+
+def _shown(where: object) -> str:
+    try:
+        return str(where)
+    except RecursionError:
+        return type(where).__name__
 
 
 def _refused(problem: Exception, parser: filter_parser.Parser | None, text: str, schema: Schema) -> InvalidInputError:
     """Return the error for a filter or value that was read but means nothing, with its place if that is known."""
+    if isinstance(problem, RecursionError):  # Python's stack was nearly full before
+        return bad_filter("bad filter: more levels in each other than Python can visit from here", text[:200])
     kind, sentence = "" if isinstance(problem, ValueError) else f"{type(problem).__name__}: ", str(problem)
     message = kind + " ".join(sentence.split())
     at = getattr(problem, "at", None)

@@ -8,8 +8,11 @@ and false select the same rows.
 """
 
 import datetime as dt
+import heapq
 import math
 import re
+import string
+from collections.abc import Callable
 from contextlib import suppress
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, DecimalException
 from typing import Any
@@ -19,7 +22,6 @@ import numpy as np
 from pyiceberg import expressions as ex
 from pyiceberg import types as it
 from pyiceberg.expressions import literals as li
-from pyiceberg.expressions.visitors import rewrite_not
 from pyiceberg.schema import Schema
 
 from deletekit.deletes.filter_tokens import bad_filter
@@ -30,9 +32,10 @@ _NUMBERS = (it.IntegerType, it.LongType, it.FloatType, it.DoubleType, it.Decimal
 _FLOATS = (it.FloatType, it.DoubleType)
 _ZONED = (it.TimestamptzType, it.TimestamptzNanoType)
 _NANOSECONDS = (it.TimestampNanoType, it.TimestamptzNanoType)
+_WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _FLOAT = re.compile(rf"{_NUMBER.pattern}|\s*[+-]?inf(inity)?\s*", re.ASCII | re.IGNORECASE)
-_UUID = re.compile(r"[\da-fA-F]{8}(-[\da-fA-F]{4}){3}-[\da-fA-F]{12}")
+_UUID = re.compile(r"[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}", re.ASCII)
 _MOMENT = re.compile(
     r"(\d{4}-\d{2}-\d{2})"
     r"(?:[T ]((?:[01]\d|2[0-3]):\d{2}(?::\d{2})?)(?:\.(\d{1,9}))? ?(Z|z|UTC|[+-](?:0\d|1[0-8])(?::?[0-5]\d)?)?)?",
@@ -46,13 +49,41 @@ _SPELLINGS: dict[type[it.IcebergType], str] = {
     it.TimeType: "'12:30:00.5'",
     **dict.fromkeys((it.TimestampType, it.TimestampNanoType), f"{_A_TIME}' (no offset)"),
     **dict.fromkeys(_ZONED, f"{_A_TIME}Z' or {_A_TIME}+01:00' (with its offset), or a day in UTC"),
-    it.UUIDType: "'01234567-89ab-cdef-0123-456789abcdef'",
+    it.UUIDType: "'01234567-89ab-cdef-0123-456789abcdef' (in small letters: Spark compares it as text)",
     it.BinaryType: "X'00ff'",
     it.BooleanType: "true or false",
 }
 # More digits than comparing two decimals of 38 digits needs, so nothing is rounded.
 _EXACT = Context(prec=200)
 _Value = li.Literal[Any] | None
+
+
+class TimeText(li.StringLiteral):
+    """A text behind DATE, TIME or TIMESTAMP: a time, and never the text that it is written as."""
+
+    _word: str
+
+    def __init__(self, value: str, word: str) -> None:
+        super().__init__(value)
+        self._word = word
+
+    @property
+    def word(self) -> str:
+        """The word before the text, in capitals."""
+        return self._word
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TimeText) and (self.word, self.value) == (other.word, other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.word, self.value))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TimeText, (self.value, self.word)
+
+    def own_type(self) -> it.IcebergType | None:
+        """Return the type that the word gives it, None if the text is no such time. A time with a zone has an offset."""
+        return next((kind for kind in _WORDS.get(self.word, _MOMENTS) if read_text(self, kind) is not None), None)
 
 
 class _NanosecondLiteral(li.LongLiteral):
@@ -64,11 +95,22 @@ class _NanosecondLiteral(li.LongLiteral):
         return self
 
 
+_MOMENTS = (it.TimestampType(), it.TimestamptzType(), it.TimestampNanoType(), it.TimestamptzNanoType())
+_WORDS: dict[str, tuple[it.IcebergType, ...]] = {
+    "DATE": (it.DateType(),),
+    "TIME": (it.TimeType(),),
+    "TIMESTAMP_NTZ": _MOMENTS[::2],
+}
+
 # pyiceberg converts these without loss, or refuses to.
 _EXACTLY_CONVERTED = (
     *(li.BooleanLiteral, li.BinaryLiteral, li.FixedLiteral, li.UUIDLiteral, li.TimeLiteral),
     _NanosecondLiteral,
 )
+
+
+LEVELS = 100
+"""So many levels may a filter or a value have. Python calls itself for each, some times over, and 1,000 times at most."""
 
 
 class SelfChecked(ex.UnboundPredicate):
@@ -78,10 +120,57 @@ class SelfChecked(ex.UnboundPredicate):
 def exact_literals(expression: ex.BooleanExpression, schema: Schema) -> ex.BooleanExpression:
     """Return an unbound expression without NOT that selects the same rows with literals of the columns' types.
 
+    A chain of AND or OR, in whatever way it is nested, becomes as few levels as it can have: what visits an expression
+    calls itself for each.
+
     Raises InvalidInputError for an unknown column, and ValueError, naming literal and type, for a literal that cannot
-    be compared with the column, or that no value of the column can equal.
+    be compared with the column, or that no value of the column can equal, and for more than `LEVELS` levels.
     """
-    return _exact(rewrite_not(expression), schema)
+    made: list[tuple[int, ex.BooleanExpression]] = []
+    todo: list[Any] = [(expression, False)]
+    while todo:
+        one, is_not = todo.pop()
+        if not isinstance(one, ex.BooleanExpression):  # an operator, whose parts are made
+            made[-is_not:] = [_joined(one, made[-is_not:])]
+            continue
+        operator, parts = _chain(one, is_not)
+        if operator is None:
+            one, is_not = parts[0]
+            made.append((0, _exact(~one if is_not else one, schema)))
+        else:
+            todo.append((operator, len(parts)))
+            todo += reversed(parts)
+    return made[0][1]
+
+
+def _chain(expression: ex.BooleanExpression, is_not: bool) -> tuple[Any, list[tuple[ex.BooleanExpression, bool]]]:
+    """Return AND, OR or None for a single test, and what it joins, each with whether it is negated."""
+    operator, parts, todo = None, [], [(expression, is_not)]
+    while todo:
+        one, is_not = todo.pop()
+        while isinstance(one, ex.Not):
+            one, is_not = one.child, not is_not
+        joins = (ex.And if isinstance(one, ex.And) != is_not else ex.Or) if isinstance(one, ex.And | ex.Or) else None
+        operator = operator or (None if parts else joins)
+        if joins is not None and joins is operator:
+            todo += [(one.right, is_not), (one.left, is_not)]
+        else:
+            parts.append((one, is_not))
+    return operator, parts
+
+
+def _joined(operator: Any, parts: list[tuple[int, ex.BooleanExpression]]) -> tuple[int, ex.BooleanExpression]:
+    """Join expressions, each with its levels, in pairs of those with the fewest levels."""
+    heap = [(levels, number, part) for number, (levels, part) in enumerate(parts)]
+    heapq.heapify(heap)
+    while len(heap) > 1:
+        first, second = heapq.heappop(heap), heapq.heappop(heap)
+        left, right = sorted((first, second), key=lambda one: one[1])
+        levels = second[0] + 1
+        if levels > LEVELS:
+            raise ValueError(f"more than {LEVELS} levels of AND, OR and NOT in each other")
+        heapq.heappush(heap, (levels, left[1], operator(left[2], right[2])))
+    return heap[0][0], heap[0][2]
 
 
 def column_named(name: str, schema: Schema) -> it.NestedField:
@@ -99,8 +188,6 @@ def column_named(name: str, schema: Schema) -> it.NestedField:
 
 
 def _exact(expression: ex.BooleanExpression, schema: Schema) -> ex.BooleanExpression:
-    if isinstance(expression, ex.And | ex.Or):
-        return type(expression)(_exact(expression.left, schema), _exact(expression.right, schema))
     if isinstance(expression, ex.AlwaysTrue | ex.AlwaysFalse):
         return expression
     if isinstance(expression, SelfChecked):
@@ -111,11 +198,15 @@ def _exact(expression: ex.BooleanExpression, schema: Schema) -> ex.BooleanExpres
     assert isinstance(expression.term, ex.Reference)  # pyiceberg's only unbound term
     name = expression.term.name
     kind = column_named(name, schema).field_type
-    if isinstance(expression, ex.UnaryPredicate):
+    if isinstance(expression, ex.IsNull | ex.NotNull):
         return expression
     if not kind.is_primitive:
         raise ValueError(f"column {name} is {kind}, which has no order and equals nothing: IS NULL asks for it")
     try:
+        if isinstance(expression, ex.UnaryPredicate):
+            if not isinstance(kind, _NUMBERS):
+                raise ValueError("IS NAN asks numbers")  # noqa: TRY004  # as `_text`
+            return expression
         if isinstance(expression, ex.StartsWith | ex.NotStartsWith | NotLike):
             return _text(expression, kind)
         return _one_of(expression, kind) if isinstance(expression, ex.SetPredicate) else _compared(expression, kind)
@@ -186,8 +277,12 @@ def _neighbours(literal: li.Literal[Any], kind: it.IcebergType) -> tuple[_Value,
     """
     if isinstance(literal, li.LongLiteral) and isinstance(kind, it.LongType) and -(1 << 63) <= literal.value < 1 << 63:
         return literal, literal  # fast, because a list of keys may be very long
+    if isinstance(literal, li.LongLiteral) and isinstance(kind, it.IntegerType) and -(1 << 31) <= literal.value < 1 << 31:
+        return literal, literal
     number = _number(literal, kind)
     if isinstance(kind, _FLOATS):
+        if isinstance(literal, li.StringLiteral) and number.is_finite() and math.isinf(float(number)):
+            raise ValueError(f"{literal.value!r} is beyond every double")
         return _float_neighbours(number, kind)
     scale = kind.scale if isinstance(kind, it.DecimalType) else 0
     if isinstance(kind, it.DecimalType):
@@ -196,6 +291,8 @@ def _neighbours(literal: li.Literal[Any], kind: it.IcebergType) -> tuple[_Value,
     else:
         smallest = Decimal(-(1 << (31 if isinstance(kind, it.IntegerType) else 63)))
         largest = -smallest - 1
+    if isinstance(literal, li.FloatLiteral | li.DoubleLiteral | li.StringLiteral):
+        _check_as_double(number, scale, largest, kind)
     if number > largest:
         return _whole(largest, kind), None
     if number < smallest:
@@ -204,6 +301,16 @@ def _neighbours(literal: li.Literal[Any], kind: it.IcebergType) -> tuple[_Value,
         number.quantize(Decimal((0, (1,), -scale)), rounding, _EXACT) for rounding in (ROUND_FLOOR, ROUND_CEILING)
     )
     return _whole(below, kind), _whole(above, kind)
+
+
+def _check_as_double(number: Decimal, scale: int, largest: Decimal, kind: it.IcebergType) -> None:
+    """Refuse a number that Spark compares as a double, if several values of the type are that same double."""
+    if not number.is_finite() or (isinstance(kind, it.LongType | it.IntegerType) and abs(number) < 1 << 53):
+        return
+    exact = Decimal(repr(float(number))) == number
+    if not exact or (abs(number).scaleb(scale, _EXACT) >= 1 << 53 and abs(number) <= 2 * largest):
+        raise ValueError(f"{number} is compared as a double, as which values are equal that are not the same; write it "
+                         "with all its digits, without an exponent and without quotes")
 
 
 def _whole(value: Decimal, kind: it.IcebergType) -> li.Literal[Any]:
@@ -228,12 +335,15 @@ def _number(literal: li.Literal[Any], kind: it.IcebergType) -> Decimal:
     if isinstance(literal, li.LongLiteral | li.FloatLiteral | li.DoubleLiteral | li.DecimalLiteral):
         # A double means the number that it is printed as, not the one of 50 digits that is stored.
         return Decimal(repr(raw)) if isinstance(raw, float) else Decimal(raw)
-    spelled = _FLOAT if isinstance(kind, _FLOATS) else _NUMBER
+    is_whole = isinstance(kind, it.IntegerType | it.LongType)
+    spelled = _FLOAT if isinstance(kind, _FLOATS) else _WHOLE if is_whole else _NUMBER
     if isinstance(literal, li.StringLiteral) and spelled.fullmatch(raw):
         with suppress(DecimalException):  # its exponent may be beyond all numbers
-            return Decimal(raw.strip())
+            number = Decimal(raw.strip())
+            if not is_whole or -(1 << 63) <= number < 1 << 63:
+                return number
     hint = "; IS NAN asks for it" if str(raw).strip().lower() == "nan" else ""
-    raise ValueError(f"{raw!r} is not a number{hint}")
+    raise ValueError(f"{raw!r} is not a {'whole ' if is_whole and literal.value == str(raw) else ''}number{hint}")
 
 
 # --- other values -----------------------------------------------------------------------------------------------------
@@ -251,6 +361,8 @@ def _value_of(literal: li.Literal[Any], kind: it.IcebergType) -> li.Literal[Any]
         made = _time(raw * _SECONDS_A_DAY, 0, kind)
     elif isinstance(literal, li.TimestampLiteral):
         made = _time(raw // 1_000_000, raw % 1_000_000 * 1000, kind)
+    elif isinstance(literal, li.BinaryLiteral | li.FixedLiteral) and isinstance(kind, it.UUIDType):
+        pass  # a uuid is text in Spark, and these bytes are none
     elif isinstance(literal, _EXACTLY_CONVERTED):
         with suppress(TypeError, ValueError):
             made = literal.to(kind)
@@ -264,10 +376,13 @@ def read_text(literal: li.StringLiteral, kind: it.IcebergType) -> li.Literal[Any
     """Return a text as a value of a type that is not numeric, None if it is none."""
     text = literal.value
     if isinstance(kind, it.StringType):
+        if isinstance(literal, TimeText):
+            wanted = {"DATE": "date", "TIME": "time"}.get(literal.word, "timestamp")
+            raise ValueError(f"{literal.word} {text!r} is not a text; write CAST(... AS {wanted}) of the column")
         text.encode()  # refuses half a character
         return literal
     if isinstance(kind, it.BooleanType):
-        word = text.strip().lower()
+        word = text.strip(string.whitespace).lower()
         return li.BooleanLiteral(word == "true") if word in ("true", "false") else None
     if isinstance(kind, it.UUIDType):
         return li.UUIDLiteral(UUID(text).bytes) if _UUID.fullmatch(text) else None

@@ -19,14 +19,25 @@ without ESCAPE, a backslash escapes %, _ and itself, as in Spark and PostgreSQL.
 from collections.abc import Callable
 from decimal import Decimal
 from difflib import get_close_matches
-from typing import Any
+from math import isfinite
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyiceberg import expressions as ex
 from pyiceberg.expressions import literals as li
 
-from deletekit.deletes.expression import Call, Case, Column, Computed, Literal, Value, columns_of
+from deletekit.deletes.expression import (
+    Call,
+    Case,
+    Column,
+    Computed,
+    Literal,
+    Value,
+    columns_of,
+    has_too_many_levels,
+)
 from deletekit.deletes.expression_functions import FUNCTIONS
+from deletekit.deletes.filter_literals import LEVELS, TimeText
 from deletekit.deletes.filter_tokens import Tokens, unquoted
 from deletekit.deletes.like import like, like_regex
 from deletekit.errors import InvalidInputError
@@ -43,7 +54,12 @@ _COMPARISONS: dict[str, Any] = {
 _SAME = {"==": "=", "<>": "!="}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _AFTER_VALUE = {*_COMPARISONS, *_SAME, "+", "-", "*", "/", "%", "||", "IS", "IN", "NOT", "BETWEEN", "LIKE"}
-_TIMES = {"DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ"}
+_TIMES = {
+    "DATE": "'2020-01-31'",
+    "TIME": "'12:30:00.5'",
+    "TIMESTAMP_NTZ": "'2020-01-31T12:30:00.5' (no offset)",
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP_LTZ"), "'2020-01-31T12:30:00.5Z'"),
+}
 _NAMES = {"substr": "substring", "ceiling": "ceil", "pow": "power", "char_length": "length", "ifnull": "coalesce"}
 _CALLABLE = sorted({*_NAMES, *(name for name in FUNCTIONS if name.isidentifier())} - {"not", "like", "negative"})
 _TYPES = {
@@ -58,7 +74,8 @@ _TYPES = {
 }
 _TEST = "an operator such as =, <, IN, BETWEEN, LIKE or IS"
 _ONE = "a column, a number, 'text' in single quotes, true or false"
-_DEPTH = 100
+_DEPTH = 60
+_Made = TypeVar("_Made")
 
 
 def parse_text(text: str, check_column: Callable[[str], object]) -> ex.BooleanExpression:
@@ -89,17 +106,11 @@ class Parser(Tokens):
 
     def filter(self) -> ex.BooleanExpression:
         """Return the whole text as a filter. Raises as `parse_text`."""
-        made = self._any_of()
-        if self.token.kind != "end":
-            raise self.unexpected("AND, OR or the end")
-        return made
+        return self._whole(self._any_of(), "AND, OR or the end")
 
     def value(self) -> Value:
         """Return the whole text as a value. Raises as `parse_text`."""
-        made = self._sum()
-        if self.token.kind != "end":
-            raise self.unexpected("an operator such as + or the end")
-        return made
+        return self._whole(self._sum(), "an operator such as + or the end")
 
     # --- filters ------------------------------------------------------------------------------------------------------
 
@@ -124,13 +135,27 @@ class Parser(Tokens):
         return ex.Not(made) if is_not else made
 
     def _in_parentheses(self, inside: Callable[[], Any]) -> Any:
+        self.must("(")
+        made = self._inner(inside)
+        self.must(")")
+        return made
+
+    def _inner(self, inside: Callable[[], Any]) -> Any:
+        """Read what is inside of parentheses, a function, CASE or a sign: Python calls itself for it."""
         self._depth += 1
         if self._depth > _DEPTH:
-            raise self.error(self.token.at, "(", f"at most {_DEPTH} parentheses in each other")
-        self.must("(")
+            raise self.error(
+                self.token.at, self.token.text, f"at most {_DEPTH} parentheses, functions, CASE and signs in each other"
+            )
         made = inside()
-        self.must(")")
         self._depth -= 1
+        return made
+
+    def _whole(self, made: _Made, expected: str) -> _Made:
+        if self.token.kind != "end":
+            raise self.unexpected(expected)
+        if has_too_many_levels(made):
+            raise self.error(0, self.text[:20], f"at most {LEVELS} operators, functions and tests in each other")
         return made
 
     def _test(self) -> ex.BooleanExpression:
@@ -166,17 +191,20 @@ class Parser(Tokens):
         return ex.Not(made) if is_not else made
 
     def _compared(self, left: Value, sign: str, right: Value) -> ex.BooleanExpression:
-        for side in (left, right):
-            if isinstance(side, Literal) and side.literal is None:
-                raise self.error(
-                    side.at, self.text[side.at :][:4], f"{_ONE}; NULL equals nothing: ask for it with IS NULL"
-                )
+        self._check_not_null(left)
+        self._check_not_null(right)
         if isinstance(left, Literal) and isinstance(right, Column):
             left, sign, right = right, _MIRRORED.get(sign, sign), left
         if isinstance(left, Column) and isinstance(right, Literal):
             made: ex.BooleanExpression = _COMPARISONS[sign](ex.Reference(left.name), right.literal)
             return made
         return self._computed(Call(at=left.at, function=sign, arguments=(left, right)))
+
+    def _check_not_null(self, value: Value) -> None:
+        if isinstance(value, Literal) and value.literal is None:
+            raise self.error(
+                value.at, self.text[value.at :][:4], f"{_ONE}; NULL equals nothing: ask for it with IS NULL"
+            )
 
     def _computed(self, value: Value) -> Computed:
         column = next(columns_of(value), None)
@@ -189,10 +217,15 @@ class Parser(Tokens):
         values = self.separated(",", self._sum)
         if not self.took(")"):
             raise self.unexpected(", or )")
-        tests = [self._compared(left, "=", value) for value in values]
-        if isinstance(left, Column) and all(isinstance(value, Literal) for value in values):
-            return ex.In(term=ex.Reference(left.name), values={v.literal for v in values})  # type: ignore[attr-defined]
-        return ex.Or(*tests) if len(tests) > 1 else tests[0]
+        for value in values:
+            self._check_not_null(value)
+        literals = [value for value in values if isinstance(value, Literal)]
+        truths = [value for value in literals if isinstance(value.literal, li.BooleanLiteral)]
+        if 0 < len(truths) < len(literals):  # Python takes TRUE for 1
+            raise self.error(truths[0].at, self.text[truths[0].at :][:5], "values of one type")
+        if isinstance(left, Column) and len(literals) == len(values):
+            return ex.In(term=ex.Reference(left.name), values={v.literal for v in literals})
+        return self._computed(Call(at=left.at, function="in", arguments=(left, *values)))
 
     def _is(self, value: Value) -> ex.BooleanExpression:
         is_not = self.took("NOT")
@@ -242,9 +275,9 @@ class Parser(Tokens):
             return self._single()
         self.take()
         if self.token.kind == "number":
-            return Literal(at=at, literal=li.literal(_number(sign + self.take().text)))
-        value = self._single() if self.token.at == at + 1 and self.token.word == "-" else self._signed()
-        return value if sign == "+" else Call(at=at, function="negative", arguments=(value,))
+            return Literal(at=at, literal=_number(sign + self.take().text))
+        value = self._single() if self.token.at == at + 1 and self.token.word == "-" else self._inner(self._signed)
+        return Call(at=at, function="negative" if sign == "-" else "positive", arguments=(value,))
 
     def _single(self) -> Value:
         token = self.token
@@ -257,17 +290,21 @@ class Parser(Tokens):
         if token.kind == "word" and self.second.word == "(":
             return self._cast() if token.word == "CAST" else self._function()
         if token.word == "CASE" and self.second.word == "WHEN":
-            return self._case()
+            return self._inner(self._case)  # type: ignore[no-any-return]
         return self._column()
 
     def _literal(self) -> Literal | None:
         token = self.token
         if token.word in _TIMES and self.second.kind == "text":
-            self.take()
+            word, text = self.take().word, self.token
+            made = TimeText(self.quoted_text(), word)
+            if made.own_type() is None:
+                raise self.error(text.at, text.text, f"a {word} such as {_TIMES[word]}")
+            return Literal(at=token.at, literal=made)
         if self.token.kind == "text":
             return Literal(at=token.at, literal=li.StringLiteral(self.quoted_text()))
         if token.kind == "number":
-            return Literal(at=token.at, literal=li.literal(_number(self.take().text)))
+            return Literal(at=token.at, literal=_number(self.take().text))
         if token.kind == "hex":
             return Literal(at=token.at, literal=li.BinaryLiteral(bytes.fromhex(self.take().text[2:-1])))
         if token.word in ("TRUE", "FALSE"):
@@ -284,7 +321,7 @@ class Parser(Tokens):
             like_it = get_close_matches(name, _CALLABLE, 3) or _CALLABLE
             raise self.error(token.at, token.text, ", ".join(like_it), "no such function")
         self.must("(")
-        arguments = tuple(self.separated(",", self._sum))
+        arguments = self._inner(lambda: tuple(self.separated(",", self._sum)))
         if not self.took(")"):
             raise self.unexpected(", or )")
         return Call(at=token.at, function=name, arguments=arguments)
@@ -292,7 +329,7 @@ class Parser(Tokens):
     def _cast(self) -> Value:
         at = self.take().at
         self.must("(")
-        value = self._sum()
+        value = self._inner(self._sum)
         self.must("AS")
         kind: Any = _TYPES.get(self.token.word)
         is_decimal = self.token.word == "DECIMAL"
@@ -340,5 +377,8 @@ class Parser(Tokens):
         return unquoted(token.text) if token.kind == "quoted" else token.text
 
 
-def _number(text: str) -> int | Decimal:
-    return int(text) if text.lstrip("+-").isdigit() and len(text) < 100 else Decimal(text)
+def _number(text: str) -> li.Literal[Any]:
+    """Return a number; one with an exponent is a double, as in Spark."""
+    if "e" in text.lower() and isfinite(float(text)):
+        return li.DoubleLiteral(float(text))
+    return li.literal(int(text) if text.lstrip("+-").isdigit() and len(text) < 100 else Decimal(text))

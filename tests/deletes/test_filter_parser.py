@@ -153,7 +153,7 @@ def test_what_a_text_says(text: str, expression: BooleanExpression) -> None:
         ("ID = 1", 1, "ID", "id; the columns are"),
         ("list.element = 1", 1, "list.element", "a column, or a field of structs"),
         ("id = 1 and " * 30 + "nope = 1", 331, "nope", "one of"),
-        ("(" * 101 + "id = 1" + ")" * 101, 101, "(", "at most 100"),
+        ("(" * 61 + "id = 1" + ")" * 61, 62, "id", "at most 60"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_shown(text: str, at: int, found: str, expected: str | None) -> None:

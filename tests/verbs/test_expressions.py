@@ -219,13 +219,16 @@ def test_expressions(database: duckdb.DuckDBPyConnection, where: str) -> None:
 def test_a_division_by_zero_is_null() -> None:
     assert chosen("b / 0 is null and d / 0 is null and b % 0 is null") == list(range(48))
     assert chosen("b / a > 1") == chosen("a != 0 and b / a > 1")
-    assert chosen("b / cast(0 as decimal(2, 1)) is null") == list(range(48))
+    assert chosen("b / cast(0 as double) is null") == list(range(48))
 
 
 def test_division_by_a_decimal() -> None:
-    assert chosen("b / 2.5 > 1") == chosen("b > 2.5")
+    """Spark, DuckDB and Arrow each keep another number of digits, so `n / 3 = 0.333333` is true in one of them."""
+    assert chosen("b / 2.5e0 > 1") == chosen("b / cast(2.5 as double) > 1") == chosen("b > 2.5")
     assert chosen("d / 0.5 = 3") == chosen("d = 1.5")
-    assert chosen("b / cast(a as decimal(4, 2)) = -3") == chosen("b = a * -3 and a != 0") != []
+    for where in ("b / 2.5 > 1", "cast(a as decimal(4, 2)) / 3 = 0.333333", "2.5 / cast(a as decimal(4, 2)) > 1"):
+        with pytest.raises(dk.InvalidInputError, match="CAST"):
+            chosen(where)
 
 
 def test_a_result_that_its_type_cannot_hold_is_refused() -> None:
