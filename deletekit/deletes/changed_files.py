@@ -8,9 +8,10 @@ Spec: "Manifests", "Scan Planning", https://iceberg.apache.org/spec/#scan-planni
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +23,10 @@ from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.deletes.plan import delete_index, keeps_file
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.formats.content_file import EntryStatus, ManifestEntry
-from deletekit.formats.manifest_columns import ManifestColumns, int64s
-from deletekit.formats.manifest_list import ManifestContent
+from deletekit.formats.manifest_columns import ManifestColumns, int64s, text_array
+from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.table.metadata import Snapshot, TableMetadata
-from deletekit.table.snapshot import SnapshotReader
+from deletekit.table.snapshot import SnapshotReader, manifest_key, rows_with_paths
 
 _Mask = npt.NDArray[np.bool_]
 
@@ -77,9 +78,10 @@ def changed_files(
     found = [FileChange(old.task(e), new.task(others.pop() if others else None)) for e, others in pairs]
     found += [FileChange(None, new.task(e)) for others in again.values() for e in others]
     known = set(map(_identity, added))
-    kept = (e for e in _under_other_deletes(metadata, old, new) if _identity(e) not in known and keeps(e))
-    # The upgrade to v3 gives row ids to files that had none: then the entry of each snapshot is needed.
-    own = old.entries if old.has_row_ids != new.has_row_ids else {}
+    kept = [e for e in _under_other_deletes(metadata, old, new) if _identity(e) not in known and keeps(e)]
+    # A file may have another entry in each snapshot: the first commit after an upgrade to v3 gives its rows their ids,
+    # on each branch others.
+    own = old.entries_unlike(new, kept)
     found += [change for e in kept if _differ(change := FileChange(old.task(own.get(_identity(e), e)), new.task(e)))]
     return found
 
@@ -89,26 +91,26 @@ class _Side:
 
     def __init__(self, metadata: TableMetadata, reader: SnapshotReader, snapshot: Snapshot | None) -> None:
         self._metadata, self._reader, self._snapshot = metadata, reader, snapshot
-        self.listed = {m.manifest_path: m for m in reader.manifests(snapshot)} if snapshot is not None else {}
+        self.listed = reader.manifests(snapshot) if snapshot is not None else ()
 
     def task(self, data: ManifestEntry | None) -> ScanTask | None:
         """Return a data file with all its deletes in this snapshot."""
         return None if data is None else ScanTask(data, self._index.for_data_file(data))
 
-    @property
-    def has_row_ids(self) -> bool:
-        return self._snapshot is not None and self._snapshot.first_row_id is not None
-
-    @property
-    def entries(self) -> dict[tuple[str, int | None], ManifestEntry]:
-        """The data files of the snapshot."""
-        found = self._reader.live_entries(self._snapshot, ManifestContent.DATA) if self._snapshot is not None else ()
-        return {_identity(e): e for e in found}
-
     def manifests(self, content: ManifestContent, other: _Side | None = None) -> list[ManifestColumns]:
-        """Return the manifests of live files, without those that `other` has too."""
-        listed = (m for path, m in self.listed.items() if other is None or path not in other.listed)
+        """Return the manifests of live files, without those that `other` has too, with the same files."""
+        theirs = set[Any]() if other is None else {_files_of(m) for m in other.listed}
+        listed = (m for m in self.listed if _files_of(m) not in theirs)
         return [self._reader.columns(m) for m in listed if m.content == content and m.has_live_files]
+
+    def entries_unlike(
+        self, other: _Side, wanted: Sequence[ManifestEntry]
+    ) -> dict[tuple[str, int | None], ManifestEntry]:
+        """Return this side's entries of some data files, without those that `other` has from the same manifest."""
+        paths, theirs = text_array(e.data_file.file_path for e in wanted), {manifest_key(m) for m in other.listed}
+        listed = (m for m in self.listed if m.content == ManifestContent.DATA and m.has_live_files and wanted)
+        columns = [self._reader.columns(m) for m in listed if manifest_key(m) not in theirs]
+        return {_identity(e): e for c in columns for e in c.entries(rows_with_paths(c, paths))}
 
     @cached_property
     def _index(self) -> DeleteFileIndex:
@@ -172,6 +174,11 @@ def _under_other_deletes(metadata: TableMetadata, old: _Side, new: _Side) -> Ite
                 if _identity(entry) not in seen:
                     seen.add(_identity(entry))
                     yield entry
+
+
+def _files_of(listed: ManifestFile) -> tuple[str, int]:
+    """Return what tells which files a manifest holds. They inherit its sequence number, which decides on deletes."""
+    return listed.manifest_path, listed.sequence_number
 
 
 def _identity(data: ManifestEntry) -> tuple[str, int | None]:

@@ -83,8 +83,8 @@ def _moved(context: ReadContext, before: ScanTask, after: ScanTask) -> tuple[Pos
     Rows that an equality delete of both hides are neither: it is asked only about rows on which the others disagree.
     """
     old, new = (_hidden_by_some(context, task, other) for task, other in ((before, after), (after, before)))
-    stop = after.data_file.record_count
-    left, came = (new - old).below(stop), (old - new).below(stop)
+    left = (new - old).below(before.data_file.record_count)
+    came = (old - new).below(after.data_file.record_count)
     both = _equality(before, common_with=after)
     doubtful = left | came
     if both.deletes and doubtful:

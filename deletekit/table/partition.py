@@ -9,10 +9,20 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.types import DecimalType, IcebergType
+from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform, Transform
+from pyiceberg.types import (
+    DateType,
+    DecimalType,
+    IcebergType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+)
 
 from deletekit.deferred import pc
 from deletekit.formats.decimals import decimal_of_bytes, decimal_size
+from deletekit.safe_text import day_of, json_ready, moment_of
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import storage_of
 
@@ -36,6 +46,28 @@ def plain_value(value: Any, kind: IcebergType) -> Any:
     if isinstance(kind, DecimalType) and isinstance(value, bytes):
         return decimal_of_bytes(value, kind.scale)
     return value
+
+
+def value_text(transform: Transform[Any, Any], kind: IcebergType, value: Any) -> str:
+    """Return a stored value of a partition, or with the identity of a column, for people; much as Java names it.
+
+    Parameters
+    ----------
+    kind: the type of the source column.
+    """
+    is_identity = isinstance(transform, IdentityTransform)
+    if isinstance(transform, DayTransform) or (is_identity and isinstance(kind, DateType)):
+        return str(day_of(value))
+    if isinstance(transform, HourTransform):
+        return f"{day_of(value // 24)}-{value % 24:02}"
+    if is_identity and isinstance(kind, TimestampType | TimestamptzType | TimestampNanoType | TimestamptzNanoType):
+        unit = "ns" if isinstance(kind, TimestampNanoType | TimestamptzNanoType) else "us"
+        utc = isinstance(kind, TimestamptzType | TimestamptzNanoType)
+        return str(json_ready(moment_of(value, unit, utc=utc)))
+    try:
+        return transform.to_human_string(kind, plain_value(value, kind))
+    except ValueError:  # a time that is outside of a day
+        return str(value)
 
 
 def schema_of_spec(metadata: TableMetadata, spec: PartitionSpec) -> Schema:

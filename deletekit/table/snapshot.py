@@ -30,7 +30,7 @@ from deletekit.table.partition import with_current_decimals
 # What the strict decoder takes about as long for as polars takes to be imported.
 _WORTH_POLARS_BYTES = 1 << 19
 _WORTH_COLUMNS_BYTES = 1 << 14
-_Key = tuple[str, int | None]
+_Key = tuple[str, int | None, int, int]
 
 
 class SnapshotReader:
@@ -63,18 +63,18 @@ class SnapshotReader:
 
     def entries(self, listed: ManifestFile) -> tuple[ManifestEntry, ...]:
         """All entries of a manifest, deleted ones too, with everything inherited. Raises FormatError, NotFoundError."""
-        if _key(listed) not in self._entries:
-            self._entries[_key(listed)] = self.columns(listed).all_entries()
-        return self._entries[_key(listed)]
+        if manifest_key(listed) not in self._entries:
+            self._entries[manifest_key(listed)] = self.columns(listed).all_entries()
+        return self._entries[manifest_key(listed)]
 
     def columns(self, listed: ManifestFile) -> ManifestColumns:
         """Return the same entries as columns. Raises FormatError, NotFoundError, UnsupportedError."""
-        if _key(listed) not in self._columns:
+        if manifest_key(listed) not in self._columns:
             try:
-                self._columns[_key(listed)] = self._read(listed)
+                self._columns[manifest_key(listed)] = self._read(listed)
             except DeletekitError as e:
                 raise e.in_file(listed.manifest_path) from e
-        return self._columns[_key(listed)]
+        return self._columns[manifest_key(listed)]
 
     def counted(self, listed: Iterable[ManifestFile], snapshot_id: int) -> list[ManifestFile]:
         """Return rows of a manifest list as `manifests.counted`. Raises as `columns`, which is asked if it must be."""
@@ -85,7 +85,7 @@ class SnapshotReader:
 
         What cannot be read is left to `columns`, which raises.
         """
-        todo = [m for m in listed if _key(m) not in self._columns]
+        todo = [m for m in listed if manifest_key(m) not in self._columns]
         remote = next((m.manifest_path for m in todo if is_remote(m.manifest_path)), None)
         if len(todo) < 2 or not (remote or sum(m.manifest_length for m in todo) >= _WORTH_POLARS_BYTES):
             return
@@ -145,7 +145,7 @@ class SnapshotReader:
         lists = {i: self._lists[i] for i in self._lists if snapshot is not None and i == snapshot.snapshot_id}
         self._lists, self._listed_bytes = lists, sum(m.manifest_length for found in lists.values() for m in found)
         listed = self.manifests(snapshot) if snapshot is not None else ()
-        kept = set(map(_key, listed)) if same else set()
+        kept = set(map(manifest_key, listed)) if same else set()
         self._entries = {key: found for key, found in self._entries.items() if key in kept}
         self._columns = {key: found for key, found in self._columns.items() if key in kept}
 
@@ -215,9 +215,13 @@ class SnapshotReader:
             )
 
 
-def _key(listed: ManifestFile) -> _Key:
-    """Return what decides what is inherited from the list: the first v3 snapshot gives older manifests row ids."""
-    return listed.manifest_path, listed.first_row_id
+def manifest_key(listed: ManifestFile) -> _Key:
+    """Return what decides what the entries of a manifest are: its path, and what they inherit from the list.
+
+    Two branches may list one manifest with other numbers: each gives older files their row ids, and Java appends a
+    manifest as it is.
+    """
+    return listed.manifest_path, listed.first_row_id, listed.sequence_number, listed.added_snapshot_id
 
 
 def _damage(kind: str, message: str, field: str, found: Any, expected: Any) -> FormatError:

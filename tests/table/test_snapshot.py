@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import deletekit as dk
+from deletekit.deletes.changed_files import changed_files
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table import snapshot as snapshot_module
@@ -109,3 +110,27 @@ def test_row_ids_do_not_depend_on_which_snapshot_is_read_first(catalog: dk.Catal
     ends = [first + count for first, count in sorted(found[new.snapshot_id].items())]
     assert sorted(found[new.snapshot_id]) == [0, *ends[:-1]]
     assert ends[-1] == metadata.next_row_id == 4
+
+
+def test_a_manifest_that_two_snapshots_list_with_other_numbers_is_two(catalog: dk.Catalog) -> None:
+    """Java appends a manifest as it is: its files inherit the numbers of each snapshot that it is appended to."""
+    table = make(catalog, [{"id": 1}], format_version=3)
+    dk.delete_keys(table, [{"id": 1}])
+    metadata, snapshot = table.refresh().metadata, table.current_snapshot
+    assert snapshot is not None
+    reader = SnapshotReader(table.io, metadata)
+    deletes, data = sorted(reader.manifests(snapshot), key=lambda m: m.content == 0)
+    sides = []
+    for number, row_id in ((1, 0), (1, 7), (9, 7)):
+        sides.append(replace(snapshot, snapshot_id=100 + len(sides)))
+        listed = replace(data, sequence_number=number, first_row_id=row_id, added_snapshot_id=number)
+        reader.know(sides[-1].snapshot_id, [listed, deletes])
+    found = [next(iter(reader.live_entries(s, ManifestContent.DATA))) for s in sides]
+    assert [(e.sequence_number, e.data_file.first_row_id) for e in found] == [(1, 0), (1, 7), (9, 7)]
+    assert changed_files(metadata, reader, sides[0], sides[1]) == []  # the same file, hidden by the same key
+    (change,) = changed_files(metadata, reader, sides[0], sides[2])
+    ends = change.before, change.after
+    assert [t and (t.data.sequence_number, t.data_file.first_row_id, len(t.deletes)) for t in ends] == [
+        (1, 0, 1),
+        (9, 7, 0),
+    ]

@@ -16,7 +16,14 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from deletekit.deletes.changed_files import changed_files
+from deletekit.deletes.changed_rows import read_rows, rows_to_read
+from deletekit.deletes.plan import plan_scan
+from deletekit.deletes.read import ReadContext, ReadRequest
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.engines.local import LocalEngine
+from deletekit.formats.content_file import ManifestEntry
+from deletekit.table.snapshot import SnapshotReader
 from deletekit.verbs.shared import change_reader
 from tests.tables import MODES, make, new_catalog
 
@@ -32,7 +39,7 @@ FILTERS: dict[str, Callable[[Row], bool]] = {
 }
 """Filters on columns that no history renames, and what they say of a row."""
 CORES = LocalEngine(1)
-FIRST_TIER, SECOND_TIER, ALL = 8, 12, 520
+FIRST_TIER, SECOND_TIER, ALL = 7, 13, 520
 """How many histories there are in each tier."""
 
 
@@ -44,11 +51,11 @@ class History:
     unique: whether no two rows have the same `id`, so that changes can be told by key.
     """
 
-    def __init__(self, catalog: dk.Catalog, seed: int) -> None:
+    def __init__(self, catalog: dk.Catalog, seed: int, versions: Sequence[int] = (1, 2, 2, 3, 3)) -> None:
         self.choose = random.Random(seed)
         self.unique = seed % 3 > 0
         by = self.choose.choice([[], [], ["grp"], ["bucket(2, id)"], ["truncate(2, v)"]])
-        version = 1 + self.choose.choice([0, 1, 1, 2, 2])
+        version = self.choose.choice(versions)
         self.table = make(catalog, schema=SCHEMA, format_version=version, partition_by=by)
         self.heads: dict[str, list[Row]] = {"main": []}
         self.rows_at: dict[int, list[Row]] = {}
@@ -72,6 +79,19 @@ class History:
             if act(ref) != "not done":
                 self.done[act.__name__] += 1
             self._note(ref)
+
+    def run_upgraded_on_branches(self, steps: int) -> None:
+        """Make branches before the upgrade to v3, so that each gives the rows that they have in common its own ids."""
+        self.run(steps - 1)
+        self.branch("main")
+        self.run(steps - 1)
+        self.branch(self.choose.choice(list(self.heads)))
+        while self.upgrade("main") is None:
+            self.done["upgrade"] += 1
+        for ref in self.choose.sample(sorted(self.heads), len(self.heads)):
+            self.choose.choice([self.append, self.delete, self.update, self.keys])(ref)
+            self._note(ref)
+        self.run(steps)
 
     # --- commits -----------------------------------------------------------------------------------------------------
 
@@ -288,6 +308,7 @@ class Snapshots:
         self.table = table.refresh()
         self.metadata = self.table.metadata
         self._rows: dict[int, list[Row]] = {}
+        self._lineage: dict[int, Counter[tuple[Any, ...]]] = {}
 
     def rows(self, snapshot_id: int | None, schema: Any) -> list[Row]:
         """Rows with the columns of a schema: found by id, with the default of those that the snapshot had not."""
@@ -320,6 +341,14 @@ class Snapshots:
             self._rows[snapshot_id] = scan.to_arrow().to_pylist()
         return self._rows[snapshot_id]
 
+    def lineage(self, snapshot_id: int) -> Counter[tuple[Any, ...]]:
+        """The row ids and last sequence numbers of the rows of a snapshot."""
+        if snapshot_id not in self._lineage:
+            columns = ["_row_id", "_last_updated_sequence_number"]
+            scan = dk.scan(self.table, columns=columns, snapshot_id=snapshot_id, engine=CORES)
+            self._lineage[snapshot_id] = Counter(tuple(r.values()) for r in scan.to_arrow().to_pylist())
+        return self._lineage[snapshot_id]
+
 
 def check_pair(snapshots: Snapshots, start: int | None, end: int, schema: Any, *, unique: bool, **options: Any) -> int:
     """Hold that changes of all modes lead from one snapshot to the other. Return how many results were compared."""
@@ -329,6 +358,8 @@ def check_pair(snapshots: Snapshots, start: int | None, end: int, schema: Any, *
     by_key = random.Random(start).choice(["all", "net", "upsert"])
     asked += [{"mode": by_key, "key": "id"}, {"mode": "upsert", "key": "id"}][by_key == "upsert" :] if unique else []
     asked += [view(random.Random(end), schema)]
+    if snapshots.metadata.format_version > 2:
+        check_sides(snapshots, start, end)
     every = old, new
     for question in asked:
         old, new = (seen(rows, question) for rows in every)
@@ -346,6 +377,26 @@ def check_pair(snapshots: Snapshots, start: int | None, end: int, schema: Any, *
             assert bag(came, "_row_id") <= bag(new, *row_id(found)), told
             assert not bag(left) & bag(came), told
     return len(asked)
+
+
+def check_sides(snapshots: Snapshots, start: int | None, end: int) -> None:
+    """Hold that each side of a change is read with the entry, and so with the row ids, of its own snapshot."""
+    table, metadata = snapshots.table, snapshots.metadata
+    steps = [None if i is None else metadata.snapshot_by_id(i) for i in (start, end)]
+    reader = SnapshotReader(table.io, metadata)
+    planned = [[(t.data, deletes_of(t)) for t in plan_scan(metadata, s, reader)] for s in steps]
+    context, request = ReadContext(table.io, metadata), ReadRequest((), lineage=True)
+    for change in changed_files(metadata, reader, *steps):
+        for task, tasks in zip((change.before, change.after), planned, strict=True):
+            assert task is None or (task.data, deletes_of(task)) in tasks, (start, end, change)
+        for rows in rows_to_read(context, change):
+            found = Counter(tuple(r.values()) for t in read_rows(context, rows, request) for r in t.to_pylist())
+            side = snapshots.lineage(start if rows.is_delete and start is not None else end)
+            assert found <= side, (start, end, change, found - side)
+
+
+def deletes_of(task: ScanTask) -> list[ManifestEntry]:
+    return sorted(task.deletes, key=lambda e: repr(e.data_file.identity))
 
 
 def view(choose: random.Random, schema: Any) -> dict[str, Any]:
@@ -427,11 +478,14 @@ def check_back(history: History, snapshots: Snapshots) -> int:
     return count
 
 
-def replay(directory: Path, seed: int) -> tuple[int, Counter[str]]:
-    """Write a history and check it. Return the number of results compared, and what the history did."""
+def replay(directory: Path, seed: int, *, upgraded: int = 0) -> tuple[int, Counter[str]]:
+    """Write a history and check it. Return the number of results compared, and what the history did.
+
+    `upgraded`: each branch is upgraded to v3, with so many steps around it; 0 for any history.
+    """
     with new_catalog(directory) as catalog:
-        history = History(catalog, seed)
-        history.run(7)
+        history = History(catalog, seed, (1, 2)) if upgraded else History(catalog, seed)
+        history.run_upgraded_on_branches(upgraded) if upgraded else history.run(7)
         snapshots = Snapshots(history.table)
         compared = 0
         for ref in history.heads:
@@ -454,6 +508,10 @@ def test_every_pair_of_snapshots(tmp_path: Path, seed: int) -> None:
     replay(tmp_path, seed)
 
 
+def test_branches_that_were_upgraded_each_for_itself(tmp_path: Path) -> None:
+    replay(tmp_path, 0, upgraded=1)
+
+
 @pytest.mark.parametrize("seed", range(ALL, ALL + 3))
 def test_rows_that_are_too_many_to_hold_are_compared_by_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
@@ -466,6 +524,12 @@ def test_rows_that_are_too_many_to_hold_are_compared_by_parts(
 @pytest.mark.parametrize("seed", range(FIRST_TIER, FIRST_TIER + SECOND_TIER))
 def test_every_pair_of_snapshots_of_more_histories(tmp_path: Path, seed: int) -> None:
     replay(tmp_path, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(100))
+def test_branches_that_were_upgraded_each_for_itself_of_all_histories(tmp_path: Path, seed: int) -> None:
+    replay(tmp_path, seed, upgraded=3)
 
 
 @pytest.mark.long
