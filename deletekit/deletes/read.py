@@ -29,6 +29,7 @@ from deletekit.deletes.scan_task import ScanTask, TaskPart
 from deletekit.errors import naming
 from deletekit.formats.content_file import ManifestEntry, refuse_encrypted
 from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.formats.metrics import field_id_of
 from deletekit.formats.roaring import unpacked
 from deletekit.formats.tabular import ColumnStatistics, RowGroup, TabularFile, open_tabular, rows_only
 from deletekit.table.file_io import FileIO, is_remote, open_sized
@@ -226,12 +227,16 @@ class _Rows:
         self, context: ReadContext, task: ScanTask, request: ReadRequest, file: TabularFile, key_sets: _KeySets
     ) -> None:
         schema = with_field_ids(file.schema, context.metadata.properties.get(NAME_MAPPING))
+        constants = partition_constants(context, task.data)
+        # Where the partition is NULL, the file may hold '': Delta, Hive and Iceberg Java read NULL all the same.
+        nulls = {i for i, value in constants.items() if not value.is_valid}
+        stored = pa.schema([f for f in schema if field_id_of(f) not in nulls]) if nulls else schema
         self._context = context
         self._task = task
         self._request = request
         self.file = file
         self._key_sets = key_sets
-        self._columns = FileColumns(schema, partition_constants(context, task.data))
+        self._columns = FileColumns(stored, constants)
         self._filter_fields = [context.paths.top_level(i) for i in sorted(filter_field_ids(request.where))]
         judged = {i for keys in key_sets for i in keys.fields} | filter_field_ids(request.within)
         self._judged = self._columns.names([*self._filter_fields, *map(context.paths.top_level, judged)])
@@ -390,7 +395,7 @@ def _numpy(mask: pa.BooleanArray | None, rows: int, *, none: bool) -> npt.NDArra
 
 
 def partition_constants(context: ReadContext, data: ManifestEntry) -> dict[int, pa.Scalar]:
-    """Return identity partition values, for columns that the data file leaves out (Hive-style files)."""
+    """Return identity partition values: of columns that the data file leaves out (Hive-style), and NULL of any."""
     spec, out = context.metadata.specs[data.data_file.spec_id], {}
     for partition_field, value in zip(spec.fields, data.data_file.partition, strict=bool(spec.fields)):
         source = context.metadata.all_fields.get(partition_field.source_id)

@@ -34,6 +34,8 @@ def iceberg_type(name: str, column: str) -> it.IcebergType:
     """Return the Iceberg type for a Delta type name. Raise UnsupportedError, naming the column, if there is none."""
     if name in _PRIMITIVES:
         return _PRIMITIVES[name]
+    if name == "void":
+        return it.UnknownType()
     if match := _DECIMAL.fullmatch(name):
         return it.DecimalType(int(match[1]), int(match[2]))
     if re.fullmatch(r"(var)?char\(\d+\)", name) or name.startswith("string collate UTF8_BINARY"):
@@ -62,6 +64,8 @@ def is_promotion(before: str, after: str) -> bool:
 
 def can_be_promoted(old: it.IcebergType, new: it.IcebergType) -> bool:
     """Return whether Iceberg lets a column change from one type to another. Fields of structs are not compared."""
+    if isinstance(old, it.UnknownType):
+        return True
     if not (old.is_primitive and new.is_primitive):
         return type(old) is type(new)
     if isinstance(old, it.DecimalType) and isinstance(new, it.DecimalType):

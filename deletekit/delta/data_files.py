@@ -19,13 +19,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg import types as it
 
+from deletekit.deletes.projection import FileColumns, project
 from deletekit.delta.actions import AddFile
 from deletekit.delta.row_ids import finds_row_ids
 from deletekit.delta.schema_from_delta import DeltaColumn, DeltaSchema
 from deletekit.delta.values import metrics_of, partition_tuple
 from deletekit.errors import DeletekitError, FormatError, UnsupportedError, is_storage_failure
 from deletekit.formats.content_file import DataFile
-from deletekit.formats.metrics import field_id_of, to_optional
+from deletekit.formats.metrics import FIELD_ID_KEY, field_id_of, to_optional
 from deletekit.table.file_io import FileIO
 from deletekit.table.types import stored_value
 
@@ -96,17 +97,22 @@ class DataFiles:
     def _check_partition(self, file: pq.ParquetFile, column: DeltaColumn, value: Any) -> None:
         """Check that the file's own partition column agrees with the log.
 
-        Delta reads the log; Iceberg reads the file.
+        Delta reads the log; most readers of Iceberg read the file. An empty text is NULL in Delta.
         """
         name = _name_in_file(file.schema_arrow, column)
         if name is None:
             return
         with _damage_named():
-            found = [stored_value(v, str(column.type)) for v in pc.unique(file.read([name]).column(name)).to_pylist()]
-        other = [v for v in found if v != value and not (v != v and value != value)]
+            stored = pc.unique(file.read([name]).column(name))
+        named = pa.schema([pa.field(name, stored.type, metadata={FIELD_ID_KEY: str(column.field_id)})])
+        field = it.NestedField(column.field_id, name, column.type, required=False)
+        values = project(pa.table([stored], schema=named), FileColumns(named), field)
+        found = [stored_value(v, str(column.type)) for v in values]
+        other = [v for v in found if repr(v) != repr(value) and not (value is None and v in ("", b""))]
         if other:
             message = "data file has a partition column with another value than the Delta log"
-            raise _refused(message, "delta-partition-value", name, repr(other[0]), repr(value))
+            expected = f"{value!r}; UPDATE in Delta rewrites the file, also if it sets {name} to itself"
+            raise _refused(message, "delta-partition-value", name, repr(other[0]), expected)
 
 
 def check_field_ids(file: pa.Schema, schema: DeltaSchema) -> None:

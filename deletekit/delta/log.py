@@ -171,6 +171,10 @@ class DeltaLog:
         spelled = {key: path for path in known if (key := spelling_free(path)) != path}
         self._last, self._start = None, (version, _Replay(metadata, protocol, LiveFiles(known), spelled, others))
 
+    def listed_again(self) -> DeltaLog:
+        """Return the log as it is now."""
+        return DeltaLog(self._io, self.root)
+
     def forget(self) -> None:
         """Let the next replay begin at a checkpoint or the first commit."""
         self._last = self._start = None

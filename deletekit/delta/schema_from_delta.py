@@ -4,36 +4,32 @@ With column mapping the field ids are Delta's, because data files have them too.
 the Iceberg table has for its name. Delta has no ids for list elements, map keys and map values; those come from a range
 that Delta's ids never reach. A type or a type change that Iceberg does not have is refused by name.
 
-Data files of a Delta table have no field ids, or not in every file, so the table has a name mapping. Its names are
-physical ones, because data files have those. A dropped column keeps its entry, so that its name is not given to another
-id while files with it may exist.
-Spec: Delta protocol, "Schema Serialization Format", "Column Mapping", "Type Widening"; Iceberg, "Schema Evolution",
-"Column Projection", "Name Mapping Serialization".
+An id is one column in all snapshots of the table, also where CREATE OR REPLACE or RESTORE bring other columns: old
+files are read by it, and by the name mapping (`name_mapping`). What would make them other columns is refused.
+Spec: Delta protocol, "Schema Serialization Format", "Column Mapping", "Type Widening"; Iceberg, "Schema Evolution".
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from pyiceberg import types as it
 from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema, index_by_id
+from pyiceberg.schema import Schema, index_by_name
 from pyiceberg.transforms import IdentityTransform
 
 from deletekit.delta.actions import Metadata
 from deletekit.delta.column_types import can_be_promoted, check_case, iceberg_type, is_promotion
+from deletekit.delta.name_mapping import Json, column_property, name_mapping, names_by_id, physical_name
 from deletekit.delta.row_ids import ROW_ID_COLUMN, tracks_row_ids
 from deletekit.delta.user_properties import user_properties
 from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
-from deletekit.formats.reserved_fields import ROW_ID_ID
 
 FIRST_NESTED_ID = 1_000_000_000
 """Where ids of list elements, map keys and map values begin."""
-_FIRST_INTERNAL_ID = 1_999_999_996
-_COMMIT_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
-Json = Mapping[str, Any]
+_WAY_OUT = "drop the Iceberg table and sync again, or sync into another one: no file is copied"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +57,7 @@ class DeltaSchema:
     row_id_column: the column of data files in which Delta stores row ids; None if it has none.
     comment: of the table; None if it has none.
     properties: of the table, the user's own.
+    void_columns: names of the columns of Delta's type void: `unknown` in format version 3, left out before.
     """
 
     schema: Schema
@@ -73,6 +70,7 @@ class DeltaSchema:
     row_id_column: str | None = None
     comment: str | None = None
     properties: Mapping[str, str]
+    void_columns: tuple[str, ...] = ()
 
     @property
     def top_level_names(self) -> set[str]:
@@ -89,7 +87,8 @@ class DeltaSchema:
 
 def delta_schema(
     metadata: Metadata,
-    known: Schema | None = None,
+    format_version: int,
+    known: Sequence[Schema] = (),
     used: Collection[int] = (),
     known_mapping: str = "[]",
     *,
@@ -99,21 +98,29 @@ def delta_schema(
 
     Parameters
     ----------
-    known: the Iceberg table's current schema, whose ids are kept.
+    format_version: of the Iceberg table.
+    known: the Iceberg table's current schema, then those of its snapshots, the newest first. Their ids are kept.
     used: every id that the Iceberg table ever had; none is given to another column.
     known_mapping: the table's name mapping.
     row_ids: whether the table may have Delta's row ids.
 
-    Raises UnsupportedError, naming the column, for a type or a widening that Iceberg does not have; FormatError for a
-    damaged schema; InvalidInputError if column mapping, added later, gave columns other ids than `known` has.
+    Raises UnsupportedError, naming the column, for a type or a widening that Iceberg does not have, and for names that
+    Iceberg cannot tell apart; FormatError for a damaged schema; InvalidInputError if a column has the id, or in files
+    the name, of another one in `known`.
     """
-    raw = _parsed(metadata.schema_string)
-    builder = _Builder(metadata.column_mapping_mode != "none", known, used)
-    fields = builder.fields(raw, (), known.as_struct() if known is not None else None)
+    raw, void = _parsed(metadata.schema_string), tuple(void_columns(metadata))
+    _check_void_partition(raw, metadata.partition_columns)
+    if it.UnknownType().minimum_format_version() > format_version:
+        raw = _without_void(raw)
+    mapped = metadata.column_mapping_mode != "none"
+    merged = _merged([schema.as_struct() for schema in known], by_id=mapped)
+    builder = _Builder(mapped, merged, used)
+    fields = builder.fields(raw, (), merged)
     schema = Schema(*fields, schema_id=0)
-    if known is not None:
-        _check_promotions(known, schema)
-    by_logical = {f["name"]: _physical_name(f, builder.mapped) for f in raw}
+    _check_names(schema)
+    before = {} if merged is None else _placed(merged)
+    _check_same_columns(before, _placed(schema.as_struct()), builder.names, known_mapping)
+    by_logical = {f["name"]: physical_name(f, mapped) for f in raw}
     by_physical = {c.physical_path: c for c in builder.columns}
     message, row_ids = "partition column is not in the schema", row_ids and tracks_row_ids(metadata)
     for name in metadata.partition_columns:
@@ -125,12 +132,137 @@ def delta_schema(
         found_by_id=metadata.column_mapping_mode == "id",
         partition_columns=tuple(by_physical[by_logical[name],] for name in metadata.partition_columns),
         columns=tuple(builder.columns),
-        name_mapping=_name_mapping(raw, fields, metadata, known_mapping, row_ids=row_ids),
+        name_mapping=name_mapping(raw, fields, metadata, known_mapping, before, row_ids=row_ids),
         carries_row_ids=row_ids,
         row_id_column=metadata.configuration.get(ROW_ID_COLUMN),
         comment=metadata.description,
         properties=user_properties(metadata.configuration),
+        void_columns=void,
     )
+
+
+def void_columns(metadata: Metadata) -> Iterator[str]:
+    """Yield the names of the columns of Delta's type void, which hold only NULL and are in no data file."""
+
+    def found(fields: Sequence[Json], path: str) -> Iterator[str]:
+        for field in fields:
+            kind, name = field["type"], f"{path}{field['name']}"
+            if kind == "void":
+                yield name
+            elif _is_struct(kind):
+                yield from found(kind["fields"], f"{name}.")
+
+    return found(_parsed(metadata.schema_string), "")
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, Mapping) and kind.get("type") == "struct"
+
+
+def _without_void(fields: Sequence[Json]) -> list[Json]:
+    """Return the fields without those of type void, and without structs that have no other."""
+    out: list[Json] = []
+    for field in fields:
+        kind = field["type"]
+        if _is_struct(kind) and kind["fields"]:
+            inner = _without_void(kind["fields"])
+            kind = {**kind, "fields": inner} if inner else "void"
+        out += [] if kind == "void" else [{**field, "type": kind}]
+    return out
+
+
+def _check_void_partition(fields: Sequence[Json], names: Collection[str]) -> None:
+    for field in fields:
+        if field["name"] in names and field["type"] == "void":
+            message, expected = "partition column of type void, which Delta's own writers refuse", "another type"
+            raise UnsupportedError(message, kind="delta-type", field=field["name"], found="void", expected=expected)
+
+
+def _check_names(schema: Schema) -> None:
+    """Refuse a column `a.b` beside a struct `a` with a field `b`: in Iceberg both have one name."""
+    try:
+        index_by_name(schema)
+    except ValueError as e:
+        message = "two columns have one full name in Iceberg, which joins the names of nested columns by dots"
+        expected = "other names: rename one of them in Delta (ALTER TABLE ... RENAME COLUMN needs column mapping)"
+        raise UnsupportedError(message, kind="delta-column-name", found=str(e), expected=expected) from e
+
+
+def _merged(structs: Sequence[it.StructType], *, by_id: bool) -> it.StructType | None:
+    """Return one struct with every field of some: of two for one column the first, with older ids never twice."""
+    if not structs:
+        return None
+    out: dict[object, it.NestedField] = {f.field_id if by_id else f.name: f for f in structs[0].fields}
+    for struct in structs[1:]:
+        for field in struct.fields:
+            key = field.field_id if by_id else field.name
+            if key in out:
+                found = _with_older(out[key].field_type, field.field_type, by_id=by_id)
+                out[key] = out[key].model_copy(update={"field_type": found})
+            elif all(field.field_id != other.field_id for other in out.values()):
+                out[key] = field.model_copy(update={"required": False})
+    return it.StructType(*out.values())
+
+
+def _with_older(now: it.IcebergType, older: it.IcebergType, *, by_id: bool) -> it.IcebergType:
+    if isinstance(now, it.StructType) and isinstance(older, it.StructType):
+        merged = _merged([now, older], by_id=by_id)
+        return now if merged is None else merged
+    if isinstance(now, it.ListType) and isinstance(older, it.ListType):
+        element = _with_older(now.element_type, older.element_type, by_id=by_id)
+        return it.ListType(now.element_id, element, now.element_required)
+    if isinstance(now, it.MapType) and isinstance(older, it.MapType):
+        value = _with_older(now.value_type, older.value_type, by_id=by_id)
+        return it.MapType(now.key_id, now.key_type, now.value_id, value, now.value_required)
+    return now
+
+
+_Place = tuple[int | None, it.NestedField]
+
+
+def _placed(struct: it.StructType) -> dict[int, _Place]:
+    """Return each field, also those inside of others, with the id of what it is inside of, by id."""
+    out: dict[int, _Place] = {}
+    pending: list[_Place] = [(None, field) for field in struct.fields]
+    while pending:
+        parent, field = pending.pop()
+        out[field.field_id] = parent, field
+        pending += [(field.field_id, inner) for inner in _inner(field.field_type)]
+    return out
+
+
+def _inner(kind: it.IcebergType) -> Sequence[it.NestedField]:
+    if isinstance(kind, it.ListType):
+        return (kind.element_field,)
+    if isinstance(kind, it.MapType):
+        return (kind.key_field, kind.value_field)
+    return kind.fields if isinstance(kind, it.StructType) else ()
+
+
+def _check_same_columns(
+    before: Mapping[int, _Place], now: Mapping[int, _Place], physical: Mapping[int, str], known_mapping: str
+) -> None:
+    """Refuse an id that was another column, or one of a type that Iceberg does not promote.
+
+    A renamed column keeps its physical name, and its place. Ids of column mapping may begin again in a table that was
+    replaced.
+    """
+    names = names_by_id(known_mapping)
+    for field_id, (parent, field) in now.items():
+        if field_id not in before:
+            continue
+        known_parent, old = before[field_id]
+        renamed = field_id not in names or physical.get(field_id) in names[field_id]
+        if parent != known_parent or not (field.name == old.name or renamed):
+            message = "a column of the Delta table has the id that another column has in older snapshots"
+            found, expected = f"{field.name}: {field_id}", f"{old.name}: {field_id}; {_WAY_OUT}"
+            raise InvalidInputError(message, kind="delta-column-ids", field=field.name, found=found, expected=expected)
+        if not can_be_promoted(old.field_type, field.field_type):
+            message = "a column of the Delta table was replaced by one whose type does not fit the old data files"
+            found, expected = f"{old.field_type} to {field.field_type}", f"a promotion of Iceberg's; else {_WAY_OUT}"
+            raise UnsupportedError(
+                message, kind="delta-schema-change", field=field.name, found=found, expected=expected
+            )
 
 
 def _parsed(text: str) -> list[Json]:
@@ -145,13 +277,13 @@ def _parsed(text: str) -> list[Json]:
 
 
 class _Builder:
-    def __init__(self, mapped: bool, known: Schema | None, used: Collection[int]) -> None:
+    def __init__(self, mapped: bool, known: it.StructType | None, used: Collection[int]) -> None:
         self.mapped = mapped
         self.columns: list[DeltaColumn] = []
         self.names: dict[int, str] = {}
-        self._known = known
+        self._is_new = known is None
         self._nested_ids: Mapping[str, Any] = {}
-        ids = {*used, *(() if known is None else index_by_id(known))}
+        ids = {*used, *(() if known is None else _placed(known))}
         self._new_ids = count(max((i for i in ids if i < FIRST_NESTED_ID), default=0) + 1)
         self._new_nested_ids = count(max((i for i in ids if i >= FIRST_NESTED_ID), default=FIRST_NESTED_ID - 1) + 1)
 
@@ -166,21 +298,25 @@ class _Builder:
         for field in raw:
             old = self._old(field, known)
             field_id = _mapped_id(field) if self.mapped else old.field_id if old else next(self._new_ids)
-            physical = _physical_name(field, self.mapped)
+            physical = physical_name(field, self.mapped)
             if physical in names:
                 raise FormatError("column twice in the Delta schema", kind="delta-schema", field=field["name"])
             names.add(physical)
             self.names[field_id] = physical
             here = None if path is None else (*path, physical)
-            self._nested_ids = _property(field, "delta.columnMapping.nested.ids") or self._nested_ids
+            self._nested_ids = column_property(field, "delta.columnMapping.nested.ids") or self._nested_ids
             kind = self.type(field["type"], (field["name"], physical), here, old.field_type if old else None)
             self._check_changes(field)
-            if here is not None and kind.is_primitive:
+            if here is not None and kind.is_primitive and not isinstance(kind, it.UnknownType):
                 self.columns.append(DeltaColumn(physical_path=here, field_id=field_id, type=kind))
-            comment = _property(field, "comment")
+            comment = column_property(field, "comment")
             doc = comment if isinstance(comment, str) else None
             # What was optional stays so: Iceberg has no way back without a default for old rows.
-            required = field.get("nullable") is False and (self._known is None or (old is not None and old.required))
+            required = (
+                field.get("nullable") is False
+                and not isinstance(kind, it.UnknownType)
+                and (self._is_new or (old is not None and old.required))
+            )
             out.append(it.NestedField(field_id, field["name"], kind, required=required, doc=doc))
         return out
 
@@ -190,6 +326,9 @@ class _Builder:
         """Convert a type. `names` are the logical and the physical name, for error messages and to find nested ids."""
         name, physical = names
         if isinstance(raw, str):
+            if raw == "void" and path is None:
+                message = "type void inside of a list or map, which Delta's own writers refuse"
+                raise UnsupportedError(message, kind="delta-type", field=name, found=raw, expected="another type")
             return iceberg_type(raw, name)
         kind = raw.get("type") if isinstance(raw, Mapping) else None
         if kind == "struct":
@@ -228,7 +367,7 @@ class _Builder:
 
     def _check_changes(self, field: Json) -> None:
         """Refuse widenings after which Iceberg would read old data files wrong."""
-        for change in _property(field, "delta.typeChanges") or ():
+        for change in column_property(field, "delta.typeChanges") or ():
             before, after = str(change.get("fromType")), str(change.get("toType"))
             if not is_promotion(before, after):
                 message, found = "type widening that Iceberg does not have", f"{before} to {after}"
@@ -239,102 +378,8 @@ class _Builder:
 
 def _mapped_id(field: Json) -> int:
     key = "delta.columnMapping.id"
-    found = _property(field, key)
+    found = column_property(field, key)
     if not isinstance(found, int) or not 0 < found < FIRST_NESTED_ID:
         message = "column without an id in a table with column mapping"
         raise FormatError(message, kind="delta-schema", field=field["name"], found=found, expected=key)
     return found
-
-
-def _check_promotions(known: Schema, schema: Schema) -> None:
-    """Refuse changes of a column that Iceberg cannot read.
-
-    An id always means one column: only its type may be promoted.
-    """
-    before = index_by_id(known)
-    for field in index_by_id(schema).values():
-        old = before.get(field.field_id)
-        if old is None or can_be_promoted(old.field_type, field.field_type):
-            continue
-        message = "a column of the Delta table was replaced by one whose type does not fit the old data files"
-        types = f"{old.field_type} to {field.field_type}"
-        expected = "a promotion of the Iceberg specification; else sync into a new table"
-        raise UnsupportedError(message, kind="delta-schema-change", field=field.name, found=types, expected=expected)
-    by_name = {f.name: f.field_id for f in known.fields}
-    ids = {f.field_id for f in schema.fields}
-    for field in schema.fields:
-        known_id = by_name.get(field.name)
-        if known_id not in (None, field.field_id, *ids) and not ids & set(by_name.values()):
-            message = "column mapping gave the columns other ids than the Iceberg table has"
-            found, expected = field.field_id, f"{known_id}; sync into a new table"
-            raise InvalidInputError(message, kind="delta-column-ids", field=field.name, found=found, expected=expected)
-
-
-def _property(field: Json, key: str) -> Any:
-    return (field.get("metadata") or {}).get(key)
-
-
-# --- name mapping -----------------------------------------------------------------------------------------------------
-
-
-def _name_mapping(
-    raw: Sequence[Json], fields: Sequence[it.NestedField], metadata: Metadata, known_mapping: str, *, row_ids: bool
-) -> str:
-    """Return the JSON of `schema.name-mapping.default`.
-
-    Columns are given as Delta (`raw`) and as Iceberg (`fields`) have them. Entries of dropped columns in
-    `known_mapping` are kept. Most readers ignore them, and the columns that Delta stores for itself, but pyiceberg
-    fails at a column without an entry. Raise FormatError if `known_mapping` is not a name mapping.
-    """
-    before = _names_before(known_mapping, metadata, row_ids=row_ids)
-    mapping = _with_dropped(_entries(raw, fields, metadata.column_mapping_mode != "none"), before)
-    return json.dumps(mapping, separators=(",", ":"), ensure_ascii=False)
-
-
-def _physical_name(field: Json, mapped: bool) -> str:
-    """Return the name of a column in data files, statistics and partition values."""
-    name = _property(field, "delta.columnMapping.physicalName") if mapped else None
-    return str(field["name"] if name is None else name)
-
-
-def _entries(raw: Sequence[Json], fields: Sequence[it.NestedField], mapped: bool) -> list[dict[str, Any]]:
-    return [_mapped_names(_physical_name(r, mapped), r["type"], f, mapped) for r, f in zip(raw, fields, strict=True)]
-
-
-def _names_before(known_mapping: str, metadata: Metadata, *, row_ids: bool) -> list[dict[str, Any]]:
-    row_id = _FIRST_INTERNAL_ID + 2
-    numbers = (_FIRST_INTERNAL_ID, _FIRST_INTERNAL_ID + 1, ROW_ID_ID if row_ids else row_id, _FIRST_INTERNAL_ID + 3)
-    renumbered = {ROW_ID_ID: numbers[2], row_id: numbers[2]}
-    try:
-        before = [{**b, "field-id": renumbered.get(b["field-id"], b["field-id"])} for b in json.loads(known_mapping)]
-        ids = {entry["field-id"] for entry in before}
-    except (ValueError, TypeError, KeyError) as e:
-        found = f"{type(e).__name__}: {e}"
-        raise FormatError("bad name mapping", kind="field-ids", field="schema.name-mapping.default", found=found) from e
-    stored = (metadata.configuration.get(key) for key in (ROW_ID_COLUMN, _COMMIT_VERSION_COLUMN))
-    numbered = zip(numbers, ("__is_cdc", "_change_type", *stored), strict=True)
-    return before + [{"field-id": i, "names": [name]} for i, name in numbered if name and i not in ids]
-
-
-def _with_dropped(now: list[dict[str, Any]], before: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add the entries of dropped columns, which keep their ids, to a mapping."""
-    out = []
-    for entry in now:
-        old = next((b for b in before if b.get("field-id") == entry["field-id"]), {})
-        nested = entry.get("fields")
-        out.append(entry if nested is None else {**entry, "fields": _with_dropped(nested, old.get("fields", []))})
-    ids = {entry["field-id"] for entry in out}
-    names = {name for entry in out for name in entry["names"]}
-    return out + [b for b in before if b.get("field-id") not in ids and not names & set(b.get("names", ()))]
-
-
-def _mapped_names(name: str, raw: Any, field: it.NestedField, mapped: bool) -> dict[str, Any]:
-    kind, entry = field.field_type, {"field-id": field.field_id, "names": [name]}
-    if isinstance(kind, it.StructType):
-        return {**entry, "fields": _entries(raw["fields"], kind.fields, mapped)}
-    if isinstance(kind, it.ListType):
-        return {**entry, "fields": [_mapped_names("element", raw["elementType"], kind.element_field, mapped)]}
-    if isinstance(kind, it.MapType):
-        key = _mapped_names("key", raw["keyType"], kind.key_field, mapped)
-        return {**entry, "fields": [key, _mapped_names("value", raw["valueType"], kind.value_field, mapped)]}
-    return entry

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
+from pyiceberg import types as it
 
 from deletekit.commit.change import RowDelta
 from deletekit.commit.planned_change import check_request, read_base
 from deletekit.commit.swap import Commit, create_with
-from deletekit.delta.log import DeltaLog
+from deletekit.delta.log import DeltaLog, DeltaState
 from deletekit.delta.paths import path_below
-from deletekit.delta.schema_from_delta import DeltaSchema, delta_schema
+from deletekit.delta.schema_from_delta import DeltaSchema, delta_schema, void_columns
 from deletekit.delta.sync_change import SyncChange, SyncRequest
 from deletekit.delta.sync_state import whole_state, write_state
 from deletekit.delta.sync_steps import SyncSteps, resumed_state, versions_to_commit
@@ -37,6 +38,7 @@ from deletekit.delta.values import time_zone_of
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.manifest_list import ManifestContent
+from deletekit.log import tell
 from deletekit.table.catalog import Catalog, TableState
 from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.identifier import Identifier, to_identifier
@@ -76,6 +78,8 @@ class DeltaSync:
     previous_version: the Delta version that it was at; None for a new table.
     commits: the snapshots made, in order; empty if no row and no file had to change.
     planned: in a dry run, what would be done as one commit; then `table` is as it was, or as a new one would begin.
+    void_columns: the Delta table's columns of type void, which has only NULL. In format version 3 their type is
+        `unknown`. Before, they are left out.
     """
 
     table: Table = field(repr=False)
@@ -83,6 +87,7 @@ class DeltaSync:
     previous_version: int | None = None
     commits: tuple[Commit, ...] = ()
     planned: DeltaPlan | None = None
+    void_columns: tuple[str, ...] = ()
 
     @property
     def commit(self) -> Commit:
@@ -149,9 +154,9 @@ def sync_delta(
     The table's Delta version is in its snapshot summaries (`deletekit.delta-version`). After a rollback, the next sync
     therefore applies the same versions again. If two syncs run at the same time, the slower one has nothing left to do.
     Everything that Delta writes is read: replaced, shrunk and cleared vectors, files that are added again, restored or
-    rewritten, clones, column mapping, all kinds of checkpoints, and a log whose beginning is gone. The footer of each
-    added data file is read. The data files still belong to Delta: the table has `gc.enabled` false, and
-    `clean_up_delta` removes only the table's own files.
+    rewritten, CREATE OR REPLACE TABLE, clones, column mapping, all kinds of checkpoints, and a log whose beginning is
+    gone. The footer of each added data file is read. The data files still belong to Delta: the table has `gc.enabled`
+    false, and `clean_up_delta` removes only the table's own files.
 
     Raises NotFoundError for a missing Delta table, version or file; UnsupportedError, by name, for a table feature,
     type or type change that Iceberg or deletekit does not have; FormatError for a damaged log, vector or data file;
@@ -206,7 +211,17 @@ def _follow(table: Table, root: str, request: SyncRequest) -> DeltaSync:
         previous_version=before.version if before else None,
         commits=tuple(c for c in done if c.snapshot_id is not None),
         planned=_plan_of(steps.delta) if request.dry_run else None,
+        void_columns=_told_void(table, log.state(wanted)),
     )
+
+
+def _told_void(table: Table, state: DeltaState) -> tuple[str, ...]:
+    """Return the columns of type void, after the logger told of them."""
+    found = tuple(void_columns(state.metadata))
+    if found:
+        kept = it.UnknownType().minimum_format_version() <= table.format_version
+        tell("delta-void", table=table.name, columns=", ".join(found), now="unknown" if kept else "left out")
+    return found
 
 
 def _plan_of(delta: RowDelta) -> DeltaPlan:
@@ -291,10 +306,10 @@ def _create(log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncReque
     check_folders(log.root, location, directory)
     state = log.state(wanted)
     format_version = request.format_version or 3
-    schema = delta_schema(state.metadata, row_ids=format_version == 3)
     if format_version not in (2, 3):
         message = "format version cannot hold deletes"
         raise _refused(message, "format-version", "format_version", format_version, "2 or 3")
+    schema = delta_schema(state.metadata, format_version, row_ids=format_version == 3)
     own = {DELTA_LOCATION: log.root, DELETE_DIRECTORY: directory, **owned_properties(schema)}
     own |= head_property(None, wanted, state.metadata.id)
     metadata = new_metadata(
@@ -309,13 +324,14 @@ def _create(log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncReque
     if request.dry_run:
         table = Table(key, TableState(metadata, metadata.location, io), catalog)
         planned = _plan_of(change.build(read_base(table, dry_run=True)))
-        return DeltaSync(table=table, version=wanted, planned=planned)
+        return DeltaSync(table=table, version=wanted, planned=planned, void_columns=_told_void(table, state))
     table, done = create_with(catalog, key, metadata, io, change.build, change.summary())
     if done.snapshot_id is not None:
         snapshot = table.metadata.snapshots[done.snapshot_id]
         left = whole_state(state, log, SnapshotReader(io, table.metadata), snapshot)
         write_state(io, directory, left, None)
-    return DeltaSync(table=table, version=wanted, commits=(done,) if done.snapshot_id is not None else ())
+    commits, void = (done,) if done.snapshot_id is not None else (), _told_void(table, state)
+    return DeltaSync(table=table, version=wanted, commits=commits, void_columns=void)
 
 
 def _manifest_bytes(schema: DeltaSchema) -> str:

@@ -140,11 +140,13 @@ class SyncChange:
             check_size=self.request.check_data_files,
         )
         engine = LocalEngine(reads_at_a_time(self.log.root))
-        entries = engine.map(lambda path: files.entry(plan.added[path], path), list(plan.added))
+        entries = list(engine.map(lambda path: files.entry(plan.added[path], path), list(plan.added)))
         added = dict(zip(plan.added, entries, strict=True))
         self._check_counters(base, plan, wanted, {path: file.record_count for path, file in added.items()})
         carried = frozenset(added) if schema.carries_row_ids else frozenset()
-        if schema.carries_row_ids and not (self._is_own(base) and can_carry(wanted, added.values(), plan.kept)):
+        if schema.carries_row_ids and not (
+            self._is_own(base, entries) and can_carry(wanted, added.values(), plan.kept)
+        ):
             more = evolving_updates(
                 metadata, schema_for(self.state.metadata, metadata, row_ids=False), self.log.root, self.directory
             )
@@ -163,10 +165,12 @@ class SyncChange:
             merges_manifests=True,
         )
 
-    def _is_own(self, base: Base) -> bool:
-        """Return whether only syncs have added rows to the table."""
+    def _is_own(self, base: Base, added: Iterable[DataFile]) -> bool:
+        """Return whether only syncs have added rows to the table, and no replaced table gives out its ids again."""
         found = watermark_of(base.metadata, base.snapshot)
-        return base.snapshot is None or (found is not None and found.foreign is None)
+        if found is None or found.foreign is not None or found.table_id == self.state.metadata.id:
+            return base.snapshot is None or (found is not None and found.foreign is None)
+        return all((file.first_row_id or 0) >= base.metadata.next_row_id for file in added)
 
     def _touched(self) -> set[str] | None:
         """Return the storage paths in the commits since `before`, or None if every file must be compared."""

@@ -20,7 +20,7 @@ from deletekit.delta.paths import is_hidden_below, path_below
 from deletekit.delta.row_ids import ROW_IDS
 from deletekit.delta.schema_from_delta import DeltaSchema, delta_schema
 from deletekit.delta.user_properties import OTHER_MARKS, USER_PROPERTIES, followed, with_names
-from deletekit.errors import InvalidInputError
+from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.locations import SpellingRules
 from deletekit.table.metadata import Snapshot, TableMetadata, spec_to_json
 from deletekit.table.own_places import DELTA_LOCATION
@@ -194,15 +194,31 @@ def _check_take_over(metadata: TableMetadata, root: str, maker: str) -> None:
 
 
 def check_same_delta(found: Watermark, log: DeltaLog, wanted: int) -> None:
-    """Raise InvalidInputError if the table follows another Delta table, or this one in another folder."""
+    """Raise InvalidInputError if the table follows another Delta table, or this one in another folder.
+
+    CREATE OR REPLACE gives a table another id in the same log. The log proves that if it still has the version that the
+    Iceberg table is at, with the id that it had then, and every commit from there on.
+    """
     table_id = log.state(min(wanted, log.latest)).metadata.id
-    if found.table_id not in (None, table_id):
-        message, expected = "the table follows another Delta table than the one in this folder", found.table_id
-        raise _refused(message, "delta-table-replaced", "metaData.id", table_id, f"{expected}, or force", log.root)
+    if found.table_id not in (None, table_id) and not _was_in(log, found, wanted):
+        message = "the table follows another Delta table than the one in this folder, or one that was replaced there"
+        expected = f"{found.table_id}; or force, if the log no longer reaches back to version {found.version}"
+        raise _refused(message, "delta-table-replaced", "metaData.id", table_id, expected, log.root)
     if found.location is not None and not _is_same_folder(log.root, found.location):
         message = "the table follows this Delta table in another folder: it was moved, or this is a copy"
         expected = f"{found.location}; or force, which makes the table refer to the data files in the new folder"
         raise _refused(message, "delta-moved", DELTA_LOCATION, log.root, expected)
+
+
+def _was_in(log: DeltaLog, found: Watermark, wanted: int) -> bool:
+    """Return whether a table was in a log at its version, and the log goes on from there to another version."""
+    if found.version > log.latest:  # another sync has come further since the log was listed
+        log = log.listed_again()
+    first, last = sorted((found.version, wanted))
+    try:
+        return log.has_commits(first + 1, last) and log.state(found.version).metadata.id == found.table_id
+    except NotFoundError:
+        return False
 
 
 def check_folders(root: str, location: str, directory: str) -> None:
@@ -228,7 +244,10 @@ def schema_for(source: Metadata, metadata: TableMetadata, *, row_ids: bool = Tru
     With `row_ids`, the table keeps Delta's row ids if it has them. Raise as `delta_schema`.
     """
     mapping, row_ids = metadata.properties.get(NAME_MAPPING, "[]"), row_ids and ROW_IDS in metadata.properties
-    return delta_schema(source, metadata.schema, set(metadata.all_fields), mapping, row_ids=row_ids)
+    read = {snapshot.schema_id for snapshot in metadata.snapshots.values()}
+    older = [s for i, s in metadata.schemas.items() if None in read or i in read]
+    known = [metadata.schema, *sorted(older, key=lambda s: s.schema_id, reverse=True)]
+    return delta_schema(source, metadata.format_version, known, metadata.all_fields, mapping, row_ids=row_ids)
 
 
 def evolving_updates(

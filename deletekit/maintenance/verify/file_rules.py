@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.partitioning import PartitionField
+from pyiceberg.transforms import IdentityTransform
 
 from deletekit.deletes.delete_loader import DeleteLoader
 from deletekit.deletes.keys import KeySet
@@ -199,6 +200,8 @@ class _Rows:
         result = partition_values(part, self._paths.field(part.source_id).field_type, flat)
         for scalar in pc.unique(result):
             found = stored_value(scalar, kind)
+            if value is None and found in ("", b"") and isinstance(part.transform, IdentityTransform):
+                continue  # as Delta writes NULL: readers take the partition's value
             if found != value and not (found != found and value != value):
                 message = "row belongs to another partition"
                 return error("partition-value", message, part.name, found, repr(value))
