@@ -40,7 +40,7 @@ from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.catalog import Catalog, TableState
 from deletekit.table.file_io import PyIcebergIO
-from deletekit.table.identifier import Identifier, to_identifier
+from deletekit.table.identifier import Identifier, check_new, to_identifier
 from deletekit.table.locations import normalised
 from deletekit.table.metadata import MAIN, new_metadata
 from deletekit.table.own_places import DELTA_LOCATION
@@ -161,6 +161,7 @@ def sync_delta(
     otherwise as every commit. The table is then unchanged.
     """
     root, key = normalised(str(source), "source"), to_identifier(identifier)
+    check_new(key)
     request = _request(options, version, format_version, deletion_vectors, commits)
 
     def follow() -> DeltaSync:
