@@ -20,6 +20,7 @@ from deletekit.deferred import imported
 from deletekit.errors import DeletekitError, EnvironmentMissingError, InvalidInputError, storage_error
 from deletekit.log import span
 from deletekit.safe_text import without_secrets
+from deletekit.shadowed import shadowing_file
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -104,7 +105,14 @@ def _own_errors() -> Iterator[None]:
         yield
     except DeletekitError:
         raise
-    except ImportError as e:
+    except (ImportError, AttributeError) as e:
+        if shadowed := shadowing_file(e):
+            message = f"a file of yours is imported in the place of the module {shadowed[0]}"
+            raise EnvironmentMissingError(
+                message, kind="shadowed-module", file=shadowed[1], expected="another name for the file"
+            ) from e
+        if isinstance(e, AttributeError):
+            raise
         if (e.name or "deletekit").partition(".")[0] == "deletekit":
             raise
         raise EnvironmentMissingError(

@@ -33,7 +33,7 @@ _LONE_USER = re.compile(r"(https?:/{1,2})[^\s/?#@]{1,600}@", re.IGNORECASE)
 _BARE_USER = re.compile(r"(?<![^\s'\"(=])[^\s/:'\"@=(]{1,300}:[^\s/'\"@]{1,300}@(?=[\w\[])")  # without its scheme
 _QUERY = re.compile(r"(https?:/{1,2}[^\s?'\"<>]{0,2000}\?)([^\s'\"<>]+)", re.IGNORECASE)
 _ASSIGNED = re.compile(
-    rf"({_SECRET}(?:=|[\"']\s{{0,3}}[:,=]\s{{0,3}})|^[ \t]{{0,40}}[\w.-]{{0,60}}{_SECRET}:[ \t]{{1,3}}|[?&;#]key="
+    rf"({_SECRET}(?:=|[\"']\s{{0,3}}[:,=]\s{{0,3}})|(?:^|(?<=\\n))[ \t]{{0,40}}[\w.-]{{0,60}}{_SECRET}:[ \t]{{1,3}}|[?&;#]key="
     r"|(?:Bearer|Basic)\s(?=\S{0,60}\d))"
     r"(?!\*\*\*)(?:(?:Bearer|Basic)\s)?(?:'[^'\n]*'?|\"[^\"\n]*\"?|[^\s,;&)}\]'\"]+)",
     re.IGNORECASE | re.MULTILINE,

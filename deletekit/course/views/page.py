@@ -354,7 +354,9 @@ def error_page(name: str, error: Exception, messages: Messages, location: str = 
 
 def error_sentence(error: Exception, messages: Messages, location: str = "") -> str:
     """Say what is wrong, without the values."""
-    message = error.message if isinstance(error, DeletekitError) else without_secrets(f"{type(error).__name__}: {error}")
+    message = (
+        error.message if isinstance(error, DeletekitError) else without_secrets(f"{type(error).__name__}: {error}")
+    )
     return messages("error", message=_shown(message, location))
 
 
