@@ -10,6 +10,7 @@
     ├── StorageError            storage refused access, is full or does not answer          (also OSError)
     └── EnvironmentMissingError a program or package this feature needs is not installed    (also RuntimeError)
 
+No error shows a key of an address or of properties: each is made here, also of other libraries' words.
 Every error carries `kind` (a stable code to match on), and where they apply `file`, `field`, `found` and `expected`.
 """
 
@@ -20,6 +21,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from deletekit.safe_text import without_secrets
 
 __all__ = [
     "KNOWN_CHECKSUMS",
@@ -88,12 +91,12 @@ class DeletekitError(Exception):
         found: Any = None,
         expected: Any = None,
     ) -> None:
-        self.message = message
+        self.message: str = without_secrets(message)
         self.kind = kind or self.default_kind
-        self.file = file
-        self.field = field
-        self.found = found
-        self.expected = expected
+        self.file: str | None = without_secrets(file)
+        self.field: str | None = without_secrets(field)
+        self.found = without_secrets(found, str(field or ""))
+        self.expected = without_secrets(expected)
         super().__init__(self._sentence())
 
     def _sentence(self) -> str:
@@ -130,7 +133,7 @@ def _rebuild(cls: type[DeletekitError], message: str, details: dict[str, Any]) -
 
 
 def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else repr(value)
+    text: str = value if isinstance(value, str) else without_secrets(repr(value))
     return text if len(text) <= 300 else text[:297] + "..."
 
 

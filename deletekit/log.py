@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from deletekit.errors import CommitConflictError, CommitStateUnknownError
-from deletekit.safe_text import plain
+from deletekit.safe_text import plain, without_secrets
 
 LOGGER = logging.getLogger("deletekit")
 LOGGER.addHandler(logging.NullHandler())
@@ -25,7 +25,7 @@ LOGGER.addHandler(logging.NullHandler())
 def tell(event: str, *, level: int = logging.INFO, **facts: Any) -> None:
     """Log one event. What is None is left out. A handler that raises does not: it would hide what happened."""
     if LOGGER.isEnabledFor(level):
-        known = {name: fact for name, fact in facts.items() if fact is not None}
+        known = {name: without_secrets(fact) for name, fact in facts.items() if fact is not None}
         text = " ".join(f"{name}={plain(fact)}" for name, fact in known.items())
         with suppress(Exception):
             LOGGER.log(level, "%s %s", event, text, extra={"deletekit": {"event": event, **known}})

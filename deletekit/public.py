@@ -19,6 +19,8 @@ from typing import Any, Literal, ParamSpec, TypeVar, Union, Unpack, get_args, ge
 from deletekit.deferred import imported
 from deletekit.errors import DeletekitError, EnvironmentMissingError, InvalidInputError, storage_error
 from deletekit.log import span
+from deletekit.safe_text import without_secrets
+from deletekit.shadowed import shadowing_file
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,8 +31,6 @@ _NO = object()
 _PLAIN = (str, bytes, int, float, list, tuple, dict, set)
 _SHOWN = Repr()
 _SHOWN.maxstring = _SHOWN.maxother = 80
-
-_PASSWORD = re.compile(r"//[^/@\s]*:[^/@\s]*@")  # and the user before it
 
 _WORDS = {
     "Table": "a deletekit Table (load_table gives one; from_pyiceberg makes one of pyiceberg's)",
@@ -105,7 +105,14 @@ def _own_errors() -> Iterator[None]:
         yield
     except DeletekitError:
         raise
-    except ImportError as e:
+    except (ImportError, AttributeError) as e:
+        if shadowed := shadowing_file(e):
+            message = f"a file of yours is imported in the place of the module {shadowed[0]}"
+            raise EnvironmentMissingError(
+                message, kind="shadowed-module", file=shadowed[1], expected="another name for the file"
+            ) from e
+        if isinstance(e, AttributeError):
+            raise
         if (e.name or "deletekit").partition(".")[0] == "deletekit":
             raise
         raise EnvironmentMissingError(
@@ -253,7 +260,7 @@ def _shown(value: Any) -> str:
         return repr(value)
     if isinstance(value, dict):
         return f"the keys {_SHOWN.repr(list(value))} ({name})"
-    return f"{_PASSWORD.sub('//', _SHOWN.repr(value))} ({name})" if isinstance(value, _PLAIN) else name
+    return f"{_SHOWN.repr(without_secrets(value))} ({name})" if isinstance(value, _PLAIN) else name
 
 
 def _wanted(hint: Any) -> str:

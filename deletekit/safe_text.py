@@ -20,6 +20,25 @@ _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
     "\U000e0000-\U000e007f]"
 )
+# Keys in an address or in properties. No part may be of any length: a text may be hostile, and long.
+_SECRET = (
+    r"(?:secret|passw(?:or)?d|passphrase|token|credential|signature|(?<![a-z])(?:pwd|sig|sas|auth|authorization)(?![a-z])"
+    r"|(?:access|account|api|private|shared|encryption|aws|key)[-_. ]?key)(?![-_. ]id\b)[\w.-]{0,40}"
+)
+_USER = re.compile(  # a password may have / and @; a port is none
+    r"(?:(?<=//)|(?<=[a-z0-9]:/))"
+    r"(?:[^\s/]{0,300}:[^\s/]{0,600}|[^\s/@:]{0,300}:(?!\d{0,5}(?:[/\s]|$))[^\s@]{0,300})@"
+)
+_LONE_USER = re.compile(r"(https?:/{1,2})[^\s/?#@]{1,600}@", re.IGNORECASE)
+_BARE_USER = re.compile(r"(?<![^\s'\"(=])[^\s/:'\"@=(]{1,300}:[^\s/'\"@]{1,300}@(?=[\w\[])")  # without its scheme
+_QUERY = re.compile(r"(https?:/{1,2}[^\s?'\"<>]{0,2000}\?)([^\s'\"<>]+)", re.IGNORECASE)
+_ASSIGNED = re.compile(
+    rf"({_SECRET}(?:=|[\"']\s{{0,3}}[:,=]\s{{0,3}})|(?:^|(?<=\\n))[ \t]{{0,40}}[\w.-]{{0,60}}{_SECRET}:[ \t]{{1,3}}|[?&;#]key="
+    r"|(?:Bearer|Basic)\s(?=\S{0,60}\d))"
+    r"(?!\*\*\*)(?:(?:Bearer|Basic)\s)?(?:'[^'\n]*'?|\"[^\"\n]*\"?|[^\s,;&)}\]'\"]+)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_IS_SECRET = re.compile(rf"(?:.*[-._])?{_SECRET}", re.IGNORECASE)
 _NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 LONGEST_VALUE = 200
@@ -85,6 +104,22 @@ def brief(value: object, longest: int = LONGEST_VALUE) -> str:
     """Do `plain`, and cut the text after `longest` characters: names have no limit of their own."""
     text = plain(value)
     return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+def without_secrets(value: Any, name: str = "") -> Any:
+    """Return a text, or the texts in lists and mappings, with `***` for keys: users and passwords of addresses,
+    parameters of signed ones, tokens, and values of properties whose names are those of keys, or that `name` is one of.
+    """
+    if isinstance(value, str):
+        if _IS_SECRET.fullmatch(name):
+            return "***"
+        text = _LONE_USER.sub(r"\1***@", _USER.sub("***@", value)) if ":/" in value else value
+        text = _BARE_USER.sub("***@", text) if "@" in text else text
+        text = _QUERY.sub(lambda m: m[1] + re.sub("=[^&;#]*", "=***", m[2]) if "=" in m[2] else f"{m[1]}***", text)
+        return _ASSIGNED.sub(r"\1***", text)
+    if isinstance(value, dict):
+        return {key: without_secrets(v, str(key)) for key, v in value.items()}
+    return type(value)(map(without_secrets, value)) if type(value) in (list, tuple, set, frozenset) else value
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from deletekit.cli.commands import LISTED, SETTINGS, Commands
+from deletekit.safe_text import without_secrets
 from deletekit.version import __version__
 
 _CTRL_C = 130
@@ -27,7 +28,10 @@ class _Program(click.Group):
 
             click.echo(f"\nInterrupted. {ctx.meta.get(INTERRUPTED, '')}".rstrip(), err=True)
             ctx.exit(_CTRL_C)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except click.ClickException as e:
+            e.message = without_secrets(e.message)
+            raise
+        except (click.exceptions.Exit, click.Abort):
             raise
         except Exception as e:
             if isinstance(e, OSError) and e.errno == errno.EPIPE:

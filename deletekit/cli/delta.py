@@ -43,7 +43,7 @@ _READERS = {
 
 _VECTORS = "Copy Delta's vectors into Puffin files, or refer to them in place (format version 3).  [default: copy]"
 _COMMITS = "Make one snapshot for all new versions, or one for each.  [default: coalesce]"
-_DELETE_DIRECTORY = "Folder of delete files.  [default: deletion-vectors below the table's]"
+_DELETE_DIRECTORY = "Folder of delete files, below the table's.  [default: deletion-vectors]"
 _CONFIG = "Sync the tables of a TOML file: [[tables]], each with source, table, warehouse or catalog, ..."
 _INTERVAL = "With --follow: wait so long between syncs.  [default: 10]"
 _SECONDS = 10.0

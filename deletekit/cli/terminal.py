@@ -22,7 +22,7 @@ from deletekit.cli.printer import Unfolded, pairs
 from deletekit.deferred import Deferred
 from deletekit.engines.local import Engine, LocalEngine
 from deletekit.errors import DeletekitError
-from deletekit.safe_text import json_ready, literal, plain
+from deletekit.safe_text import json_ready, literal, plain, without_secrets
 
 if TYPE_CHECKING:
     from rich import progress as bars
@@ -67,7 +67,8 @@ def _print(parts: Iterable[RenderableType], *, stderr: bool) -> None:
 
 def show_error(error: BaseException, *, with_traceback: bool) -> None:
     """Print an error to standard error as one block, after the traceback if that is asked for."""
-    lines = "".join(traceback.format_exception(error)).rstrip("\n").split("\n") if with_traceback else []
+    trace = "".join(traceback.format_exception(error)) if with_traceback else ""
+    lines = without_secrets(trace).rstrip("\n").split("\n") if trace else []  # other libraries' errors are in it
     if isinstance(error, DeletekitError):
         named = {n: getattr(error, n) for n in ("kind", "file", "field", "found", "expected")}
         rows = {k: _cut(v if isinstance(v, str) else literal(v)) for k, v in named.items() if v is not None}
@@ -76,7 +77,7 @@ def show_error(error: BaseException, *, with_traceback: bool) -> None:
         # The message has the filter in lines of its own, with a caret below the wrong place.
         messages = error.message.split("\n") if error.kind == "filter" else [error.message]
     else:
-        messages = [_cut(" ".join(str(error).split())) or "no message"]
+        messages = [_cut(" ".join(without_secrets(str(error)).split())) or "no message"]
         rows = {"kind": f"unexpected {type(error).__name__}", "more": "--traceback shows where"}
         if isinstance(error, ImportError):
             rows["more"] = "`deletekit doctor` shows what is not installed"

@@ -22,7 +22,7 @@ from time import monotonic
 from typing import Any, Literal, Self
 
 from deletekit.errors import InvalidInputError
-from deletekit.safe_text import brief
+from deletekit.safe_text import brief, without_secrets
 
 BUILT_IN = ("deletekit", "spark", "pyiceberg", "polars", "duckdb", "chdb", "pysail", "datafusion", "daft")
 """The engines that have a module in `adapters/`. All but deletekit must be installed beside it."""
@@ -223,7 +223,7 @@ def _parsed(line: bytes) -> Answer:
 
 def _words(text: object) -> str:
     """Return the words of an engine in one short line that names no folder of this machine."""
-    return brief(" ".join(_FOLDERS.sub("…/", str(text)).split()), _LONGEST_WORDS)
+    return brief(" ".join(_FOLDERS.sub("…/", without_secrets(str(text))).split()), _LONGEST_WORDS)
 
 
 def _last_line(text: str) -> str:

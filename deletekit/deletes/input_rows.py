@@ -124,8 +124,17 @@ def _values(rows: Sequence[Mapping[str, Any]], name: str, field: it.NestedField 
 
 def _plain(value: Any, kind: it.IcebergType) -> Any:
     """Return a value in a shape whose type pyarrow finds by itself: a map as a list of entries."""
-    if isinstance(value, datetime) and isinstance(kind, _ZONED if value.tzinfo is None else _NAIVE):
-        raise TypeError("a time with a zone is not one without")  # pyarrow gives a column the zone of its first value
+    if isinstance(value, datetime):
+        if value != value:  # noqa: PLR0124  # pandas' NaT
+            return None
+        if isinstance(kind, _ZONED if value.tzinfo is None else _NAIVE):
+            raise TypeError(
+                "a time with a zone is not one without"
+            )  # pyarrow gives a column the zone of its first value
+        if isinstance(kind, it.TimestampNanoType | it.TimestamptzNanoType):
+            return pa.scalar(value, arrow_type(kind))  # pyarrow finds no nanoseconds by itself
+        if getattr(value, "nanosecond", 0):
+            raise ValueError("a time with nanoseconds is none of microseconds")
     if isinstance(value, UUID) and isinstance(kind, it.UUIDType):
         return value.bytes  # pyarrow knows uuids, but not inside structs and lists
     if value is None or kind.is_primitive:

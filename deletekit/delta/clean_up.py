@@ -6,7 +6,7 @@ Spec: Iceberg, "Snapshot Retention Policy".
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -14,7 +14,7 @@ from functools import partial
 from deletekit.commit.swap import commit_metadata
 from deletekit.delta.paths import path_below
 from deletekit.delta.sync_state import STATE_PREFIX, base_of
-from deletekit.delta.synced_table import DELETE_DIRECTORY, kept_watermark
+from deletekit.delta.synced_table import DELETE_DIRECTORY, delete_directory, kept_watermark
 from deletekit.engines.local import LocalEngine
 from deletekit.errors import InvalidInputError
 from deletekit.maintenance.expire_snapshots import expire_owned
@@ -22,7 +22,7 @@ from deletekit.maintenance.reachable import Reachability, check_not_needed, read
 from deletekit.table.locations import KnownFiles, SpellingRules
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.metadata_file import logged_files, metadata_folder
-from deletekit.table.own_places import DELTA_LOCATION, check_own_metadata
+from deletekit.table.own_places import DELTA_LOCATION, OwnPlaces, check_own_metadata
 from deletekit.table.table import Table
 
 PREFIXES = ("delta-", "repack-")
@@ -75,10 +75,11 @@ def clean_up_delta(
     if directory is None or root is None:
         message = "the table was not made by sync_delta"
         raise InvalidInputError(message, kind="delta-foreign-table", field=DELETE_DIRECTORY)
-    check_own_metadata(metadata, table.metadata_location)
+    directory = delete_directory(directory, metadata.location)
+    places = check_own_metadata(metadata, table.metadata_location)
     if not dry_run:
         commit_metadata(table, kept_watermark, unchanged_refs=[MAIN])
-    engine, owned = LocalEngine(), partial(_is_own, metadata=metadata, directory=directory)
+    engine, owned = LocalEngine(), partial(_is_own, metadata=metadata, directory=directory, places=places)
     expired = expire_owned(table, older_than, owned, engine, dry_run=dry_run)
     expired_files = (
         *expired.deleted_position_delete_files,
@@ -88,7 +89,7 @@ def clean_up_delta(
         *expired.deleted_key_index_files,
     )
     known = KnownFiles(SpellingRules(), expired_files)
-    orphans = [path for path in _orphans(table, directory, orphan_hours) if path not in known]
+    orphans = [path for path in _orphans(table, directory, orphan_hours, owned) if path not in known]
     failed = {} if dry_run else remove_files(table.io, metadata, orphans, engine)
     return DeltaCleanUp(
         snapshot_ids=expired.snapshot_ids,
@@ -98,7 +99,9 @@ def clean_up_delta(
     )
 
 
-def _is_own(path: str, metadata: TableMetadata, directory: str) -> bool:
+def _is_own(path: str, metadata: TableMetadata, directory: str, places: OwnPlaces) -> bool:
+    if not places.hold(path):
+        return False
     below = path_below(path, directory)
     if below is not None:
         return "/" not in below and below.startswith(PREFIXES)
@@ -106,7 +109,7 @@ def _is_own(path: str, metadata: TableMetadata, directory: str) -> bool:
     return below is not None and "/" not in below and below.endswith(METADATA_SUFFIXES)
 
 
-def _orphans(table: Table, directory: str, hours: float) -> list[str]:
+def _orphans(table: Table, directory: str, hours: float, owned: Callable[[str], bool]) -> list[str]:
     """List old files of syncs that nothing refers to. Killed processes leave them behind."""
     limit = time.time() * 1000 - hours * 3_600_000
     metadata = table.metadata
@@ -115,7 +118,7 @@ def _orphans(table: Table, directory: str, hours: float) -> list[str]:
         info.path: info.modified_ms
         for folder in dict.fromkeys((directory, metadata_folder(metadata)))
         for info in table.io.list(folder)
-        if _is_own(info.path, metadata, directory)
+        if owned(info.path)
     }
     states = {path for path in own if head and path.startswith(f"{directory}/{STATE_PREFIX}{head.snapshot_id}-")}
     used = states | {base_of(table.io, path) for path in states}

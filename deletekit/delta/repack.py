@@ -19,6 +19,7 @@ from deletekit.delta.synced_table import (
     DELETE_DIRECTORY,
     DELTA_TABLE_ID,
     DELTA_VERSION,
+    delete_directory,
     watermark_of,
 )
 from deletekit.errors import FormatError, InvalidInputError
@@ -114,7 +115,7 @@ def _blobs(io: FileIO, path: str) -> frozenset[tuple[int, int]]:
 
 
 def _copied(write: WriteContext, io: FileIO, outside: Iterable[ManifestEntry]) -> Iterator[DeleteFile]:
-    directory = write.metadata.properties.get(DELETE_DIRECTORY, f"{write.metadata.location}/data")
+    directory = delete_directory(write.metadata.properties.get(DELETE_DIRECTORY, "data"), write.metadata.location)
     files = [e.data_file for e in outside if isinstance(e.data_file, DeleteFile)]
     vectors = (
         EncodedVector(

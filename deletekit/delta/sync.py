@@ -29,6 +29,7 @@ from deletekit.delta.synced_table import (
     DELETE_DIRECTORY,
     check_folders,
     checked_watermark,
+    delete_directory,
     head_property,
     known_spelling,
     made_by_another_tool,
@@ -41,7 +42,7 @@ from deletekit.formats.manifest_list import ManifestContent
 from deletekit.log import tell
 from deletekit.table.catalog import Catalog, TableState
 from deletekit.table.file_io import PyIcebergIO
-from deletekit.table.identifier import Identifier, to_identifier
+from deletekit.table.identifier import Identifier, check_new, to_identifier
 from deletekit.table.locations import normalised
 from deletekit.table.metadata import MAIN, new_metadata
 from deletekit.table.own_places import DELTA_LOCATION
@@ -100,8 +101,8 @@ class SyncOptions(TypedDict, total=False):
 
     location: where a new table's files go; default under the catalog's warehouse.
     properties: the properties of a new table.
-    delete_directory: where delete files go; default `deletion-vectors` under the table's location. The table remembers
-        it.
+    delete_directory: the folder of delete files, below the table's location; default `deletion-vectors`. The table
+        remembers it.
     time_zone: for timestamps in partition values without a zone; default UTC.
     check_data_files: also compare the size of each added data file with the log; default True. Row counts, field ids
         and partition columns are always compared, because Iceberg's readers could otherwise show other rows than
@@ -165,6 +166,7 @@ def sync_delta(
     otherwise as every commit. The table is then unchanged.
     """
     root, key = normalised(str(source), "source"), to_identifier(identifier)
+    check_new(key)
     request = _request(options, version, format_version, deletion_vectors, commits)
 
     def follow() -> DeltaSync:
@@ -188,10 +190,10 @@ def _follow(table: Table, root: str, request: SyncRequest) -> DeltaSync:
     log = DeltaLog(table.io, known_spelling(root, table.metadata))
     wanted = log.latest if request.version is None else request.version
     known = table.metadata.properties.get(DELETE_DIRECTORY)
-    directory = _delete_directory(request.delete_directory or known, table.metadata.location)
+    directory = delete_directory(request.delete_directory or known, table.metadata.location)
     state = resumed_state(table, log, directory, wanted, request)
     before = checked_watermark(table.metadata, log, wanted, force=request.force)
-    check_folders(log.root, table.location, directory)
+    check_folders(log.root, table.location)
     if before is None and not request.force and made_by_another_tool(table.metadata) is not None:
         _check_data_files_of(table, log.root)
     done = []
@@ -262,10 +264,6 @@ def _request(
     )
 
 
-def _delete_directory(wanted: str | None, location: str) -> str:
-    return normalised(wanted or f"{location}/deletion-vectors", "delete_directory")
-
-
 def _refused(message: str, kind: str, field: str, found: object, expected: object) -> InvalidInputError:
     return InvalidInputError(message, kind=kind, field=field, found=found, expected=expected)
 
@@ -302,8 +300,8 @@ def _create(log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncReque
         message = "this catalog chooses locations when it creates a table; name one"
         raise InvalidInputError(message, kind="location", field="location")
     location = normalised(location)
-    directory = _delete_directory(request.delete_directory, location)
-    check_folders(log.root, location, directory)
+    directory = delete_directory(request.delete_directory, location)
+    check_folders(log.root, location)
     state = log.state(wanted)
     format_version = request.format_version or 3
     if format_version not in (2, 3):

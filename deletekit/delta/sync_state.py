@@ -30,7 +30,7 @@ from deletekit.delta.actions import AddFile, Metadata, Protocol, RemoveFile
 from deletekit.delta.add_columns import Counts
 from deletekit.delta.deletion_vector import DeletionVectorDescriptor
 from deletekit.delta.log import DeltaCommit, DeltaLog, DeltaState
-from deletekit.delta.paths import plain_path, storage_path
+from deletekit.delta.paths import path_below, plain_path, storage_path
 from deletekit.delta.sync_rows import ROW, Base, Rows, SyncRows, encoded_base
 from deletekit.errors import DeletekitError
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
@@ -299,10 +299,11 @@ def base_of(io: FileIO, path: str) -> str | None:
 
 
 def _files(directory: str, state: SyncState) -> set[str]:
-    """Return the files of a state: its own, and its base."""
+    """Return the files of a state: its own, and its base, unless that is no file that a sync names."""
     base = state.rows.base
+    named = (path_below(base.path, directory) if base else None) or ""
     own = state_path(directory, state.snapshot_id, state.version)
-    return {own} if base is None else {own, base.path}
+    return {own, base.path} if base and named.startswith(STATE_PREFIX) and "/" not in named else {own}
 
 
 def _rebased(io: FileIO, directory: str, rows: SyncRows) -> SyncRows:

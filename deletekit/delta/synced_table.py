@@ -20,8 +20,13 @@ from deletekit.delta.paths import is_hidden_below, path_below
 from deletekit.delta.row_ids import ROW_IDS
 from deletekit.delta.schema_from_delta import DeltaSchema, delta_schema
 from deletekit.delta.user_properties import OTHER_MARKS, USER_PROPERTIES, followed, with_names
+<<<<<<< HEAD
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.locations import SpellingRules
+=======
+from deletekit.errors import InvalidInputError
+from deletekit.table.locations import SpellingRules, normalised
+>>>>>>> s37/paths
 from deletekit.table.metadata import Snapshot, TableMetadata, spec_to_json
 from deletekit.table.own_places import DELTA_LOCATION
 from deletekit.table.types import schema_to_json
@@ -210,6 +215,7 @@ def check_same_delta(found: Watermark, log: DeltaLog, wanted: int) -> None:
         raise _refused(message, "delta-moved", DELTA_LOCATION, log.root, expected)
 
 
+<<<<<<< HEAD
 def _was_in(log: DeltaLog, found: Watermark, wanted: int) -> bool:
     """Return whether a table was in a log at its version, and the log goes on from there to another version."""
     if found.version > log.latest:  # another sync has come further since the log was listed
@@ -222,20 +228,35 @@ def _was_in(log: DeltaLog, found: Watermark, wanted: int) -> bool:
 
 
 def check_folders(root: str, location: str, directory: str) -> None:
+=======
+def delete_directory(wanted: str | None, location: str) -> str:
+    """Return where delete files go: in a folder below a table's location, whatever folder the process works in.
+
+    Raises InvalidInputError for `.`, `..` and empty names, and for a place that is not below the location.
+    """
+    below = path_below(wanted or "deletion-vectors", location)
+    parts = (wanted or "deletion-vectors").rstrip("/").split("/") if below is None else below.split("/")
+    if {"", ".", ".."} & {*parts} or ":" in parts[0]:
+        message = "delete files lie below the table's location, or no other reader would find them"
+        field, expected = "delete_directory", f"a folder below {location}"
+        raise InvalidInputError(message, kind="location", field=field, found=wanted, expected=expected)
+    return normalised("/".join([location.rstrip("/"), *parts]), "delete_directory")
+
+
+def check_folders(root: str, location: str) -> None:
+>>>>>>> s37/paths
     """Refuse folders in which one table's maintenance would delete the other's files.
 
-    Raises InvalidInputError for a table or delete directory in a folder that Delta's VACUUM visits, or that holds the
-    Delta table.
+    Raises InvalidInputError for a table in a folder that Delta's VACUUM visits, or that holds the Delta table.
     """
-    for field, folder in (("location", location), ("delete_directory", directory)):
-        below = path_below(folder, root)
-        if below is not None and not is_hidden_below(below):
-            message = "Delta's VACUUM would delete the files in this folder"
-            expected = f"a folder outside of {root}, or below it one whose name begins with _"
-            raise _refused(message, "delta-location", field, folder, expected)
-        if path_below(root, folder) is not None:
-            message = "the Delta table lies within the Iceberg table, whose maintenance would delete its files"
-            raise _refused(message, "delta-location", field, folder, f"a folder that does not hold {root}")
+    below = path_below(location, root)
+    if below is not None and not is_hidden_below(below):
+        message = "Delta's VACUUM would delete the files in this folder"
+        expected = f"a folder outside of {root}, or below it one whose name begins with _"
+        raise _refused(message, "delta-location", "location", location, expected)
+    if path_below(root, location) is not None:
+        message = "the Delta table lies within the Iceberg table, whose maintenance would delete its files"
+        raise _refused(message, "delta-location", "location", location, f"a folder that does not hold {root}")
 
 
 def schema_for(source: Metadata, metadata: TableMetadata, *, row_ids: bool = True) -> DeltaSchema:

@@ -21,6 +21,7 @@ from deletekit.errors import DeletekitError, InvalidInputError, NotFoundError, U
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.formats.manifests import read_manifest
+from deletekit.safe_text import without_secrets
 from deletekit.table.file_io import FileIO, remove_empty_folder
 from deletekit.table.index_files import DamagedIndexError, read_root
 from deletekit.table.locations import SpellingRules, is_ambiguous, is_below, local_path
@@ -216,7 +217,7 @@ def _remove(io: FileIO, path: str) -> str | None:
     try:
         io.delete(path)
     except Exception as e:  # noqa: BLE001  # storages raise errors of many classes, and all are reported
-        return f"{type(e).__name__}: {e}"
+        return str(without_secrets(f"{type(e).__name__}: {e}"))
     return None
 
 

@@ -15,10 +15,10 @@ from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import UNREADABLE, InvalidInputError
 from deletekit.maintenance.reachable import Reachability, check_gc_enabled, check_not_needed, read_latest, remove_files
-from deletekit.table.locations import KnownFiles, SpellingRules, is_ambiguous, is_below, mismatches
+from deletekit.table.locations import KnownFiles, SpellingRules, is_below, mismatches
 from deletekit.table.metadata import TableMetadata, parse_metadata
 from deletekit.table.metadata_file import METADATA_SUFFIXES, logged_files
-from deletekit.table.own_places import check_own_metadata, own_folders
+from deletekit.table.own_places import OwnPlaces, check_own_metadata
 from deletekit.table.sink_files import FOLDER, is_sink_file
 from deletekit.table.table import Table
 from deletekit.verbs.shared.read_options import milliseconds
@@ -85,12 +85,12 @@ def remove_orphan_files(
     metadata = table.refresh().metadata
     check_gc_enabled(metadata)
     rules = SpellingRules(equal_schemes, equal_authorities)
-    check_own_metadata(metadata, table.metadata_location, rules=rules)
+    places = check_own_metadata(metadata, table.metadata_location, rules=rules)
     mode = str(prefix_mismatch_mode).lower()
     if mode not in _MODES:
         raise _refused("unknown mode", "mode", "prefix_mismatch_mode", mode, ", ".join(_MODES))
     before_ms = _cut_off(older_than, force)
-    root = _location(table, location, rules)
+    root = _location(table, location, places)
     everything = list(table.io.list(root))
     _check_seen(table, root, (f.path for f in everything), rules)
     listed = [f for f in everything if not _is_hidden(f.path, root, metadata)]
@@ -121,8 +121,8 @@ def _cut_off(older_than: int | str | datetime | None, force: bool) -> int:
     return before
 
 
-def _location(table: Table, wanted: str | None, rules: SpellingRules) -> str:
-    metadata = table.metadata
+def _location(table: Table, wanted: str | None, places: OwnPlaces) -> str:
+    metadata, rules = table.metadata, places.rules
     if wanted is None:
         # If `write.metadata.path` names another folder, only the metadata says that the location is the table's.
         if not is_below(rules.key(table.metadata_location), rules.folder(metadata.location)):
@@ -130,9 +130,8 @@ def _location(table: Table, wanted: str | None, rules: SpellingRules) -> str:
             file, expected = table.metadata_location, metadata.location
             raise _refused(message, "orphan-location", "location", None, expected, file)
         return metadata.location
-    homes, place = own_folders(metadata), rules.folder(wanted)
-    if is_ambiguous(wanted) or not any(is_below(place, rules.folder(home)) for home in homes):
-        raise _refused("not a directory of this table", "orphan-location", "location", wanted, homes)
+    if not places.hold(wanted):
+        raise _refused("not a directory of this table", "orphan-location", "location", wanted, list(places.folders))
     return wanted.rstrip("/")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from deletekit.engines.local import Engine
 from deletekit.errors import UnsupportedError
 from deletekit.maintenance.reachable import Reachability, read_latest, remove_files
+from deletekit.table.own_places import OwnPlaces
 from deletekit.table.sink_files import DELETES, ROOT, RUN, STAGED_ROWS, is_sink_file, sink_folder
 from deletekit.table.table import Table
 
@@ -28,5 +29,7 @@ def remove_sink_files(table: Table, engine: Engine) -> Mapping[str, Any]:
     except UnsupportedError:
         listed = []
     found |= {path for path in listed if is_sink_file(path) and path.endswith((ROOT, RUN, STAGED_ROWS, DELETES))}
-    failed = remove_files(table.io, table.metadata, sorted(found), engine)
+    places = OwnPlaces(table.metadata)
+    failed = dict.fromkeys((path for path in found if not places.hold(path)), "outside of the table's folders")
+    failed |= remove_files(table.io, table.metadata, sorted(found - failed.keys()), engine)
     return {"removed_sink_files": tuple(sorted(found - failed.keys())), "failed_sink_files": failed}

@@ -14,7 +14,7 @@ from deletekit.errors import CommitConflictError, InvalidInputError, Unsupported
 from deletekit.public import public_methods
 from deletekit.table.catalog_errors import asking
 from deletekit.table.file_io import FileIO
-from deletekit.table.identifier import Identifier, dotted, to_identifier
+from deletekit.table.identifier import Identifier, check_new, dotted, to_identifier
 from deletekit.table.locations import normalised
 from deletekit.table.metadata import TableMetadata
 
@@ -109,6 +109,7 @@ class Catalog(ABC):
     def create_namespace(self, namespace: str | Sequence[str], properties: Mapping[str, str] | None = None) -> None:
         """Create a namespace. Raises InvalidInputError if there is one, or if the catalog does not take such a name."""
         levels = _levels(namespace)
+        check_new(levels, "namespace")
         with asking(".".join(levels)):
             self.pyiceberg.create_namespace(levels, dict(properties or {}))
 
@@ -125,6 +126,7 @@ class Catalog(ABC):
         UnsupportedError for a catalog that cannot rename.
         """
         old, new = to_identifier(identifier), to_identifier(to)
+        check_new(new, "to")
         with asking(dotted(old)):
             self.pyiceberg.rename_table(old, new)
 
@@ -161,6 +163,7 @@ class Catalog(ABC):
         self.drop_table(identifier)
 
     def _ensure_namespace(self, identifier: Identifier) -> None:
+        check_new(identifier)
         # pyiceberg looks first and then inserts a row; two processes may do so at once.
         with asking(dotted(identifier[:-1])), suppress(sa.exc.IntegrityError):
             self.pyiceberg.create_namespace_if_not_exists(identifier[:-1])

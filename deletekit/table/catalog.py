@@ -28,7 +28,7 @@ from deletekit.table.any_catalog import Json, TableChange, table_changed
 from deletekit.table.any_catalog import TableState as TableState  # noqa: PLC0414
 from deletekit.table.catalog_errors import asking, committing_row, row_errors, state_after
 from deletekit.table.file_io import FileIO, PyIcebergIO, try_delete
-from deletekit.table.identifier import Identifier, dotted, to_identifier
+from deletekit.table.identifier import Identifier, check_new, dotted, to_identifier
 from deletekit.table.locations import normalised
 from deletekit.table.metadata import TableMetadata, parse_metadata
 from deletekit.table.metadata_file import logged_files, metadata_file_bytes, metadata_file_path, with_metadata_log
@@ -87,6 +87,7 @@ class SqlStore(Catalog):
     def register_table(self, identifier: str | Sequence[str], metadata_location: str) -> None:
         """Register as every catalog does; pyiceberg would read the table, and fail for newer ones."""
         key, location = to_identifier(identifier), normalised(metadata_location, "metadata_location")
+        check_new(key)
         if self._find(key) is not None:
             raise InvalidInputError("table exists already", kind="table-exists", found=dotted(key))
         io = PyIcebergIO(self._properties, location)
@@ -98,6 +99,7 @@ class SqlStore(Catalog):
     def rename_table(self, identifier: str | Sequence[str], to: str | Sequence[str]) -> None:
         """Rename as every catalog does; pyiceberg would read the table, and fail for newer ones."""
         old, new = to_identifier(identifier), to_identifier(to)
+        check_new(new, "to")
         if self._find(old) is None:
             raise NotFoundError("no such table", kind="table-not-found", found=dotted(old))
         with asking(dotted(new[:-1])):

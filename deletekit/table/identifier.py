@@ -1,10 +1,16 @@
-"""A table's name in its catalog: namespace levels, then the table's own name."""
+"""A table's name in its catalog: namespace levels, then the table's own name.
 
+Catalogs make folders of these names. So no new name may lead out of its folder.
+"""
+
+import re
 from collections.abc import Sequence
 
 from deletekit.errors import InvalidInputError
 
 Identifier = tuple[str, ...]
+
+_NO_FOLDER = re.compile("\\.{1,2}|.*[/\\\\\x00-\x1f\x7f-\x9f\ud800-\udfff].*", re.DOTALL)
 
 
 def to_identifier(identifier: str | Sequence[str]) -> Identifier:
@@ -13,6 +19,17 @@ def to_identifier(identifier: str | Sequence[str]) -> Identifier:
     if len(parts) < 2 or not all(parts):
         raise InvalidInputError("bad table identifier", kind="identifier", found=identifier, expected="namespace.table")
     return parts
+
+
+def check_new(names: Sequence[str], field: str = "identifier") -> None:
+    """Raise InvalidInputError if one of the names of a new table or namespace is no name of a folder."""
+    for name in names:
+        if _NO_FOLDER.fullmatch(name):
+            message, expected = (
+                "a catalog makes a folder of this name",
+                "no /, \\ or control character, and not . or ..",
+            )
+            raise InvalidInputError(message, kind="identifier", field=field, found=repr(name), expected=expected)
 
 
 def dotted(identifier: Identifier) -> str:

@@ -118,6 +118,11 @@ class SpellingRules:
         location = self.parse(text)
         return location._replace(path=location.path.rstrip("/"))
 
+    def place(self, text: str) -> Location:
+        """Return where a file or folder is, after every link: also if its last name is a link."""
+        path = local_path(text)
+        return self.folder(text) if path is not None and posixpath.islink(path) else self.key(text)
+
     def names(self, text: str) -> set[Location]:
         """Return every file that a path may mean: as the system reads it, as Java does, and the target of a link.
 

@@ -1,6 +1,8 @@
 """Tell which folders are a table's own. Only files in them may be removed.
 
 Metadata may name any file. A table's own folders are its location and those that its `write.*.path` properties name.
+Each may be reached through links: it is the place behind them. A link below one of them adds no place: what is behind
+it is the table's only if it lies in one of the folders.
 """
 
 from collections.abc import Iterable
@@ -31,23 +33,27 @@ def own_folders(metadata: TableMetadata) -> list[str]:
 
 
 class OwnPlaces:
-    """The folders of a table, and others that the caller says are the table's too."""
+    """The folders of a table, and others that the caller names, which may be links wherever they lie."""
 
     def __init__(self, metadata: TableMetadata, rules: SpellingRules | None = None, others: Iterable[str] = ()) -> None:
         self.rules = SpellingRules() if rules is None else rules
-        self.folders = tuple(dict.fromkeys([*own_folders(metadata), *others]))
-        self._keys = [key for folder in self.folders for key in self._readings(folder, self.rules.folder(folder))]
+        own, others = own_folders(metadata), tuple(others)
+        self.folders = tuple(dict.fromkeys([*own, *others]))
+        letters = {self._letters(folder) for folder in own}
+        inner = {at for at in letters if any(at != home and is_below(at, home) for home in letters)}
+        outer = [folder for folder in own if self._letters(folder) not in inner]
+        self._homes = {self.rules.folder(folder) for folder in (*outer, *others)}
 
     def hold(self, path: str) -> bool:
-        """Tell whether a file lies below one of the folders. An ambiguous path does not."""
+        """Tell whether a file or folder lies in one of the folders, after every link. An ambiguous path does not."""
         if is_ambiguous(path):
             return False
-        return any(is_below(key, home) for key in self._readings(path, self.rules.key(path)) for home in self._keys)
+        place = self.rules.place(path)
+        return any(is_below(place, home) for home in self._homes)
 
-    def _readings(self, text: str, key: Location) -> set[Location]:
-        """Return the location after following links, and by its letters: a table's folder may be a link."""
-        letters = self.rules.parse(text)
-        return {key, letters._replace(scheme=letters.scheme or "file", path=letters.path.rstrip("/"))}
+    def _letters(self, folder: str) -> Location:
+        letters = self.rules.parse(folder)
+        return letters._replace(scheme=letters.scheme or "file", path=letters.path.rstrip("/"))
 
 
 def check_own_metadata(

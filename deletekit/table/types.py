@@ -53,6 +53,7 @@ _PRIMITIVES: dict[type[it.IcebergType], pa.DataType] = {
 
 MOST = (1 << 31) - 1
 """The largest number in the text of a type or a transform: Java and Arrow hold it in 32 bits."""
+_NANOSECOND = re.compile(r"(\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|\+00:00)?")
 _PACKED = {"boolean": "<?", "int": "<i", "date": "<i", "float": "<f", "double": "<d"}
 
 ROW_ID_FIELD = it.NestedField(ROW_ID_ID, LINEAGE_NAMES[0], it.LongType(), required=False)
@@ -73,7 +74,11 @@ POSITION_DELETE_FIELDS = {
 def _nanoseconds_from_json(_: it.PrimitiveType, value: str | int) -> int:
     if isinstance(value, int):
         return value
-    return int(np.datetime64(value.removesuffix("Z").removesuffix("+00:00"), "ns").astype(np.int64))
+    match = _NANOSECOND.fullmatch(value)
+    made = np.datetime64(match[1] if match else "NaT", "ns")
+    if match is None or made.astype("M8[us]") != np.datetime64(match[1], "us"):  # numpy begins again after 2262
+        raise ValueError(f"{value!r} is no timestamp of nanoseconds")
+    return int(made.astype(np.int64))
 
 
 @to_json.register(it.TimestampNanoType)

@@ -18,7 +18,7 @@ from deletekit.deletes.write_context import check_parquet_only
 from deletekit.errors import InvalidInputError
 from deletekit.log import tell
 from deletekit.table.catalog import Catalog
-from deletekit.table.identifier import to_identifier
+from deletekit.table.identifier import check_new, to_identifier
 from deletekit.table.locations import normalised_properties
 from deletekit.table.metadata import MAIN, new_metadata
 from deletekit.table.table import Table, load_table
@@ -67,6 +67,7 @@ def create_table(
     0
     """
     key = to_identifier(identifier)
+    check_new(key)
     iceberg = schema_of(schema)
     arrow_schema(iceberg)  # refuses, by name, a type that could never be read back
     spec = partition_spec(iceberg, partition_by)

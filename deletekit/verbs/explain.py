@@ -26,7 +26,7 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.html_table import html_table, number_columns, safe_html
 from deletekit.public import public_methods
-from deletekit.safe_text import literal
+from deletekit.safe_text import literal, without_secrets
 from deletekit.table.column_names import as_names
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.python_values import python_rows
@@ -316,7 +316,7 @@ class _Job:
                 positions = named_positions(self.context, task.data, delete)
                 found.append((hides, _describe(delete, task.data, self.context.metadata, hides), positions))
             except UNREADABLE as e:
-                if e.file == task.data_file.file_path:
+                if e.file == without_secrets(task.data_file.file_path):
                     raise
                 unread.append(_unread(e, delete.data_file.file_path))
         return found

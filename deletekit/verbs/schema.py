@@ -18,7 +18,6 @@ from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import IcebergType, NestedField, StructType
 
 from deletekit.commit.swap import commit_metadata
-from deletekit.deletes.input_rows import align
 from deletekit.deletes.sort_order import sort_order_updates
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.column_names import check_name, columns_like
@@ -28,6 +27,7 @@ from deletekit.table.metadata import TableMetadata, check_reserved_names, check_
 from deletekit.table.properties import NAME_MAPPING, check_properties
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_schema, schema_to_json, struct_paths
+from deletekit.verbs.shared.new_field import column_type, new_field
 from deletekit.verbs.shared.partition_fields import partition_field, sort_fields
 
 
@@ -68,7 +68,7 @@ def add_column(
             raise _refused("a required column needs a default", name)
         if name in metadata.schema.column_names:
             raise _refused("column exists already", name)
-        field = _new_field(_last_column_id(metadata) + 1, own_name, type, required, doc, default)
+        field = new_field(_last_column_id(metadata) + 1, own_name, type, required, doc, default)
         arrow_schema(Schema(field))  # refuses, by name, a type that could never be read
         return _edited(metadata.schema, parent, lambda fields: [*fields, field])
 
@@ -130,7 +130,7 @@ def update_column(
         field = _find(metadata.schema, name)
         edits: dict[str, Any] = {}
         if type is not None:
-            edits["field_type"] = _promoted(field, _type(type, name))
+            edits["field_type"] = _promoted(field, column_type(type, name))
         if required is not None:
             if required and not field.required:
                 raise _refused("an optional column cannot become required", name)
@@ -323,31 +323,6 @@ def _find(schema: Schema, name: str) -> NestedField:
     except ValueError as e:
         raise NotFoundError(
             "no such column", kind="column-not-found", field=name, expected=columns_like(name, schema.column_names)
-        ) from e
-
-
-def _type(text: str | IcebergType, name: str) -> IcebergType:
-    if isinstance(text, IcebergType):
-        return text
-    try:
-        return NestedField(1, "x", text.replace(" ", "") if "decimal" not in text else text, required=False).field_type
-    except (ValueError, TypeError, ValidationError) as e:
-        raise InvalidInputError("unknown column type", kind="type", field=name, found=text) from e
-
-
-def _new_field(
-    field_id: int, name: str, wanted: str | IcebergType, required: bool, doc: str | None, default: Any
-) -> NestedField:
-    kind = _type(wanted, name)
-    if not kind.is_primitive:
-        raise InvalidInputError("only primitive columns can be added", kind="type", field=name, found=str(kind))
-    try:
-        plain = NestedField(field_id, name, kind, required=False)
-        value = None if default is None else align([{name: default}], Schema(plain)).column(0)[0].as_py()
-        return NestedField(field_id, name, kind, required, doc, initial_default=value, write_default=value)
-    except (ValueError, TypeError) as e:
-        raise InvalidInputError(
-            "default does not fit the type", kind="schema", field=name, found=default, expected=str(kind)
         ) from e
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import deletekit as dk
 from deletekit.maintenance.reachable import Reachability
 from tests.catalogs.stores import Store, on_disk
+from tests.delta.handmade import HandMade
 from tests.invariants import check_table
 from tests.tables import expected, items, live
 
@@ -30,6 +32,51 @@ def test_a_namespace_is_made_once(store: Store) -> None:
         with pytest.raises(dk.InvalidInputError) as refused:
             catalog.create_namespace(bad)
         assert (refused.value.kind, refused.value.field) == ("identifier", "namespace")
+
+
+NO_NAMES = ("..", ".", "../x", "x/../../y", "/x", "x/", "a/b", "a\\b", "..\\x", "a\0", "\0", "a\nb", "\t", "\x7f", "\x85", "\ud800")
+ODD_NAMES = ("...", "..x", "x..", "%2e%2e", "a b", "a:b", "h\u00f6he", "-", "~")
+
+
+def test_no_name_leads_out_of_the_warehouse(place: tuple[Store, int]) -> None:
+    """Each way that gives a table or a namespace its name, wherever the bad name is among the levels."""
+    store, version = place
+    catalog, table = store.open(), store.create("t", SCHEMA, format_version=version)
+    before, tables = {*store.folder.parent.rglob("*")}, catalog.list_tables(store.namespace)
+    namespaces = catalog.list_namespaces()
+    delta = HandMade(store.folder.parent / f"delta-{store.folder.name}")
+    delta.commit(delta.data(range(3)))
+    before |= {*delta.path.rglob("*"), delta.path}
+    location = str(store.folder / "elsewhere")
+    makers: list[Callable[[Any], Any]] = [
+        lambda names: dk.create_table(catalog, names, SCHEMA, format_version=version),
+        lambda names: dk.create_table(catalog, names, SCHEMA, format_version=version, location=location),
+        lambda names: dk.create_table(catalog, names, SCHEMA, format_version=version, replace=True),
+        catalog.create_namespace,
+        lambda names: catalog.rename_table(store.full("t"), names),
+        lambda names: catalog.register_table(names, table.metadata_location),
+        lambda names: dk.sync_delta(delta.path, catalog, names, location=location),
+        lambda names: dk.sync_delta(delta.path, catalog, names, location=location, dry_run=True),
+    ]
+    for number, bad in enumerate(NO_NAMES):
+        names = ((store.namespace, bad), (bad, "t"), (store.namespace, bad, "t"))[number % 3]
+        for make in makers:
+            with pytest.raises(dk.InvalidInputError) as caught:
+                make(names)
+            assert (caught.value.kind, caught.value.found) == ("identifier", repr(bad))
+            assert repr(bad) in str(caught.value)
+    assert (catalog.list_tables(store.namespace), catalog.list_namespaces()) == (tables, namespaces)
+    assert {*store.folder.parent.rglob("*")} == before
+
+
+def test_odd_names_are_names(sql_store: Store) -> None:
+    catalog = sql_store.open()
+    for name in ODD_NAMES:
+        for names in ((sql_store.namespace, name), (f"{sql_store.namespace}{name}", "t")):
+            table = dk.create_table(catalog, names, SCHEMA)
+            assert table.location == str(sql_store.folder.joinpath(*names))
+            dk.append(table, ROWS)
+            assert live(dk.load_table(sql_store.open(), names)) == expected(ROWS)
 
 
 def test_a_table_exists_or_not(place: tuple[Store, int]) -> None:

@@ -101,31 +101,6 @@ def test_defaults_need_v3(catalog: dk.Catalog, version: int) -> None:
         dk.add_column(table, "extra", "int", default=1)
 
 
-@pytest.mark.parametrize(
-    ("kind", "default"),
-    [
-        ("int", "one"),
-        ("int", 2**40),
-        ("int", 1.5),
-        ("int", True),
-        ("long", 2**70),
-        ("string", 5),
-        ("date", "2024-01-01"),
-        ("decimal(5, 2)", Decimal("1.555")),
-        ("uuid", "x"),
-        ("fixed[3]", b"ab"),
-        ("float", 1e300),
-        ("timestamptz", dt.datetime(2024, 1, 1, tzinfo=dt.UTC).replace(tzinfo=None)),
-    ],
-    ids=str,
-)
-def test_defaults_that_do_not_fit(catalog: dk.Catalog, kind: str, default: Any) -> None:
-    """A table that has one could not be read any more."""
-    table = make(catalog, FIVE, format_version=3)
-    with refused(table, dk.InvalidInputError, "schema", field="x"):
-        dk.add_column(table, "x", kind, default=default)
-
-
 @EVERY_MODE
 def test_a_column_renamed(catalog: dk.Catalog, version: int, mode: str) -> None:
     table = make(catalog, FIVE, format_version=version)

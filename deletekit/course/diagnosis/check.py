@@ -7,6 +7,7 @@ from shlex import join
 from typing import Literal
 
 from deletekit.course.diagnosis.environment import Environment
+from deletekit.safe_text import without_secrets
 
 Status = Literal["ok", "warning", "missing"]
 Part = Literal["base", "spark", "course", "test", "peers"]
@@ -32,6 +33,9 @@ class Check:
     found: str
     meaning: str = ""
     fix: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "found", without_secrets(self.found))
 
 
 def check(ok: bool, part: Part, name: str, found: str, *, status: Status = "missing", meaning: str, fix: str) -> Check:

@@ -10,6 +10,7 @@ from typing import Any
 
 from deletekit.course.diagnosis.check import WITHOUT_SPARK, Check, check, command, install
 from deletekit.course.diagnosis.environment import Environment
+from deletekit.safe_text import without_secrets
 
 _GIGABYTE = 1 << 30
 
@@ -120,7 +121,7 @@ def base_in_use(environment: Environment) -> Iterator[Check]:
         ) as folder:
             _use_base(Path(folder))
     except Exception as e:  # noqa: BLE001 - the doctor reports any error
-        problem = f"{type(e).__name__}: {e}"[:300]
+        problem = without_secrets(f"{type(e).__name__}: {e}")[:300]
     needed = [requirement.text for requirement in environment.requirements.get("base", ())]
     yield check(
         not problem,

@@ -11,7 +11,7 @@ from typing import Any, Literal, ParamSpec, Self
 
 from deletekit.course.translations import Messages
 from deletekit.errors import DeletekitError
-from deletekit.safe_text import brief, literal, plain
+from deletekit.safe_text import brief, literal, plain, without_secrets
 
 PAGE_LINES = 50
 """Lines of a grid that are sent at once."""
@@ -354,7 +354,9 @@ def error_page(name: str, error: Exception, messages: Messages, location: str = 
 
 def error_sentence(error: Exception, messages: Messages, location: str = "") -> str:
     """Say what is wrong, without the values."""
-    message = error.message if isinstance(error, DeletekitError) else f"{type(error).__name__}: {error}"
+    message = (
+        error.message if isinstance(error, DeletekitError) else without_secrets(f"{type(error).__name__}: {error}")
+    )
     return messages("error", message=_shown(message, location))
 
 

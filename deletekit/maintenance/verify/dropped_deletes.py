@@ -19,6 +19,7 @@ from deletekit.formats.content_file import DeleteFile, EntryStatus, FileContent,
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.maintenance.verify.report import Finding, error, warning
+from deletekit.safe_text import without_secrets
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 
@@ -81,7 +82,7 @@ def dropped_deletes(context: ReadContext, head: Snapshot, reader: SnapshotReader
             found = ((task, _came_back(context, task, entry)) for task in older)
             rows = tuple((task, positions) for task, positions in found if positions)
         except UNREADABLE as e:
-            if e.file == delete.file_path:
+            if e.file == without_secrets(delete.file_path):
                 yield DroppedDelete(entry, snapshot_id, unread=e)
             continue  # another file that cannot be read has a finding of its own
         if rows:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from deletekit.errors import DeletekitError, NotFoundError, UnsupportedError
+from deletekit.safe_text import without_secrets
 
 Severity = Literal["error", "warning"]
 Level = Literal["metadata", "deletes", "data"]
@@ -162,7 +163,9 @@ def from_error(e: Exception, file: str | None, field: str) -> Finding:
         return warning("not-checked", e.message, e.field or field, e.found, e.expected, file=file)
     if isinstance(e, DeletekitError):
         return error("unreadable-file", e.message, e.field or field, e.found, e.expected, file=file)
-    return error("unreadable-file", "file cannot be read", field, f"{type(e).__name__}: {e}", file=file)
+    return error(
+        "unreadable-file", "file cannot be read", field, without_secrets(f"{type(e).__name__}: {e}"), file=file
+    )
 
 
 def not_checked(what: str, file: str) -> Finding:

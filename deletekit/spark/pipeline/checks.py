@@ -6,6 +6,7 @@ The checks trust nothing that the run reported. A check that cannot be made coun
 from collections.abc import Callable, Iterator, Sequence
 
 from deletekit.maintenance.verify import verify
+from deletekit.safe_text import without_secrets
 from deletekit.spark.pipeline.done_steps import Progress
 from deletekit.spark.pipeline.expected import difference, expected_rows
 from deletekit.spark.pipeline.report import CheckReport
@@ -49,5 +50,5 @@ def _made(name: str, make: Callable[[], str | None], right: str) -> CheckReport:
     try:
         wrong = make()
     except Exception as e:  # noqa: BLE001  # the report says whatever Spark raises
-        wrong = f"not made: {type(e).__name__}: {' '.join(str(e).split())[:300]}"
+        wrong = f"not made: {type(e).__name__}: {' '.join(without_secrets(str(e)).split())[:300]}"
     return CheckReport(name=name, ok=wrong is None, found=wrong or right)
