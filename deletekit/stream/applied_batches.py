@@ -35,7 +35,7 @@ from deletekit.table.sink_batches import (
     sink_tag,
     tagged_marker,
 )
-from deletekit.table.sink_files import KEY_INDEX, SEQUENCE_BY, SEQUENCE_DELETES
+from deletekit.table.sink_files import KEY_INDEX, SEQUENCE_BY, SEQUENCE_DELETES, SEQUENCE_SERVERS
 
 
 class PositionMovedError(Exception):
@@ -147,7 +147,7 @@ def reset_summary(
     Only the count is set. The guard of `sequence_by` goes on, and so does what it remembers of a head.
     """
     known = marker.snapshot.summary
-    entries = {name: known[name] for name in (SEQUENCE_BY, KEY_INDEX) if name in known}
+    entries = {name: known[name] for name in (SEQUENCE_BY, SEQUENCE_SERVERS, KEY_INDEX) if name in known}
     if SEQUENCE_DELETES in known and not (
         last_marker(metadata, head, marker.sink_id) is None and _is_complete(metadata, head)
     ):  # else the branch was rolled back from all deletes

@@ -76,6 +76,9 @@ def _row_bytes(changes: Changes, at: Numbers) -> pa.Array:
         # A column added later is null in older batches. If the column has a default, a null is a value of its own.
         null = pa.scalar(b"" if field.write_default is None else name.as_py(), pa.large_binary())
         parts.append(pc.coalesce(value, null))
+    if changes.unsent is not None:  # a value that was not sent is another change than null
+        names = [b"\0".join(n.encode() for n in changes.unsent.names.get(row, ())) for row in at.tolist()]
+        parts.append(pa.array(names, pa.large_binary()))
     return _join(*parts)
 
 

@@ -54,6 +54,10 @@ class BatchLetters(Protocol):
 
     def __len__(self) -> int: ...
 
+    @property
+    def first(self) -> str:
+        """The error of one of them."""
+
     def digest(self, of_rows: str) -> str:
         """Return the digest of the batch from that of its other rows: it covers all rows as they were given."""
 
@@ -69,6 +73,10 @@ class HeldLetters:
 
     def __len__(self) -> int:
         return len(self.letters)
+
+    @property
+    def first(self) -> str:
+        return self.letters[0].error
 
     def digest(self, of_rows: str) -> str:
         return f"{of_rows}+{_digest(self.letters)}" if self.letters else of_rows
@@ -92,7 +100,7 @@ class StagedLetters:
     def __init__(self, staged: Sequence[LetterFile], held: Sequence[DeadLetter], io: FileIO, engine: Engine) -> None:
         self._count = sum(file.count for file in staged) + len(held)
         self._all = _Staged(io, tuple(file.path for file in staged), tuple(held))
-        self._engine = engine
+        self._engine, self.first = engine, (held[0].error if held else staged[0].last)
         (self._own,) = engine.map(lambda these: _digest(these.read()), [self._all])
 
     def __len__(self) -> int:

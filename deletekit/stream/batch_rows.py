@@ -5,10 +5,12 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
+import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
+from deletekit.spark.releases import to_arrow
 from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta, truncate_delta
 from deletekit.stream.batch_digest import batch_digest
 from deletekit.stream.batch_letters import BatchLetters
@@ -17,6 +19,7 @@ from deletekit.stream.dead_letters import without_dead_letters
 from deletekit.stream.evolve import evolve_table, evolving_rows, schema_for
 from deletekit.stream.sequence_guard import Guarded, RememberedBatch
 from deletekit.stream.sink_state import SinkState
+from deletekit.stream.stored_values import UnsentError, filled
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import specs_in_use
@@ -34,6 +37,8 @@ class BatchRows(Protocol):
     truncates: whether the batch deletes all rows before its own.
     letters: the dead letters, which are none of its rows.
     guarded: what `sequence_by` left of the batch when it was last written; None before, and without that column.
+    takes_stored: whether it takes values from stored rows.
+    source: what its source says about it beside its rows.
     """
 
     schema: Schema
@@ -43,6 +48,8 @@ class BatchRows(Protocol):
     digest: str
     truncates: bool
     guarded: Guarded | RememberedBatch | None
+    takes_stored: bool
+    source: pa.Table | None
 
     @property
     def letters(self) -> BatchLetters: ...
@@ -54,6 +61,9 @@ class BatchRows(Protocol):
 
     def parse(self, schema: Schema, fields: tuple[NestedField, ...]) -> None:
         """Parse the rows again, by another schema. Raises InvalidInputError if they do not fit."""
+
+    def reject(self, error: UnsentError) -> None:
+        """Make dead letters of the rows that an error has. Without a table for them raise it."""
 
     def by_position(self, base: Base) -> tuple[BatchDelta, int]:
         """Write the batch, with old rows hidden by position. Also return how many data files were read."""
@@ -82,6 +92,7 @@ class HeldRows:
         schema = schema_for(metadata, rows, state.evolve, columns)
         self._state, self._form = state, state.form(schema, columns, ordered=ordered)
         self._rows, self.letters = without_dead_letters(state.dead_letters, rows, schema, self._form, source)
+        self.source = rows if isinstance(rows, pa.Table) else None
         self.guarded: Guarded | RememberedBatch | None = None
         self.parse(schema, self._form.fields)
         self.digest = batch_digest(self._changes)
@@ -99,7 +110,14 @@ class HeldRows:
         self._changes = read_changes(self._rows, schema, form)
         self.schema, self.fields = schema, fields
         self.keys, self.newest = len(self._changes.last), self._changes.newest
-        self.truncates = self._changes.truncate
+        self.truncates, self.takes_stored = self._changes.truncate, self._changes.unsent is not None
+
+    def reject(self, error: UnsentError) -> None:
+        letters = self._state.dead_letters
+        if letters is None:
+            raise error
+        self._rows, self.letters = letters.without(self._rows, self.schema, error.rows, self.letters)
+        self.parse(self.schema, self.fields)
 
     def by_position(self, base: Base) -> tuple[BatchDelta, int]:
         return self._state.with_index(base, partial(self._indexed, base))
@@ -108,17 +126,24 @@ class HeldRows:
         guard, changes = self._state.guard(base.metadata.schema), self._changes
         if guard is not None:
             self.guarded = guarded = guard.newest_of(base, changes, index)
-            changes = guarded.changes
+            changes = filled(base, guarded.changes, index, guarded.known)
+        else:
+            changes = filled(base, changes, index)
         return indexed_delta(base, changes, index)
 
     def by_value(self, base: Base) -> BatchDelta:
-        return equality_delta(base.write, specs_in_use(base), self._changes)
+        changes = self._changes
+        if self.takes_stored:  # only these need to know where the old rows are
+            changes, _ = self._state.with_index(base, lambda index: filled(base, self._changes, index))
+        return equality_delta(base.write, specs_in_use(base), changes)
 
     def as_flink(self, base: Base) -> BatchDelta:
+        if self.takes_stored:  # rows that the batch itself replaces have not all values
+            return self.by_value(base)
         return flink_delta(base.write, specs_in_use(base), self._changes)
 
     def as_truncation(self, base: Base) -> BatchDelta:
-        return truncate_delta(base, self._changes)
+        return truncate_delta(base, filled(base, self._changes, None))
 
     def discard(self) -> None:
         """Nothing is kept outside of memory."""
@@ -139,7 +164,12 @@ def batch_rows(
         return HeldRows(state, rows, columns, ordered=ordered, source=source)
     # By name: a sink works without pyspark, which is an extra.
     made: BatchRows = import_module("deletekit.stream.split_rows").SplitRows(state, rows, columns)
-    return made
+    if not made.takes_stored:
+        return made
+    # What values of other rows decide is worked out in one place.
+    made.discard()
+    held = import_module("deletekit.spark.types").from_spark(to_arrow(rows), state.table.metadata.schema)
+    return HeldRows(state, held, columns, ordered=False, source=source)
 
 
 def is_data_frame(rows: Any) -> bool:

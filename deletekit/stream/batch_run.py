@@ -24,6 +24,9 @@ from deletekit.stream.file_batches import logged
 from deletekit.stream.maintain import Maintenance, after_batch
 from deletekit.stream.saved_index import index_entry
 from deletekit.stream.sink_state import SinkState
+from deletekit.stream.some_fit import check_some_fit
+from deletekit.stream.sources.marks import servers_of
+from deletekit.stream.stored_values import UnsentError
 from deletekit.table.metadata import Snapshot
 from deletekit.table.sink_batches import NEWEST_TIME, sink_tag
 from deletekit.verbs.shared.equality_keys import ensure_unpartitioned_spec, partitionable
@@ -106,14 +109,19 @@ class BatchRun:
         state, table = self._state, self._state.table
         if self._is_committed(self._head()):
             raise AlreadyCommittedError
-        if state.dead_letters is not None:
-            state.dead_letters.write(table, self._batch, self.rows.letters)
         if self.rows.schema != table.metadata.schema and state.evolve != "refuse":
             self.rows.evolve(table)
             self._batch = replace(self._batch, digest=self.rows.letters.digest(self.rows.digest))
         if state.mode != "index-only" and not partitionable(table.metadata, self.rows.fields):
             ensure_unpartitioned_spec(table)
-        return plan_change(table, self._build, ref=state.ref, validate=self._validate, reader=state.reader)
+        while True:
+            check_some_fit(table.metadata, self._head(), self._batch, self.rows)
+            if state.dead_letters is not None:
+                state.dead_letters.write(table, self._batch, self.rows.letters)
+            try:
+                return plan_change(table, self._build, ref=state.ref, validate=self._validate, reader=state.reader)
+            except UnsentError as e:  # some rows take values from rows that are not there
+                self.rows.reject(e)
 
     def discard(self) -> None:
         """Remove what was kept for the batch."""
@@ -174,9 +182,9 @@ class BatchRun:
         summary = {**summary_of(self._batch, metadata, base.snapshot), **index, **logs, **self._newest_time()}
         guard = self._state.guard(metadata.schema)
         if guard is not None:
-            summary |= guard.entries(base, rows.guarded)
+            summary |= guard.entries(base, rows.guarded, servers_of(rows.source) if rows.source is not None else ())
         delta = replace(written.delta, summary=summary, refs=(tag,), other_files=(*index_files, *log_files))
-        if guard is not None:
+        if guard is not None or rows.takes_stored:
             return delta  # without a read set it is planned again after any lost race
         # Others may add a row with a key that was not found here. A delete by value is right in any case.
         counts_on_rows = rows.truncates or (self._is_by_position and len(rows))

@@ -22,13 +22,16 @@ from pyiceberg.types import NestedField
 from deletekit.deletes.input_rows import align, as_table
 from deletekit.deletes.keys import KeyNumbers
 from deletekit.errors import InvalidInputError
-from deletekit.stream.sequence_column import newest_value, ranks, sequence_values
+from deletekit.stream.sequence_column import newest_value, ranks, sequence_values, with_tombstones
 from deletekit.stream.sources.marks import check_deletes, truncates
 from deletekit.table.python_values import key_texts
+from deletekit.stream.tombstones import check_arrival, placed
+from deletekit.stream.unsent import UNSENT_COLUMNS, Unsent, read_unsent
 from deletekit.table.types import arrow_type
 from deletekit.verbs.shared.equality_keys import key_column
 
 Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 class ChangeType(IntEnum):
@@ -46,7 +49,9 @@ _SPELLINGS = {
     ChangeType.UPDATE_AFTER: ("UPDATE_AFTER", "+U", "U", "UPDATE", "UPSERT", "UPDATE_POSTIMAGE"),
     ChangeType.DELETE: ("DELETE", "-D", "D"),
 }
-_CODES = {text: code for code, texts in _SPELLINGS.items() for text in texts}
+_TOMBSTONE = "TOMBSTONE"
+"""A delete that is a tombstone of Kafka: it has no place in the order of its source, and comes where it arrives."""
+_CODES = {text: code for code, texts in _SPELLINGS.items() for text in texts} | {_TOMBSTONE: ChangeType.DELETE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +84,14 @@ class LastChanges:
     put: for each key the number of its last row in `Changes.puts`, or -1 if it was deleted.
     was_deleted: whether the batch deleted the key at some point, so that its last row is not the old one.
     rows: for each key the number of its last change.
+    tombstone: whether a tombstone deleted the key at some point: the old row goes, whatever its value of `sequence_by`.
     """
 
     keys: tuple[Any, ...]
     put: Numbers
-    was_deleted: npt.NDArray[np.bool_]
+    was_deleted: Mask
     rows: Numbers
+    tombstone: Mask
 
     def __len__(self) -> int:
         return len(self.put)
@@ -105,7 +112,9 @@ class Changes:
     newest: the highest value of the order column, else of `sequence`.
     last: the last change of each key.
     truncate: whether the batch deletes all rows before its own.
-    sequence: the value of `sequence_by` of each row; None without such a column.
+    sequence: the value of `sequence_by` of each row, of a tombstone the highest one before it; None without such a
+        column.
+    unsent: the values that the batch takes from rows before it; None if it has all values.
     """
 
     schema: Schema
@@ -121,6 +130,7 @@ class Changes:
     last: LastChanges
     truncate: bool = False
     sequence: Any = None
+    unsent: Unsent | None = None
 
     def __len__(self) -> int:
         return len(self.types)
@@ -134,17 +144,28 @@ def read_changes(rows: Any, schema: Schema, form: ChangeFormat) -> Changes:
     """
     table = as_table(rows, schema, "changes")
     check_deletes(table, [str(schema.find_column_name(f.field_id)).partition(".")[0] for f in form.fields])
-    types = _types(table, form)
-    order, newest = _order(table, form)
-    sequence = None if form.sequence is None or not len(table) else sequence_values(table, form.sequence)
-    if sequence is not None:
+    types, tombstones = _types(table, form)
+    keys = tuple(_key(table, schema, f) for f in form.fields)
+    numbers = KeyNumbers(keys)
+    codes = numbers.of_rows
+    deletes = types == ChangeType.DELETE
+    order, newest = _order(table, form, tombstones, codes, deletes)
+    sequence, alone = None, np.zeros(len(table), np.bool_)
+    if form.sequence is not None and len(table):
+        given = sequence_values(table, form.sequence, tombstones)
+        if not form.ordered:
+            check_arrival(tombstones & given.is_null().to_numpy(False), codes, order, form.order)
+        arrived = order * len(table) + np.arange(len(table))
+        sequence, alone = with_tombstones(given, codes, arrived, deletes)
         order = ranks(sequence) * (int(order.max()) + 1) + order  # by sequence_by, then by order
         newest = newest_value(sequence) if form.order is None else newest
-    keys = tuple(_key(table, schema, f) for f in form.fields)
     is_put = (types == ChangeType.INSERT) | (types == ChangeType.UPDATE_AFTER)
-    dropped = [n for n in (form.change_type, form.order) if n in table.column_names and n not in schema.column_names]
-    puts = _puts(table.drop_columns(dropped).filter(pa.array(is_put)), schema)
-    codes = KeyNumbers(keys).of_rows
+    decisive = [n for n in (form.order, None if form.sequence is None else form.sequence.name) if n is not None]
+    unsent = read_unsent(table, schema, form.fields, numbers, is_put, decisive)
+    asides = (form.change_type, form.order, *UNSENT_COLUMNS)
+    dropped = [n for n in asides if n in table.column_names and n not in schema.column_names]
+    wanted = schema if unsent is None else unsent.optional(schema)
+    puts = _puts(table.drop_columns(dropped).filter(pa.array(is_put)), wanted)
     first = 0 if form.ordered else types != ChangeType.UPDATE_BEFORE
     rank = np.lexsort((np.broadcast_to(first, order.shape), order))
     put_of = np.where(is_put, np.cumsum(is_put) - 1, -1)
@@ -159,9 +180,10 @@ def read_changes(rows: Any, schema: Schema, form: ChangeFormat) -> Changes:
         put_of=put_of,
         batch_columns=tuple(f for f in schema.fields if f.name in table.column_names),
         newest=newest,
-        last=_last_changes(keys, types, codes, rank, put_of),
+        last=_last_changes(keys, types, codes, rank, put_of, alone),
         truncate=truncates(table),
         sequence=sequence,
+        unsent=unsent,
     )
     if not form.ordered:
         _check_order(changes, order, form)
@@ -181,20 +203,23 @@ def check_columns(empty: pa.Table, schema: Schema, form: ChangeFormat) -> None:
             raise _refused(message, kind, name, None, empty.column_names)
     for field in form.fields:
         key_column(empty, schema, field)
-    extra = [n for n in (form.change_type, form.order) if n is not None and n not in schema.column_names]
+    names = [form.change_type, form.order, *(n for n in UNSENT_COLUMNS if n in empty.column_names)]
+    extra = [n for n in names if n is not None and n not in schema.column_names]
     _puts(empty.drop_columns(extra), schema)
 
 
 def _last_changes(
-    keys: tuple[Any, ...], types: npt.NDArray[np.int8], codes: Numbers, order: Numbers, put_of: Numbers
+    keys: tuple[Any, ...], types: npt.NDArray[np.int8], codes: Numbers, order: Numbers, put_of: Numbers, alone: Mask
 ) -> LastChanges:
     count = int(codes.max()) + 1 if len(codes) else 0
     last = np.zeros(count, np.int64)
     last[codes[order]] = order  # of equal indices the last one stays
     was_deleted = np.zeros(count, np.bool_)
     was_deleted[codes[types == ChangeType.DELETE]] = True
+    tombstone = np.zeros(count, np.bool_)
+    tombstone[codes[alone]] = True
     own = tuple(c.take(pa.array(last)) for c in keys)
-    return LastChanges(keys=own, put=put_of[last], was_deleted=was_deleted, rows=last)
+    return LastChanges(keys=own, put=put_of[last], was_deleted=was_deleted, rows=last, tombstone=tombstone)
 
 
 def _puts(rows: pa.Table, schema: Schema) -> pa.Table:
@@ -205,10 +230,11 @@ def _puts(rows: pa.Table, schema: Schema) -> pa.Table:
     return align(pa.table(no_rows | {f.name: pa.nulls(0, arrow_type(f.field_type)) for f in schema.fields}), schema)
 
 
-def _types(table: pa.Table, form: ChangeFormat) -> npt.NDArray[np.int8]:
+def _types(table: pa.Table, form: ChangeFormat) -> tuple[npt.NDArray[np.int8], Mask]:
+    """Return the type of each change, and which are tombstones."""
     name = form.change_type
     if name is None or not len(table):
-        return np.full(len(table), ChangeType.UPDATE_AFTER, np.int8)
+        return np.full(len(table), ChangeType.UPDATE_AFTER, np.int8), np.zeros(len(table), np.bool_)
     if name not in table.column_names:
         raise _refused("changes lack the column of their type", "change-type", name, None, table.column_names)
     column = pl.Series(name, table.column(name))
@@ -221,25 +247,34 @@ def _types(table: pa.Table, form: ChangeFormat) -> npt.NDArray[np.int8]:
             raise _refused("unknown change type", "change-type", name, text, ", ".join(sorted(_CODES)))
     codes = [int(_CODES[text.strip().upper()]) for text in known]
     found: npt.NDArray[np.int8] = texts.replace_strict(known, codes, return_dtype=pl.Int8).to_numpy()
-    return found
+    tombstones = texts.is_in([text for text in known if text.strip().upper() == _TOMBSTONE]).to_numpy()
+    return found, np.asarray(tombstones, np.bool_)
 
 
-def _order(table: pa.Table, form: ChangeFormat) -> tuple[Numbers, Any]:
+def _order(
+    table: pa.Table, form: ChangeFormat, tombstones: Mask, codes: Numbers, deletes: Mask
+) -> tuple[Numbers, Any]:
     """Return a number for each row, equal where the order column is equal, and that column's highest value."""
     if form.order is None or not len(table):
         return (np.arange(len(table)) if form.ordered else np.zeros(len(table), np.int64)), None
     if form.order not in table.column_names:
         raise _refused("changes lack the order column", "change-order", form.order)
     column = table.column(form.order)
-    if column.null_count:
+    missing = tombstones & column.is_null().to_numpy()
+    if column.null_count > missing.sum():
         raise _refused("null in the order column", "change-order", form.order, f"{column.null_count} nulls")
     if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
         message = "NaN in the order column, which is neither before nor after any number"
         raise _refused(message, "change-order", form.order, "NaN", "a number in each row")
     if pa.types.is_nested(column.type):
         raise _refused("changes cannot be put in order by this type", "change-order", form.order, str(column.type))
+    if not form.ordered:
+        check_arrival(missing, codes, None, form.order)
     series = pl.Series("order", column)
-    return series.rank("dense").to_numpy().astype(np.int64), series.max()
+    if missing.all():
+        return np.zeros(len(table), np.int64), None
+    order = series.rank("dense").fill_null(0).to_numpy().astype(np.int64)
+    return placed(order, missing, codes, np.arange(len(table)), deletes)[0], series.max()
 
 
 def _key(table: pa.Table, schema: Schema, field: NestedField) -> Any:

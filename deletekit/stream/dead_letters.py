@@ -6,7 +6,7 @@ dead letters that are in the table already are not written again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import reduce
 from typing import Any
@@ -19,6 +19,7 @@ from pyiceberg.schema import Schema
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import commit
+from deletekit.deletes.input_rows import as_table
 from deletekit.deletes.plan import plan_scan
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
@@ -33,7 +34,7 @@ from deletekit.stream.batch_letters import (
     StagedLetters,
 )
 from deletekit.stream.change_rows import ChangeFormat
-from deletekit.stream.fitting_rows import UnfitRow, fitting_rows, too_many
+from deletekit.stream.fitting_rows import UnfitRow, fitting_rows, json_text, too_many
 from deletekit.table.catalog import Catalog
 from deletekit.table.file_io import FileIO
 from deletekit.table.table import Table
@@ -135,6 +136,21 @@ class DeadLetters:
         if len(letters) > self.most:
             raise too_many(f"a batch has more dead letters than {self.most}; the last: {letters[-1].error}", self.most)
         return HeldLetters(tuple(letters))
+
+    def without(
+        self, rows: Any, schema: Schema, wrong: Mapping[int, InvalidInputError], letters: BatchLetters
+    ) -> tuple[pa.Table, HeldLetters]:
+        """Return the rows of a batch without some, and its dead letters with these. They have no position."""
+        assert isinstance(letters, HeldLetters)
+        held = as_table(rows, schema, "changes")
+        unfit = [
+            UnfitRow(number=n, error=error, row=json_text(held.slice(n, 1).to_pylist()[0])) for n, error in wrong.items()
+        ]
+        every = (*letters.letters, *(DeadLetter.of(row, "", "") for row in unfit))
+        if len(every) > self.most:
+            raise too_many(f"a batch has more dead letters than {self.most}; the last: {every[-1].error}", self.most)
+        left = [n for n in range(len(held)) if n not in wrong]
+        return held.take(pa.array(left, pa.int64())), HeldLetters(every)
 
     def check(self, table: Table) -> None:
         """Raise InvalidInputError (`dead-letter-table`) if the table cannot keep dead letters, or is the sink's own."""

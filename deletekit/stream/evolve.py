@@ -22,6 +22,7 @@ from pyiceberg.types import NestedField, StructType
 from deletekit.deletes.input_rows import as_table
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.stream.sink_state import Evolve
+from deletekit.stream.unsent import UNSENT_COLUMNS
 from deletekit.table.column_names import check_name
 from deletekit.table.metadata import TableMetadata, check_reserved_names, check_schema_version
 from deletekit.table.table import Table
@@ -47,7 +48,8 @@ def evolving_rows(changes: Any, schema: Schema, evolve: Evolve, aside: Container
     known = {f.name: f.field_type for f in schema.fields}
     for number, name in reversed(list(enumerate(table.column_names))):
         column = table.column(number)
-        kind = column.type if name in aside else _typed(column.type, known.get(name))
+        is_aside = name in aside or name in UNSENT_COLUMNS
+        kind = column.type if is_aside else _typed(column.type, known.get(name))
         if kind is None:
             table = table.remove_column(number)
         elif kind != column.type:
@@ -103,7 +105,8 @@ def evolve_table(
 
 
 def _is_ours(name: str, schema: Schema, aside: Container[str | None]) -> bool:
-    return name not in aside or any(f.name == name for f in schema.fields)
+    is_aside = name in aside or name in UNSENT_COLUMNS
+    return not is_aside or any(f.name == name for f in schema.fields)
 
 
 @dataclass(frozen=True, slots=True)

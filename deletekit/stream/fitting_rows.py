@@ -19,6 +19,7 @@ from deletekit.errors import InvalidInputError
 from deletekit.stream.change_rows import ChangeFormat, read_changes
 from deletekit.stream.fitting_parts import fitting_parts
 from deletekit.table.python_values import python_rows
+from deletekit.stream.unsent import UNSENT_COLUMNS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +124,7 @@ def is_of_all_rows(table: pa.Table, schema: Schema, form: ChangeFormat) -> bool:
     needed |= {f.name for f in schema.fields if f.required and f.write_default is None}
     if not needed <= set(table.column_names):
         return True
-    others = [n for n in (form.change_type, form.order) if n in table.column_names and n not in schema.column_names]
+    others = [n for n in (form.change_type, form.order, *UNSENT_COLUMNS) if n in table.column_names and n not in schema.column_names]
     nothing = {f.name: pa.nulls(0) for f in schema.fields}
     nothing |= {f.name: pa.array([], f.type) for f in table.schema if f.name not in others}
     try:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from deletekit.deletes.input_rows import tabular
 from deletekit.errors import InvalidInputError
 from deletekit.stream.sources.marks import truncates
+from deletekit.stream.unsent import UNSENT_COLUMNS
 from deletekit.table.catalog import Catalog
 from deletekit.table.identifier import dotted, to_identifier
 from deletekit.table.table import Table, load_table
@@ -86,7 +87,7 @@ def without_others(rows: Any, known: Container[str], aside: Container[str | None
 
 def others(names: Iterable[str | None], known: Container[str], aside: Container[str | None]) -> set[str]:
     """Return those of some columns that are neither the table's nor the stream's."""
-    return {n for n in names if n is not None and n not in known and n not in aside}
+    return {n for n in names if n is not None and n not in known and n not in aside and n not in UNSENT_COLUMNS}
 
 
 def created_table(catalog: Catalog, name: str, create: Create | None) -> Table:

@@ -18,6 +18,7 @@ from pyiceberg.types import NestedField
 
 from deletekit.deletes.input_rows import cast_column
 from deletekit.errors import InvalidInputError
+from deletekit.stream.tombstones import placed
 from deletekit.table.column_names import columns_like
 
 _ORDERED = (
@@ -50,15 +51,15 @@ def sequence_field(schema: Schema, name: str | None) -> NestedField | None:
     return field
 
 
-def sequence_values(table: pa.Table, field: NestedField) -> pa.Array:
-    """Return the value of each change, also of each delete, in the table's type.
+def sequence_values(table: pa.Table, field: NestedField, tombstones: npt.NDArray[np.bool_]) -> pa.Array:
+    """Return the value of each change, also of each delete, in the table's type; of a tombstone it may be NULL.
 
     Raises InvalidInputError if the column is missing, or has NULL or NaN: such a change is neither old nor new.
     """
     if field.name not in table.column_names:
         raise _refused("changes lack the column of sequence_by", field.name, None, ", ".join(table.column_names))
     column = table.column(field.name)
-    if column.null_count:
+    if column.filter(pa.array(~tombstones)).null_count:
         raise _refused("null in the column of sequence_by", field.name, f"{column.null_count} nulls", "a value")
     values = cast_column(column, field)
     array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
@@ -75,7 +76,29 @@ def check_not_nan(values: pa.Array, field: NestedField, where: str) -> None:
 
 def ranks(values: pa.Array) -> npt.NDArray[np.int64]:
     """Return a number for each value: in the same order, equal where the values are."""
-    return pl.Series("value", values).rank("dense").to_numpy().astype(np.int64)
+    return pl.Series("value", values).rank("dense").fill_null(0).to_numpy().astype(np.int64)
+
+
+def with_tombstones(
+    values: pa.Array, codes: npt.NDArray[np.int64], arrived: npt.NDArray[np.int64], deletes: npt.NDArray[np.bool_]
+) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+    """Return the value of each change, and which of them delete whatever value their row has: tombstones without one.
+
+    A tombstone has the value of the delete right before it, else the highest one that its key had before; NULL if it
+    comes first.
+
+    Parameters
+    ----------
+    codes: the number of each change's key; arrived: in which order changes arrived.
+    """
+    missing = values.is_null().to_numpy(zero_copy_only=False)
+    if not missing.any():
+        return values, missing
+    place = ranks(values)
+    of_place = np.zeros(int(place.max()) + 1, np.int64)
+    of_place[place] = np.arange(len(place))
+    found, alone = placed(place, missing, codes, arrived, deletes)
+    return values.take(pa.array(of_place[found], mask=found == 0)), alone
 
 
 def newest_value(values: pa.Array) -> Any:

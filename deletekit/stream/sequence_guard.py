@@ -6,6 +6,7 @@ that is remembered (`remembered_deletes.py`). Of equal values the later arrival 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,10 +34,12 @@ from deletekit.stream.remembered_deletes import (
     newer,
 )
 from deletekit.stream.sequence_column import check_not_nan
+from deletekit.stream.sources.clocks import another_server, servers_in
+from deletekit.stream.sources.messages import SEQUENCE
 from deletekit.stream.table_index import Hits, TableIndex
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.sink_batches import Marker, history
-from deletekit.table.sink_files import SEQUENCE_BY, SEQUENCE_DELETES
+from deletekit.table.sink_files import SEQUENCE_BY, SEQUENCE_DELETES, SEQUENCE_SERVERS
 from deletekit.table.types import arrow_type
 
 _MODES = ("auto", "flink", "eq-only", "index-only")
@@ -50,12 +53,14 @@ class Guarded:
     ----------
     late: keys whose change was dropped.
     deleted, values: hashes of the keys that the batch deletes, and the value of each delete.
+    known: for each key of the batch the value that the table or a delete has, or null.
     """
 
     changes: Changes
     late: int
     deleted: Keys
     values: pl.Series
+    known: pl.Series
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +99,32 @@ class SequenceGuard:
         known = self.deletes.newest(base.table.io, base.metadata, self.memory(base), hashes)
         known = newer(known, self._stored(base, index, index.find(last.keys), len(last)))
         check_not_nan(known.drop_nulls().to_arrow(), column, "the table")
-        kept = ~(own < known).fill_null(value=False).to_numpy()
-        deleted = kept & (last.put < 0)
+        is_late = (own < known).fill_null(value=False).to_numpy()
+        # A tombstone deletes the row whatever its value is, and is remembered with it.
+        put = np.where(is_late & last.tombstone, -1, last.put)
+        own = own.zip_with(pl.Series(~last.tombstone), newer(own, known))
+        kept = ~is_late | last.tombstone
+        deleted = kept & (put < 0) & own.is_not_null().to_numpy()
         return Guarded(
-            changes=replace(changes, last=newest_rows(last, kept)),
-            late=int((~kept).sum()),
+            changes=replace(changes, last=newest_rows(replace(last, put=put), kept)),
+            late=int(is_late.sum()),
             deleted=hashes[deleted],
             values=own.filter(pl.Series(deleted)),
+            known=known,
         )
 
-    def entries(self, base: Base, found: Guarded | RememberedBatch | None) -> Mapping[str, str]:
-        """Write the batch's deletes, and return the entries of its summary that name all that are remembered."""
+    def entries(
+        self, base: Base, found: Guarded | RememberedBatch | None, servers: Sequence[str] = ()
+    ) -> Mapping[str, str]:
+        """Write the batch's deletes, and return the entries of its summary that name all that are remembered.
+
+        Parameters
+        ----------
+        servers: those whose log the column is a place of, as far as the batch says it.
+
+        Raises InvalidInputError (`sequence-server`) if the batches before are of other servers.
+        """
+        known = self._servers(base, servers)
         memory, write = self.memory(base), base.write
         if found is None:
             memory = Memory(batches=memory.batches + 1, names=memory.names)
@@ -112,7 +132,18 @@ class SequenceGuard:
             memory = found.memory
         else:
             memory = self.deletes.written(write, base.table.io, memory, found.deleted, found.values)
-        return {SEQUENCE_BY: str(self.column.field_id), SEQUENCE_DELETES: memory.text}
+        entries = {SEQUENCE_BY: str(self.column.field_id), SEQUENCE_DELETES: memory.text}
+        return entries | ({SEQUENCE_SERVERS: json.dumps(known)} if known else {})
+
+    def _servers(self, base: Base, found: Sequence[str]) -> Sequence[str]:
+        """Return the servers that are known after a batch."""
+        marker = newest_marker(base.metadata, base.snapshot, self.sink_id)
+        known = [] if marker is None else servers_in(marker.snapshot.summary.get(SEQUENCE_SERVERS, "[]"))
+        if self.column.name != SEQUENCE or not found:
+            return known
+        if list(found[: len(known)]) != known:
+            raise another_server(found, known)
+        return found
 
     def memory(self, base: Base) -> Memory:
         """Return the memory that a base's head has.
@@ -192,4 +223,5 @@ def newest_rows(last: LastChanges, kept: np.ndarray) -> LastChanges:
         put=last.put[kept],
         was_deleted=last.was_deleted[kept],
         rows=last.rows[kept],
+        tombstone=last.tombstone[kept],
     )

@@ -30,6 +30,7 @@ class Part:
     rows, keys: change rows that it was made of, and different keys among them.
     newest: the highest value of the order column.
     digest: its part of the batch's digest.
+    takes_stored: whether some rows depend on stored rows, or on rows of other parts.
     first_key: the number of its first key among those of the batch.
     """
 
@@ -39,6 +40,7 @@ class Part:
     keys: int
     newest: Any
     digest: int
+    takes_stored: bool = False
     first_key: int = 0
 
     def at(self, first_key: int) -> Part:
@@ -76,6 +78,7 @@ def write_part(context: WriteContext, kept: pa.Table, changes: Changes, digest: 
         keys=len(changes.last),
         newest=changes.newest,
         digest=digest,
+        takes_stored=changes.unsent is not None or bool(changes.last.tombstone.any()),
     )
 
 

@@ -45,6 +45,7 @@ from deletekit.stream.split_index import split_index
 from deletekit.stream.split_lookup import FILE, KEY, LATE, POSITION, ROW_ID, found_rows
 from deletekit.stream.split_parts import Part, read_parts
 from deletekit.stream.split_staging import GivenFrame, table_of
+from deletekit.stream.stored_values import UnsentError
 from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import specs_in_use
 
@@ -63,11 +64,14 @@ class SplitRows:
     Attributes
     ----------
     given: how many rows the DataFrame had, dead letters too.
+    takes_stored: some rows depend on others in a way that tasks do not work out: values that were not sent, and
+        tombstones that `sequence_by` has no value of. The batch has to be written in one process.
 
     Raises InvalidInputError as `read_changes`; UnsupportedError for a DataFrame of Spark Connect.
     """
 
     truncates = False
+    source = None
 
     def __init__(self, state: SinkState, frame: DataFrame, columns: tuple[str | None, str | None]) -> None:
         self._state, self._given = state, GivenFrame(state, frame, columns)
@@ -83,6 +87,7 @@ class SplitRows:
             self.discard()
             raise
         parts = [part for part, _ in staged if part is not None]
+        self.takes_stored = any(part.takes_stored for part in parts)
         self._parts = [p.at(first) for p, first in zip(parts, _starts([p.keys for p in parts]), strict=True)]
         self._rows, self.keys = sum(p.rows for p in parts), sum(p.keys for p in parts)
         self.given = self._rows + sum(file.count for file in files)
@@ -107,6 +112,9 @@ class SplitRows:
 
     def discard(self) -> None:
         self._staging.discard()
+
+    def reject(self, error: UnsentError) -> None:
+        raise error
 
     # --- writing ------------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ STAGED_ROWS = ".rows"
 DELETES = ".deletes"
 SEQUENCE_BY = "deletekit.sequence-by"
 SEQUENCE_DELETES = "deletekit.sequence-deletes"
+SEQUENCE_SERVERS = "deletekit.sequence-servers"
 SUFFIXES = (ROOT, RUN, FILE_LOG, STAGED_ROWS, DELETES)
 
 

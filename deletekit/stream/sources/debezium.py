@@ -5,7 +5,8 @@
 | `op` c (create), r (read by a snapshot), u (update) | the row `after`; of an update also the row before       |
 | `op` d (delete)                                     | the key in `before`, or in the message's key            |
 | `op` t (truncate)                                   | all rows of the table are gone                          |
-| `op` m (a message of PostgreSQL's log), tombstones, | nothing                                                 |
+| a tombstone                                         | the key is gone: in a compacted topic only it is left   |
+| `op` m (a message of PostgreSQL's log),             | nothing                                                 |
 | transactions, heartbeats, schema changes            |                                                         |
 
 PostgreSQL with REPLICA IDENTITY DEFAULT logs only the key of a deleted row. Debezium puts null, or 0 and empty texts,
@@ -23,13 +24,16 @@ from pyiceberg import types as it
 from pyiceberg.schema import Schema
 
 from deletekit.errors import InvalidInputError
+from deletekit.stream.sources.clocks import is_of_log, server_of
 from deletekit.stream.sources.format_options import COMMON, FormatOptions, format_options
 from deletekit.stream.sources.messages import Message, Reject
-from deletekit.stream.sources.row_changes import TRUNCATE, Change, Row, Truncate, decode_messages
+from deletekit.stream.sources.row_changes import TRUNCATE, Change, Kind, Row, Truncate, decode_messages
 from deletekit.stream.sources.source_types import SourceType
 from deletekit.stream.sources.strict_json import StrictJson
+from deletekit.stream.sources.unfit import OptionError
 
-OPTIONS = (*COMMON, "truncate", "replica_identity", "unavailable", "binary", "decimal_texts")
+OF_DEBEZIUM = (*COMMON, "truncate", "unavailable", "binary", "decimal_texts", "tombstones", "servers")
+OPTIONS = (*OF_DEBEZIUM, "replica_identity")
 _COMPLETE_BEFORE = {"mysql", "mariadb", "sqlserver", "oracle", "db2", "vitess", "informix", "deletekit"}
 """Connectors that send all columns of a deleted row."""
 _NO_EVENT = "a message is no change event of Debezium"
@@ -71,6 +75,16 @@ class Key:
         return found  # type: ignore[no-any-return]
 
 
+def tombstone(key: Key, options: FormatOptions) -> Iterator[Change]:
+    """Yield what a tombstone says: its key is gone. Raises InvalidInputError if that key is not known."""
+    found = key.row() if options.tombstones == "delete" else None
+    if options.tombstones == "delete" and (found is None or not found[0]):
+        message, expected = "a tombstone without a key", "the columns of the key, or option tombstones='ignore'"
+        raise refused(message, "message-key", found and found[0], expected)
+    if found is not None:
+        yield Change("TOMBSTONE", *found)
+
+
 class Envelopes:
     """Says the changes of envelopes."""
 
@@ -78,11 +92,12 @@ class Envelopes:
         self._options = options
 
     def of_message(self, message: Message, read: Callable[[bytes], Payload]) -> Iterator[Change | Truncate]:
-        """Return the changes of a message; of a tombstone there are none. `read` takes a key or a value apart."""
+        """Return the changes of a message. `read` takes a key or a value apart."""
+        key = Key(lambda: read(message.key) if message.key is not None else None)
         if message.value is None:
-            return iter(())
+            return tombstone(key, self._options)
         payload, kind = read(message.value)
-        return self.changes(payload, kind, Key(lambda: read(message.key) if message.key is not None else None))
+        return self.changes(payload, kind, key)
 
     def changes(self, payload: Any, kind: SourceType | None, key: Key) -> Iterator[Change | Truncate]:
         """Yield the changes of one envelope. Raises InvalidInputError for a payload that is none."""
@@ -102,17 +117,18 @@ class Envelopes:
         after, before = _row(payload, "after"), _row(payload, "before")
         if after is None:
             raise refused("an event without its row", "message-envelope", f"op {op}, after null", "the row in `after`")
-        sequence = self._sequence(payload)
+        sequence, server, known = self._sequence(payload), self._server(payload), None
         if op == "u" and before is not None:
-            row, source = self._known(payload, before, kind, key)
-            yield Change("UPDATE_BEFORE", row, source, sequence)
-        yield Change("UPDATE_AFTER" if op == "u" else "INSERT", after, _part(kind, "after"), sequence)
+            known, source = self._known(payload, before, kind, key)
+            yield Change("UPDATE_BEFORE", known, source, sequence, server)
+        name: Kind = "UPDATE_AFTER" if op == "u" else "INSERT"
+        yield Change(name, after, _part(kind, "after"), sequence, server, known)
 
     def _delete(self, payload: Mapping[str, Any], kind: SourceType | None, key: Key) -> Change:
         row, source = self._known(payload, _row(payload, "before") or {}, kind, key)
         if not row:
             raise refused("a delete without a key", "message-key", "no `before`, and no key", "one of them")
-        return Change("DELETE", row, source, self._sequence(payload))
+        return Change("DELETE", row, source, self._sequence(payload), self._server(payload))
 
     def _known(
         self, payload: Mapping[str, Any], before: Row, kind: SourceType | None, key: Key
@@ -133,6 +149,10 @@ class Envelopes:
         name = self._options.sequence
         return None if name is None else sequence_of(payload.get("source"), name)
 
+    def _server(self, payload: Mapping[str, Any]) -> str | None:
+        name = self._options.sequence
+        return server_of(payload.get("source")) if name is not None and is_of_log(name) else None
+
 
 def sequence_of(source: Any, name: str, prefix: str = "") -> int | str:
     """Return the value of `_sequence`: a field of an event's source, or its place in MySQL's log as sortable text."""
@@ -142,7 +162,8 @@ def sequence_of(source: Any, name: str, prefix: str = "") -> int | str:
             return log_place(file, pos, row)
         value = source[prefix + name]
     except (KeyError, TypeError) as e:
-        raise refused("an event has no such place in its source", "message-sequence", name, None) from e
+        error = refused("an event has no such place in its source", "message-sequence", name, "a field of its source")
+        raise OptionError.of(error, {"sequence": ()}) from e
     if type(value) not in (int, str):
         raise refused("a place in the source is no number or text", "message-sequence", value, None)
     return value  # type: ignore[no-any-return]

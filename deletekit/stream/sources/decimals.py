@@ -30,6 +30,7 @@ def decimals(values: Values, source: SourceType | None, kind: it.DecimalType, op
         raise UnfitError(
             "a text in a column of decimals may be a number or base64, and the message does not say which",
             expected="option decimal_texts (decimal.handling.mode=string), or messages with a schema",
+            option="decimal_texts",
         )
     numbers = decimal_values(values, source)
     for number in numbers:

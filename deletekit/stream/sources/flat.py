@@ -13,14 +13,14 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.schema import Schema
 
-from deletekit.stream.sources.debezium import has_decimals, refused, sequence_of
-from deletekit.stream.sources.format_options import COMMON, format_options
+from deletekit.stream.sources.clocks import is_of_log, server_of
+from deletekit.stream.sources.debezium import OF_DEBEZIUM, Key, has_decimals, refused, sequence_of, tombstone
+from deletekit.stream.sources.format_options import format_options
 from deletekit.stream.sources.messages import Message, Reject
 from deletekit.stream.sources.row_changes import TRUNCATE, Change, Kind, Row, Truncate, decode_messages
 from deletekit.stream.sources.source_types import SourceType
 from deletekit.stream.sources.strict_json import StrictJson
 
-OPTIONS = (*COMMON, "truncate", "unavailable", "binary", "decimal_texts")
 _KINDS: dict[str, Kind] = {"c": "INSERT", "r": "INSERT", "u": "UPDATE_AFTER"}
 _DELETED = {"true": True, "false": False, True: True, False: False, None: False}
 
@@ -29,7 +29,7 @@ class FlatJson:
     """Decodes flattened events in JSON, with schema parts and without."""
 
     def __init__(self, **options: Any) -> None:
-        self.options = format_options("debezium-flat", options, OPTIONS)
+        self.options = format_options("debezium-flat", options, OF_DEBEZIUM)
 
     def decode(self, messages: Sequence[Message], schema: Schema, *, reject: Reject | None = None) -> pa.Table:
         """Return the change rows of messages, as `Decoder.decode`."""
@@ -44,9 +44,8 @@ class FlatJson:
     def _changes(self, message: Message, reader: StrictJson, columns: set[str]) -> Iterator[Change | Truncate]:
         payload, kind = reader.payload(message.value) if message.value is not None else (None, None)
         if payload is None:
-            if self.options.sequence is None:  # else the row with `__deleted` says it, with its place in the source
-                row, source = _key(message, reader)
-                yield Change("DELETE", row, source)
+            own = Key(lambda: None if message.key is None else reader.payload(message.key))
+            yield from tombstone(own, self.options)
             return
         if not isinstance(payload, dict):
             raise refused("a message is no row", "message-envelope", payload, "an object of columns")
@@ -60,11 +59,12 @@ class FlatJson:
             return
         name = self.options.sequence
         sequence = None if name is None else sequence_of(payload, name, "" if name in payload else "__source_")
+        server = server_of(payload, "__source_") if name is not None and is_of_log(name) else None
         if op == "d" or _DELETED[deleted]:
             row, source = _deleted(payload, kind, message, reader)
-            yield Change("DELETE", _columns(row, columns), source, sequence)
+            yield Change("DELETE", _columns(row, columns), source, sequence, server)
         else:
-            yield Change(_KINDS.get(op or "", "UPDATE_AFTER"), _columns(payload, columns), kind, sequence)
+            yield Change(_KINDS.get(op or "", "UPDATE_AFTER"), _columns(payload, columns), kind, sequence, server)
 
 
 def _columns(row: Row, columns: set[str]) -> Row:

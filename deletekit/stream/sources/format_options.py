@@ -7,16 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from deletekit.errors import InvalidInputError
+from deletekit.stream.sources.unavailable import is_placeholder_text
 
+_NAMES = ("ignore", "servers")
 _TYPES = {
     "assume_utc": "True or False",
     "decimal_texts": "True or False",
     "ignore": "names of columns",
     "sequence": "the name of a field",
-    "unavailable": "text",
+    "servers": "different names of servers",
+    "unavailable": "text, or hex: and digits",
 }
 _CHOICES: Mapping[str, tuple[str | None, ...]] = {
     "truncate": ("refuse", "apply"),
+    "tombstones": ("delete", "ignore"),
     "replica_identity": ("default", "full"),
     "time_unit": (None, "ms", "us", "ns"),
     "binary": (None, "base64", "base64-url-safe", "hex"),
@@ -31,6 +35,8 @@ class FormatOptions:
     ----------
     sequence: give a column `_sequence` of this field of the message's origin: `lsn`, `ts_ms`, `change_lsn`, and
         `binlog` for file, position and row of MySQL's log.
+    servers: those whose logs the sequence is of, the oldest first; several texts with `|` between have one log.
+    tombstones: `delete` their keys, or `ignore` them where each delete has an event of its own.
     truncate: `apply` a truncated source table as a delete of all rows, or `refuse` it.
     replica_identity: `full` if PostgreSQL sends all columns of deleted rows; `default`: only those of the message key
         count, since others may be placeholders.
@@ -39,11 +45,13 @@ class FormatOptions:
     binary: how bytes are written as text, if messages have no schema or say that it is text.
     decimal_texts: decimals are written as text, if messages have no schema.
     ignore: columns of the source to leave out.
-    unavailable: what stands for a value that the source did not send (`unavailable.value.placeholder`).
+    unavailable: what stands for a value that the source did not send, as `unavailable.value.placeholder` has it.
     infinities: whether a double may be infinite. In JSON an infinite number is one that was too large.
     """
 
     sequence: str | None = None
+    servers: tuple[str, ...] = ()
+    tombstones: str = "delete"
     truncate: str = "refuse"
     replica_identity: str = "default"
     time_unit: str | Mapping[str, str] | None = None
@@ -67,16 +75,19 @@ def format_options(format_name: str, given: Mapping[str, Any], allowed: tuple[st
         elif not _is_of_type(name, value):
             raise _bad("an option is not of its type", name, value, _TYPES[name])
     made = dict(given)
-    if "ignore" in made:
-        made["ignore"] = tuple(made["ignore"])
+    made |= {name: tuple(made[name]) for name in _NAMES if name in made}
     return FormatOptions(**{**own, **made})
 
 
 def _is_of_type(name: str, value: Any) -> bool:
     if name in ("assume_utc", "decimal_texts"):
         return isinstance(value, bool)
-    if name == "ignore":
-        return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(v, str) for v in value)
+    if name in _NAMES:
+        is_list = isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(v, str) for v in value)
+        names = [v.strip() for each in value for v in each.split("|")] if is_list else []
+        return is_list and (name == "ignore" or len(set(names)) == len(names))
+    if name == "unavailable":
+        return isinstance(value, str) and is_placeholder_text(value)
     return isinstance(value, str) or (value is None and name == "sequence")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -16,14 +16,17 @@ from pyiceberg.schema import Schema
 from deletekit.deletes.projection import repeated
 from deletekit.errors import InvalidInputError
 from deletekit.stream.fitting_parts import fitting_parts
+from deletekit.stream.sources.clocks import checked_servers, in_order
 from deletekit.stream.sources.format_options import FormatOptions
 from deletekit.stream.sources.marks import with_marks
-from deletekit.stream.sources.messages import CHANGE_TYPE, SEQUENCE, Message, Reject
+from deletekit.stream.sources.messages import CHANGE_TYPE, KEY_BEFORE, SEQUENCE, UNCHANGED, Message, Reject
 from deletekit.stream.sources.source_types import SourceType, iceberg_type
+from deletekit.stream.sources.unavailable import unavailable, unavailable_at, without_unavailable
+from deletekit.stream.sources.unfit import OptionError, all_of, option_text
 from deletekit.stream.sources.values import column_of
 from deletekit.table.types import arrow_type
 
-Kind = Literal["INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"]
+Kind = Literal["INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE", "TOMBSTONE"]
 Row = Mapping[str, Any]
 _PUTS = ("INSERT", "UPDATE_AFTER")
 
@@ -36,13 +39,16 @@ class Change:
     ----------
     row: values by column. A row that is deleted has only those that are known.
     source: the type of the row in the source, a struct; None if the message does not say.
-    sequence: the value of the column `_sequence`.
+    sequence: the value of the column `_sequence`; server: whose log it is a place of, if that is known.
+    before: of an updated row, what is known of the row before.
     """
 
     kind: Kind
     row: Row
     source: SourceType | None = None
     sequence: int | str | None = None
+    server: str | None = None
+    before: Row | None = None
 
 
 class Truncate:
@@ -61,6 +67,16 @@ class _Said:
     messages: list[Message] = field(default_factory=list)
     changes: list[list[Change]] = field(default_factory=list)
     truncate: bool = False
+    servers: dict[str | None, None] = field(default_factory=dict)
+    refused: int = 0
+    options: dict[str, dict[str, None]] = field(default_factory=dict)
+
+    def refuse(self, message: Message, error: InvalidInputError, reject: Reject | None) -> None:
+        """Give a message that cannot be understood to `reject`, and note the options that it lacks."""
+        for option, columns in getattr(error, "options", {}).items():
+            self.options.setdefault(option, {}).update(dict.fromkeys(columns))
+        self.refused += 1
+        refuse(message, error, reject)
 
 
 def decode_messages(
@@ -70,25 +86,44 @@ def decode_messages(
     said = _Said()
     for message in messages:
         try:
-            changes = list(understand(message))
+            changes = [_available(change, options) for change in understand(message)]
         except InvalidInputError as e:
-            refuse(message, e, reject)
+            said.refuse(message, e, reject)
             continue
         if changes and changes[0] is TRUNCATE:
             _check_truncate(message, messages, options)
-            said = _Said(truncate=True)
+            said.messages, said.changes, said.truncate = [], [], True
         elif changes:
             said.messages.append(message)
             said.changes.append(changes)  # type: ignore[arg-type]  # no Truncate is left
+            said.servers.update(dict.fromkeys(c.server for c in changes))  # type: ignore[union-attr]
+    servers = checked_servers(said.servers, options.servers)
 
     def make(start: int, end: int) -> pa.Table:
         return _table([c for changes in said.changes[start:end] for c in changes], schema, options)
 
     def refuse_one(number: int, error: InvalidInputError) -> None:
-        refuse(said.messages[number], error, reject)
+        said.refuse(said.messages[number], error, reject)
 
     tables = list(fitting_parts(make, refuse_one, 0, len(said.messages))) if said.messages else []
-    return with_marks(_together(tables, schema), truncate=said.truncate, unknown=_unknown(said, schema))
+    return with_marks(
+        _together(tables, schema),
+        truncate=said.truncate,
+        unknown=_unknown(said, schema),
+        understood=len(messages) - said.refused,
+        options=option_text(said.options) if said.options else "",
+        servers=servers,
+    )
+
+
+def _available(change: Change | Truncate, options: FormatOptions) -> Change | Truncate:
+    """Return a change without the columns of a row before it whose values were not sent."""
+    if isinstance(change, Truncate):
+        return change
+    if change.kind in _PUTS:
+        before = change.before and without_unavailable(change.before, options.unavailable)
+        return change if before is change.before else replace(change, before=before)
+    return replace(change, row=without_unavailable(change.row, options.unavailable))
 
 
 def place_in(message: Message, error: InvalidInputError) -> InvalidInputError:
@@ -155,21 +190,55 @@ def _table_of_type(
     fields = {f.name: f for f in schema.fields}
     types = {} if source is None else source.fields
     columns: dict[str, pa.Array] = {}
+    errors: list[InvalidInputError] = []
+    unchanged: list[list[str]] = [[] for _ in rows]
     for name in _names(rows, puts, fields, options):
         kind = fields[name].field_type if name in fields else None
         values = [row.get(name) for row in rows]
-        if kind is None:
-            # Of a column that the table lacks, only rows that are written matter.
-            values = [v if put else None for v, put in zip(values, puts, strict=True)]
-            kind = _own_type(values, types.get(name), name)
-        column = column_of(values, types.get(name), name, kind, options)
+        for place in unavailable_at(values, options.unavailable):
+            if changes[place].kind == "INSERT":
+                raise unavailable(options.unavailable, name, "the message inserts its row")
+            values[place] = None
+            unchanged[place].append(name)
+        try:
+            if kind is None:
+                # Of a column that the table lacks, only rows that are written matter.
+                values = [v if put else None for v, put in zip(values, puts, strict=True)]
+                kind = _own_type(values, types.get(name), name)
+            column = column_of(values, types.get(name), name, kind, options)
+        except InvalidInputError as e:
+            errors.append(e)
+            continue
         if name in fields and fields[name].write_default is not None:
             column = _with_default(column, rows, puts, fields[name])
         columns[name] = column
+    if errors:
+        raise all_of(errors)
     columns[CHANGE_TYPE] = pa.array([c.kind for c in changes], pa.string())
     if options.sequence is not None:
-        columns[SEQUENCE] = _sequence([c.sequence for c in changes])
+        places = [in_order(c.sequence, c.server, options.servers) for c in changes]
+        columns[SEQUENCE] = _sequence(places, fields.get(SEQUENCE))
+    if any(unchanged):
+        columns[UNCHANGED] = pa.array([names or None for names in unchanged], pa.list_(pa.string()))
+        columns[KEY_BEFORE] = _before(changes, unchanged, types, schema, options)
     return pa.table(columns)
+
+
+def _before(
+    changes: Sequence[Change],
+    unchanged: Sequence[Sequence[str]],
+    types: Mapping[str, SourceType],
+    schema: Schema,
+    options: FormatOptions,
+) -> pa.Array:
+    """Return the rows before updates with values that were not sent: null where the message does not have the row."""
+    rows = [c.before if names else None for c, names in zip(changes, unchanged, strict=True)]
+    made = [
+        column_of([row and row.get(f.name) for row in rows], types.get(f.name), f.name, f.field_type, options)
+        for f in schema.fields
+    ]
+    named = [pa.field(f.name, arrow_type(f.field_type)) for f in schema.fields]
+    return pa.StructArray.from_arrays(made, fields=named, mask=pa.array([row is None for row in rows]))
 
 
 def _names(
@@ -190,7 +259,7 @@ def _names(
                 known[name] = None
             elif put:
                 others[name] = None
-    reserved = [n for n in (CHANGE_TYPE, SEQUENCE) if n in known or n in others]
+    reserved = [n for n in (CHANGE_TYPE, SEQUENCE, UNCHANGED, KEY_BEFORE) if n in known or n in others]
     if reserved:
         raise InvalidInputError("a column of the source has a reserved name", kind="message-column", field=reserved[0])
     return [name for name in (*known, *others) if name not in options.ignore]
@@ -212,7 +281,8 @@ def _own_type(values: Sequence[Any], source: SourceType | None, name: str) -> it
         return plain[next(iter(found))]
     said = ", ".join(t.__name__ for t in found) if source is None else source.shown
     message, expected = "rows have a column the table does not", "the column in the table, or in option ignore"
-    raise InvalidInputError(message, kind="column-not-found", field=name, found=said, expected=expected)
+    error = InvalidInputError(message, kind="column-not-found", field=name, found=said, expected=expected)
+    raise OptionError.of(error, {"ignore": [name]})
 
 
 def _with_default(column: pa.Array, rows: Sequence[Row], puts: Sequence[bool], field_: it.NestedField) -> pa.Array:
@@ -225,13 +295,16 @@ def _with_default(column: pa.Array, rows: Sequence[Row], puts: Sequence[bool], f
     return pa.concat_arrays([column, default]).take(pa.array(places))
 
 
-def _sequence(values: Sequence[int | str | None]) -> pa.Array:
-    kinds = set(map(type, values))
+def _sequence(values: Sequence[int | str | None], known: it.NestedField | None) -> pa.Array:
+    kinds = set(map(type, values)) - {type(None)}  # tombstones have none
+    if not kinds and known is not None:
+        return pa.nulls(len(values), arrow_type(known.field_type))
     if len(kinds) > 1 or not kinds <= {int, str}:
         message, expected = "messages have no sequence", "another field of their origin as option sequence"
-        raise InvalidInputError(message, kind="message-sequence", field="sequence", expected=expected)
+        error = InvalidInputError(message, kind="message-sequence", field="sequence", expected=expected)
+        raise OptionError.of(error, {"sequence": ()})
     try:
-        return pa.array(values, pa.int64() if kinds == {int} else pa.string())
+        return pa.array(values, pa.int64() if kinds == {int} else pa.string() if kinds else pa.null())
     except OverflowError as e:
         raise InvalidInputError("a sequence is too large", kind="message-sequence", field="sequence") from e
 

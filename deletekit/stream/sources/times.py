@@ -66,7 +66,9 @@ def timestamps(values: Sequence[Any], source: SourceType | None, kind: pa.DataTy
         raise _unfit(values, "a timestamp", "a number since 1970, or text as 2026-11-23T12:30:00Z")
     if kind.tz is not None and found and not options.assume_utc:
         raise UnfitError(
-            "a time without a zone is not one with a zone", expected="a column without a zone, or option assume_utc"
+            "a time without a zone is not one with a zone",
+            expected="a column without a zone, or option assume_utc",
+            option="assume_utc",
         )
     unit = _unit(TIMESTAMP_UNITS.get(name or ""), options, found)
     local = pa.array(values, pa.int64()).cast(pa.timestamp(unit)).cast(pa.timestamp(kind.unit))
@@ -76,10 +78,20 @@ def timestamps(values: Sequence[Any], source: SourceType | None, kind: pa.DataTy
 def _of_texts(texts: pa.Array, kind: pa.DataType, options: FormatOptions) -> pa.Array:
     try:
         return _parsed(texts, kind, kind.tz)
-    except pa.ArrowInvalid:
+    except pa.ArrowInvalid as e:
         if kind.tz is None or not options.assume_utc:
-            raise
+            option = None if kind.tz is None or not _are_local(texts) else "assume_utc"
+            raise UnfitError(f"a value does not fit the column ({str(e)[:150]})", option=option) from e
     return _parsed(texts, pa.timestamp(kind.unit), None).view(kind)
+
+
+def _are_local(texts: pa.Array) -> bool:
+    """Tell whether texts are times, but have no zone."""
+    try:
+        _parsed(texts, pa.timestamp("ns"), None)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _parsed(texts: pa.Array, kind: pa.DataType, zone: str | None) -> pa.Array:
@@ -104,6 +116,7 @@ def _unit(unit: str | None, options: FormatOptions, found: set[type]) -> str:
         raise UnfitError(
             "a number in a column of times has no unit",
             kind="time-unit",
+            option="time_unit",
             expected="option time_unit (ms, us or ns), or messages with a schema",
         )
     return unit or str(options.time_unit or "us")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +25,8 @@ from deletekit.stream.sources.decimals import WIDE, decimal_values, decimals
 from deletekit.stream.sources.format_options import FormatOptions
 from deletekit.stream.sources.source_types import DECIMAL, DURATIONS, VARIABLE_DECIMAL, SourceType
 from deletekit.stream.sources.times import dates, times, timestamps
-from deletekit.stream.sources.unfit import UnfitError, check_types, each
+from deletekit.stream.sources.unavailable import unavailable, unavailable_at
+from deletekit.stream.sources.unfit import OptionError, UnfitError, check_types, each
 from deletekit.table.types import arrow_type
 
 Values = Sequence[Any]
@@ -46,15 +46,17 @@ def column_of(
     """
     if isinstance(options.time_unit, Mapping):
         options = replace(options, time_unit=options.time_unit.get(name))
+    if unavailable_at(values, options.unavailable):
+        raise unavailable(options.unavailable, name, "a part of a column is not taken from the stored row")
     if not any(v is not None for v in values):
         return repeated(None, arrow_type(kind), len(values))
     try:
-        _check_available(values, options)
         return _array(values, source, kind, options)
     except UnfitError as e:
         found = e.found if e.found is not None else _example(values)
         message, expected = str(e), e.expected or f"a value of {kind}"
-        raise InvalidInputError(message, kind=e.kind, field=name, found=_shown(found, source), expected=expected) from e
+        error = InvalidInputError(message, kind=e.kind, field=name, found=_shown(found, source), expected=expected)
+        raise (error if e.option is None else OptionError.of(error, {e.option: [name]})) from e
     except _LIBRARY as e:
         message = f"a value does not fit the column ({str(e)[:150]})"
         found = _shown(_example(values), source)
@@ -81,25 +83,6 @@ def _array(values: Values, source: SourceType | None, kind: it.IcebergType, opti
             return pa.nulls(len(values), arrow_type(kind))
         raise UnfitError("no value of a message fits this type")
     return made(_Column(values, source, kind, options))
-
-
-def _check_available(values: Values, options: FormatOptions) -> None:
-    """Refuse what stands for a large value of PostgreSQL that did not change, and was not sent."""
-    for form in _unavailable(options.unavailable):
-        if form in values:
-            raise UnfitError(
-                "a large value that did not change is not in the message, because PostgreSQL does not log it",
-                kind="message-unavailable",
-                found=options.unavailable,
-                expected="ALTER TABLE ... REPLICA IDENTITY FULL in the source, or the column in `ignore`",
-            )
-
-
-def _unavailable(text: str) -> tuple[Any, ...]:
-    """Return the forms that Debezium gives to its placeholder: for text, bytes, arrays, maps and uuids."""
-    data = text.encode()
-    uuid = str(UUID(bytes=hashlib.md5(data, usedforsecurity=False).digest(), version=3))
-    return (text, base64.b64encode(data).decode(), data, [text], {text: text}, list(data), [uuid], uuid)
 
 
 # --- plain values -----------------------------------------------------------------------------------------------------
@@ -214,7 +197,11 @@ def _bytes(column: _Column) -> pa.Array:
     form = "base64" if source is not None and source.kind == "bytes" else options.binary
     if form is None and str in set(map(type, values)):
         # Many texts are both hex and base64, and binary.handling.mode says which.
-        raise UnfitError("it is not known how a text writes bytes", expected="option binary, or bytes in the schema")
+        raise UnfitError(
+            "it is not known how a text writes bytes",
+            expected="option binary, or bytes in the schema",
+            option="binary",
+        )
     if source is not None and source.kind not in ("string", "bytes"):
         check_types(values)
     check_types(values, str, bytes)

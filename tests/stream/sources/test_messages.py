@@ -85,8 +85,11 @@ def test_a_bad_message_is_refused_or_collected(form: str, data: bytes) -> None:
     rows = decoder(form, **options).decode(
         [others[0], message(data), others[1]], TABLE, reject=lambda m, e: rejected.append((m.offset, e.kind))
     )
-    assert rejected == [(5, found.value.kind)]
-    assert rows.num_rows == (2 if form == "debezium-flat" else 0)  # where a tombstone deletes
+    bad = dict(rejected)
+    assert bad.pop(5) == found.value.kind
+    is_avro = form == "debezium-avro"  # whose keys are Avro too
+    assert bad == (dict.fromkeys((4, 6), "message-avro") if is_avro else {})
+    assert rows.num_rows == (2 if form in ("debezium-json", "debezium-flat") else 0)  # where a tombstone deletes
 
 
 def test_dead_letters_are_exactly_the_bad_messages() -> None:

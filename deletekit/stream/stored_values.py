@@ -1,0 +1,148 @@
+"""Take the values that a batch's messages leave out from the rows before: of the batch itself, or of the table.
+
+An update of PostgreSQL does not have a large value (TOAST) that it leaves alone. The row before the update has it: the
+newest row of the key in the batch, if nothing has deleted it, else the stored row, whose place the index knows. If the
+update changed the key, it is the row of the old key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from deletekit.commit.change import Base
+from deletekit.deletes.read import ReadContext, ReadRequest, rows_at
+from deletekit.errors import InvalidInputError
+from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.stream.change_rows import Changes, ChangeType
+from deletekit.stream.key_index import by_file
+from deletekit.stream.table_index import TableIndex
+from deletekit.table.types import arrow_field
+
+Source = tuple[str, int]
+"""Where a value is: in a `row` of the batch, or in the `stored` row of a key; `gone` if its row was deleted."""
+_GONE: Source = ("gone", -1)
+
+
+class UnsentError(InvalidInputError):
+    """Rows take a value from a row that is not there. `rows` has the error of each, by its number in the batch."""
+
+    rows: Mapping[int, InvalidInputError] = {}
+
+
+def filled(base: Base, changes: Changes, index: TableIndex | None, known: pl.Series | None = None) -> Changes:
+    """Return the changes with all values of the rows that are written.
+
+    Parameters
+    ----------
+    index: that of the base; None if no row of the base is left.
+    known: of each key the value of `sequence_by` that the table has: changes with a lower one are none.
+
+    Raises UnsentError if the row before a change is not there, or is not the only one of its key.
+    """
+    if changes.unsent is None:
+        return changes
+    late = np.zeros(len(changes), np.bool_)
+    if known is not None:
+        own = pl.Series("value", changes.sequence)
+        late = (own < known.gather(changes.codes)).fill_null(value=False).to_numpy()
+    wanted = _sources(changes, late)
+    names = sorted({name for each in wanted.values() for name in each})
+    codes = sorted({n for each in wanted.values() for kind, n in each.values() if kind == "stored"})
+    stored, places = _stored(base, changes, index, codes, names)
+    _check(changes, wanted, places)
+    columns = dict(zip(changes.puts.column_names, changes.puts.columns, strict=True))
+    for name in names:
+        at = np.arange(len(changes.puts))
+        for row, sources in wanted.items():
+            kind, number = sources.get(name, ("row", row))
+            at[changes.put_of[row]] = changes.put_of[number] if kind == "row" else len(at) + places[number][0]
+        column = columns[name]
+        more = stored.column(name).cast(column.type).chunks if len(stored) else []
+        columns[name] = pa.chunked_array([*column.chunks, *more], column.type).take(pa.array(at))
+    whole = pa.schema([arrow_field(f) for f in changes.schema.fields])
+    return replace(changes, puts=pa.Table.from_arrays([columns[f.name] for f in changes.schema.fields], schema=whole))
+
+
+def _sources(changes: Changes, late: Any) -> dict[int, dict[str, Source]]:
+    """Return where the values are that the last row of each key was not sent."""
+    unsent = changes.unsent
+    assert unsent is not None
+    affected = {int(changes.codes[row]) for row in unsent.names} | {*unsent.before.values()}
+    rows = changes.order[np.isin(changes.codes[changes.order], list(affected)) & ~late[changes.order]]
+    # Of each key the sources of all columns that matter, as they are after the changes so far.
+    state: dict[int, dict[str, Source]] = {}
+    parked: dict[int, dict[str, Source]] = {}
+    columns, found = unsent.columns, dict[int, dict[str, Source]]()
+    for row in rows.tolist():
+        code, kind = int(changes.codes[row]), changes.types[row]
+        now = state.get(code) or dict.fromkeys(columns, ("stored", code))
+        parked.pop(code, None) if kind != ChangeType.UPDATE_AFTER else None
+        if changes.put_of[row] < 0:
+            if kind == ChangeType.UPDATE_BEFORE:
+                parked[code] = now
+            state[code] = dict.fromkeys(columns, _GONE)
+            continue
+        own = dict.fromkeys(columns, ("row", row))
+        names = unsent.names.get(row, ())
+        if names:
+            old = unsent.before[row]
+            of_old = state.get(old) or dict.fromkeys(columns, ("stored", old) if old >= 0 else _GONE)
+            before = parked.pop(old, None) or of_old
+            found[row] = {name: before[name] for name in names}
+            own |= found[row]
+        state[code] = own
+    written = set(changes.last.rows[changes.last.put >= 0].tolist())
+    return {row: sources for row, sources in found.items() if row in written}
+
+
+def _stored(
+    base: Base, changes: Changes, index: TableIndex | None, codes: Sequence[int], names: Sequence[str]
+) -> tuple[pa.Table, dict[int, list[int]]]:
+    """Return columns of stored rows, and for each key which of them are its own."""
+    if index is None or not codes:
+        return pa.table({}), {}
+    rows = np.searchsorted(changes.codes, codes, sorter=(by := np.argsort(changes.codes, kind="stable")))
+    hits = index.find([key.take(pa.array(by[rows])) for key in changes.keys])
+    context = ReadContext(base.table.io, base.metadata)
+    request = ReadRequest(tuple(f for f in base.metadata.schema.fields if f.name in names))
+    parts, places, count = list[pa.Table](), dict[int, list[int]](), 0
+    for number, at in by_file(hits.files):
+        wanted = np.unique(hits.positions[at])
+        part = rows_at(context, index.file(number).task, request, PositionBitmap(wanted))
+        for hit in at.tolist():
+            place = count + int(np.searchsorted(wanted, hits.positions[hit]))
+            places.setdefault(codes[hits.keys[hit]], []).append(place)
+        parts.append(part.select(range(len(request.fields))).rename_columns([f.name for f in request.fields]))
+        count += len(part)
+    return (pa.concat_tables(parts) if parts else pa.table({})), places
+
+
+def _check(changes: Changes, wanted: Mapping[int, Mapping[str, Source]], places: Mapping[int, list[int]]) -> None:
+    """Raise UnsentError for rows whose values are nowhere, or in several stored rows."""
+    wrong: dict[int, InvalidInputError] = {}
+    for row, sources in wanted.items():
+        for name, (kind, number) in sources.items():
+            count = 1 if kind == "row" else len(places.get(number, ()))
+            if count != 1:
+                key = ", ".join(str(column[row].as_py()) for column in changes.keys)
+                what = "there is none" if not count else "there are several with its key"
+                wrong[row] = UnsentError(
+                    f"a value that did not change was not sent, it is taken from the stored row, and {what}",
+                    kind="unchanged-value",
+                    field=name,
+                    found=f"key {key}",
+                    expected="the row in the table, or all values: REPLICA IDENTITY FULL in the source",
+                )
+    if wrong:
+        error = next(iter(wrong.values()))
+        raised = UnsentError(
+            error.message, kind=error.kind, field=error.field, found=error.found, expected=error.expected
+        )
+        raised.rows = wrong
+        raise raised
