@@ -29,6 +29,7 @@ from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.metadata_file import logged_files
 from deletekit.table.metadata_update import apply_updates
 from deletekit.table.own_places import check_own_metadata
+from deletekit.table.promotions import promotion_tags
 from deletekit.table.properties import value_of
 from deletekit.table.sink_batches import KEPT_FOR_EVER, file_logs, rewound_sinks
 from deletekit.table.table import Table
@@ -51,10 +52,11 @@ class ExpiryRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expiry:
-    """Snapshots and refs to remove, in the metadata's order."""
+    """Snapshots and refs to remove, in the metadata's order, and tags of promotions to move first."""
 
     snapshots: tuple[Snapshot, ...] = ()
     refs: tuple[str, ...] = ()
+    tags: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +257,8 @@ def _updates(metadata: TableMetadata, expiry: Expiry) -> list[Mapping[str, Any]]
     if not ids:
         return updates
     # The parents of snapshots show what was rolled back, and they are removed now.
-    for tag, head in rewound_sinks(metadata).items():
+    moved = {**rewound_sinks(metadata), **expiry.tags}
+    for tag, head in moved.items():
         if tag not in expiry.refs:
             to = {"ref-name": tag, "type": "tag", "snapshot-id": head, **KEPT_FOR_EVER}
             updates.append({"action": "set-snapshot-ref", **to})
@@ -313,14 +316,16 @@ def plan_expiry(metadata: TableMetadata, request: ExpiryRequest) -> Expiry:
 
     Raises InvalidInputError for a named snapshot that is the head of a retained ref, or a property that is no number.
     """
+    moved, dropped = _promotion_tags(metadata, request)
     if not request.by_policy:
         wanted = set(request.snapshot_ids) - {int(ref["snapshot-id"]) for ref in metadata.refs.values()}
-        return Expiry(snapshots=tuple(s for i, s in metadata.snapshots.items() if i in wanted))
+        found = tuple(s for i, s in metadata.snapshots.items() if i in wanted)
+        return Expiry(snapshots=found, refs=tuple(sorted(dropped)), tags=moved)
     older_than = request.older_than_ms
     if older_than is None:
         older_than = request.now_ms - value_of(metadata.properties, "history.expire.max-snapshot-age-ms")
     keep = request.retain_last or value_of(metadata.properties, "history.expire.min-snapshots-to-keep")
-    refs = _retained_refs(metadata, request.now_ms)
+    refs = {n: ref for n, ref in _retained_refs(metadata, request.now_ms).items() if n not in dropped}
     heads = {int(ref["snapshot-id"]): name for name, ref in refs.items()}
     for snapshot_id in request.snapshot_ids:
         if snapshot_id in heads:
@@ -330,7 +335,7 @@ def plan_expiry(metadata: TableMetadata, request: ExpiryRequest) -> Expiry:
                 field="snapshot_ids",
                 found=f"{snapshot_id}, of {heads[snapshot_id]}",
             )
-    retained, referenced = set(heads), set(heads)
+    retained, referenced = {*heads, *moved.values()}, set(heads)
     for ref in refs.values():
         if ref.get("type") == "branch":
             retained |= set(_kept_by_branch(metadata, ref, request.now_ms, older_than, keep))
@@ -338,7 +343,15 @@ def plan_expiry(metadata: TableMetadata, request: ExpiryRequest) -> Expiry:
     retained |= {i for i, s in metadata.snapshots.items() if i not in referenced and s.timestamp_ms >= older_than}
     named = set(request.snapshot_ids)
     expired = tuple(s for i, s in metadata.snapshots.items() if i not in retained or i in named)
-    return Expiry(snapshots=expired, refs=tuple(name for name in metadata.refs if name not in refs))
+    removed = tuple(name for name in metadata.refs if name not in refs)
+    return Expiry(snapshots=expired, refs=removed, tags=moved)
+
+
+def _promotion_tags(metadata: TableMetadata, request: ExpiryRequest) -> tuple[dict[str, int], set[str]]:
+    """Return the tags of promotions that move, each with its snapshot, and those that go."""
+    tags = promotion_tags(metadata)
+    moved = {name: to for name, to in tags.items() if to is not None and to not in request.snapshot_ids}
+    return moved, tags.keys() & metadata.refs.keys() - moved.keys()
 
 
 def _retained_refs(metadata: TableMetadata, now_ms: int) -> dict[str, Mapping[str, Any]]:

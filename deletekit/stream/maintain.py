@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from deletekit.formats.content_file import FileContent
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.log import tell
 from deletekit.maintenance.compact import compact_groups
-from deletekit.maintenance.expire_snapshots import expire_snapshots
+from deletekit.maintenance.expire_snapshots import ExpiryRequest, expire_only, expire_snapshots, plan_expiry
 from deletekit.maintenance.rewrite_position_deletes import rewrite_position_deletes
 from deletekit.stream.file_keys import kept_keys
 from deletekit.stream.sink_state import SinkState
@@ -36,8 +36,11 @@ from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.properties import value_of
 from deletekit.table.sink_batches import SINK_ID, history
 from deletekit.table.snapshot import SnapshotReader
+from deletekit.verbs.schema import set_properties
 
 _MAINTAINED = "deletekit.maintained-by"
+_DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
+_PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 _GOOD_SIZE = 0.75
 _ROUND_ROWS = 1 << 20
 
@@ -55,9 +58,14 @@ class Maintain:
     max_deletes_ratio: a data file is written again if deletes hide this share of its rows.
     convert: replace equality deletes by positions. The sink's index finds them, so it is also built in the modes
         `eq-only` and `flink`.
-    expire: expire snapshots as soon as the branch has twice as many as this, and keep so many of every branch, unless
-        the branch has its own `min-snapshots-to-keep`. Tags keep theirs. Staged snapshots, which no ref leads to,
-        expire however young they are, as Java's ExpireSnapshots does with such a time. None: never.
+    expire: `own`: expire the snapshots of this sink that the table's `history.expire.*` keeps no longer (by default
+        those of more than 5 days), as soon as they are as many as all others. A number: as soon as the branch has twice
+        as many, keep so many of every branch, unless the branch has its own `min-snapshots-to-keep`, and tags keep
+        theirs; staged snapshots, which no ref leads to, expire however young they are. None: never. With `gc.enabled`
+        false `own` expires nothing.
+    metadata_files: how many earlier metadata files the table keeps. The first round sets `write.metadata.
+        delete-after-commit.enabled` and `write.metadata.previous-versions-max`, unless the table has one of them or
+        `gc.enabled` is false. None: they stay as they are.
 
     Raises InvalidInputError for numbers that make no sense.
     """
@@ -66,7 +74,8 @@ class Maintain:
     min_small_files: int = 4
     max_deletes_ratio: float = 0.3
     convert: bool = True
-    expire: int | None = None
+    expire: int | Literal["own"] | None = "own"
+    metadata_files: int | None = 10
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense."""
@@ -74,7 +83,16 @@ class Maintain:
         _check("min_small_files", self.min_small_files, self.min_small_files >= 2, "2 or more")
         in_range = 0 < self.max_deletes_ratio <= 1
         _check("max_deletes_ratio", self.max_deletes_ratio, in_range, "more than 0, at most 1")
-        _check("expire", self.expire, self.expire is None or self.expire >= 1, "1 or more")
+        named = self.expire is None or self.expire == "own"
+        _check(
+            "expire",
+            self.expire,
+            named or (isinstance(self.expire, int) and self.expire >= 1),
+            "1 or more, own or None",
+        )
+        _check(
+            "metadata_files", self.metadata_files, self.metadata_files is None or self.metadata_files >= 1, "1 or more"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +120,13 @@ class Maintenance:
     failed: str | None = None
 
 
-def as_policy(maintain: int | Maintain | None) -> Maintain | None:
-    """Return what the argument `maintain` of a sink stands for. Raises InvalidInputError."""
+def as_policy(maintain: int | Maintain | Literal["auto"] | None, *, has_index: bool) -> Maintain | None:
+    """Return what the argument `maintain` of a sink stands for. Raises InvalidInputError.
+
+    Without an index `auto` converts no equality deletes: the sink was asked not to hold one.
+    """
+    if maintain == "auto":
+        return Maintain(convert=has_index)
     return maintain if maintain is None or isinstance(maintain, Maintain) else Maintain(every=maintain)
 
 
@@ -138,7 +161,7 @@ class _Round:
     def run(self) -> Maintenance:
         started, failed = time.monotonic(), None
         try:
-            for step in (self._convert, self._compact, self._merge_deletes, self._expire):
+            for step in (self._convert, self._compact, self._merge_deletes, self._expire, self._limit_metadata):
                 step()
         except Exception as e:  # noqa: BLE001  # the batch is in the table, whatever happens now
             failed = str(e)
@@ -191,12 +214,40 @@ class _Round:
         if keep is None:
             return
         _, metadata, head = self._head()
+        if isinstance(keep, str):
+            self._expire_own(metadata)
+            return
         known = metadata.ancestors(head.snapshot_id if head else None)
         if sum(1 for _ in known) < 2 * keep:
             return
         now = max(time.time_ns() // 1_000_000, *(s.timestamp_ms + 1 for s in metadata.snapshots.values()))
         done = expire_snapshots(state.table, older_than=now, retain_last=keep, engine=state.engine)
         self._done = replace(self._done, expired_snapshots=len(done.snapshot_ids))
+
+    def _expire_own(self, metadata: TableMetadata) -> None:
+        """Expire what the table's policy gives up and the sink has made.
+
+        An expiry reads what all other snapshots lead to. So it waits until it removes as many as stay.
+        """
+        state = self._state
+        if not value_of(metadata.properties, "gc.enabled"):
+            return
+        old = plan_expiry(metadata, ExpiryRequest()).snapshots
+        own = [s.snapshot_id for s in old if state.sink_id in (s.summary.get(SINK_ID), s.summary.get(_MAINTAINED))]
+        if own and 2 * len(own) >= len(metadata.snapshots):
+            done = expire_only(state.table, own, state.engine)
+            self._done = replace(self._done, expired_snapshots=len(done.snapshot_ids))
+
+    def _limit_metadata(self) -> None:
+        """Let commits remove earlier metadata files, each of which has all snapshots, unless the table decides it."""
+        table, most = self._state.table.refresh(), self._policy.metadata_files
+        wanted = {_DELETE_AFTER_COMMIT: "true", _PREVIOUS_VERSIONS: str(most)}
+        if (
+            most is not None
+            and not wanted.keys() & table.properties.keys()
+            and value_of(table.properties, "gc.enabled")
+        ):
+            set_properties(table, wanted)
 
     def _count(self, content: FileContent) -> int:
         """Count the equality deletes, or the position deletes that are not about one data file."""

@@ -6,8 +6,7 @@ if it was only moved. A data file that the first snapshot did not have is new, w
 the target has, because it was compacted or others wrote there, are removed if the branch touched their key. Equality
 deletes of the branch arrive as positions.
 
-The last promotion is the newest snapshot of the branch that the target knows: a common one, or one that a promotion in
-the target's history names. The tag `deletekit-promoted-<branch>` keeps it from expiring.
+`table.promotions` finds the first of the two states: what both branches had in common after the last promotion.
 """
 
 from __future__ import annotations
@@ -40,8 +39,9 @@ from deletekit.formats.manifest_list import ManifestContent
 from deletekit.public import public
 from deletekit.stream.applied_batches import tag_update
 from deletekit.stream.batch_delta import by_position, delete_granularity
-from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
-from deletekit.table.sink_batches import PROMOTED_BRANCH, PROMOTED_SNAPSHOT, promoted_snapshot
+from deletekit.table.metadata import MAIN, Snapshot
+from deletekit.table.promotions import promoted_tag, promotion_base
+from deletekit.table.sink_batches import PROMOTED_BRANCH, PROMOTED_SNAPSHOT
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_type
 from deletekit.verbs.shared.equality_keys import (
@@ -119,11 +119,6 @@ def promote(
     return replace(run.report, commit=done if done.snapshot_id is not None else None)
 
 
-def promoted_tag(branch: str) -> str:
-    """Return the name of the tag on the snapshot that was last promoted from a branch."""
-    return f"deletekit-promoted-{branch}"
-
-
 @dataclass(slots=True)
 class _Promote:
     """One call of `promote`. After a lost race it is planned again from the start."""
@@ -143,12 +138,16 @@ class _Promote:
         metadata = base.metadata
         head = metadata.snapshot_of_ref(self.branch)
         assert head is not None  # checked: the branch is there, and is not an empty main
-        start = _last_promoted(metadata, base.snapshot, head, self.branch)
+        start = promotion_base(metadata, self.branch, base.ref)
+        if start is None:
+            raise _nothing_in_common(
+                self.branch, f"the history of {self.branch} or {base.ref} expired, or one was moved"
+            )
         self.report = Promotion(snapshot_id=head.snapshot_id, previous_snapshot_id=start.snapshot_id)
         if start.snapshot_id == head.snapshot_id:
             is_behind = base.snapshot is not None and base.snapshot.snapshot_id != head.snapshot_id
             return self._promoted(base, head, RowDelta()) if self.reset and is_behind else RowDelta()
-        found = _difference(base, start, head, self.engine)
+        found = _difference(base, start, head, self.engine, self.branch)
         falls_back = self.plans > _PLANS_BY_POSITION and self.mode == "merge-on-read" and bool(self.fields)
         self.deleted_rows = 0
         if self.mode == "copy-on-write":
@@ -166,7 +165,9 @@ class _Promote:
     def _promoted(self, base: Base, head: Snapshot, delta: RowDelta) -> RowDelta:
         """Return a change that also says what it promotes, and moves the tag and, for a reset, the branch."""
         summary = {PROMOTED_BRANCH: self.branch, PROMOTED_SNAPSHOT: str(head.snapshot_id)}
-        refs = [tag_update(base.metadata, promoted_tag(self.branch), head.snapshot_id)]
+        # After a reset the branch starts from the commit: that is what both have.
+        common = None if self.reset else head.snapshot_id
+        refs = [tag_update(base.metadata, promoted_tag(self.branch, base.ref), common)]
         if self.reset:
             refs.append(RefUpdate(name=self.branch, type="branch", found=head.snapshot_id))
         return replace(delta, summary=summary, refs=tuple(refs))
@@ -270,8 +271,8 @@ class _Difference:
     new_deletes: tuple[DeleteFile, ...]
 
 
-def _difference(base: Base, start: Snapshot, end: Snapshot, engine: Engine) -> _Difference:
-    """Compare two snapshots, `start` before `end`, for a change of the attempt's base."""
+def _difference(base: Base, start: Snapshot, end: Snapshot, engine: Engine, branch: str) -> _Difference:
+    """Compare two snapshots of a branch, `start` before `end`, for a change of the attempt's base."""
     context = ReadContext(base.table.io, base.metadata)
     before, after, target_files = (_tasks(base, s) for s in (start, end, base.snapshot))
     seen = {path: _identities(task.delete_files) for path, task in after.items()}
@@ -280,7 +281,10 @@ def _difference(base: Base, start: Snapshot, end: Snapshot, engine: Engine) -> _
     def lost(task: ScanTask) -> _FileRows:
         now = after.get(task.data_file.file_path)
         gone = _all_rows(task) if now is None else _hidden(context, now)
-        return _FileRows(task, gone - _hidden(context, task))
+        hidden = _hidden(context, task)
+        if hidden - gone:  # no commit brings them back, so the branch was moved
+            raise _nothing_in_common(branch, f"deleted rows of {task.data_file.file_path} are live again")
+        return _FileRows(task, gone - hidden)
 
     lost_rows = [rows for rows in engine.map(lost, changed) if rows.positions]
     new = [t for path, t in after.items() if path not in before]
@@ -346,23 +350,16 @@ def _hidden(context: ReadContext, task: ScanTask) -> PositionBitmap:
     return positions_in_file(context.loader.positions(task), task.data_file)
 
 
-def _last_promoted(metadata: TableMetadata, target: Snapshot | None, head: Snapshot, branch: str) -> Snapshot:
-    known: set[int] = set()
-    complete = True
-    for snapshot in metadata.ancestors(target.snapshot_id if target else None):
-        known.add(snapshot.snapshot_id)
-        promoted = promoted_snapshot(snapshot)
-        if promoted is not None and snapshot.summary.get(PROMOTED_BRANCH) == branch:
-            known.add(promoted)
-        complete = snapshot.parent_snapshot_id is None or snapshot.parent_snapshot_id in metadata.snapshots
-    tag = metadata.refs.get(promoted_tag(branch))
-    if tag is not None and not complete:
-        known.add(int(tag["snapshot-id"]))
-    for snapshot in metadata.ancestors(head.snapshot_id):
-        if snapshot.snapshot_id in known:
-            return snapshot
-    message = "the branches have no snapshot in common: it expired, or one of them was moved"
-    raise InvalidInputError(message, kind="no-common-snapshot", field="branch", found=branch)
+def _nothing_in_common(branch: str, found: str) -> InvalidInputError:
+    message = "it is unknown what the branches had in common when the branch started or was last promoted"
+    ways = f"merge the rows by hand; if the target has no rows of its own, set_current_snapshot(table, ref={branch!r})"
+    return InvalidInputError(
+        message,
+        kind="no-common-snapshot",
+        field="branch",
+        found=f"{branch}: {found}",
+        expected=f"{ways}; then create the branch again",
+    )
 
 
 def _check(table: Table, branch: str, ref: str, mode: str) -> None:

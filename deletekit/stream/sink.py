@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -53,7 +53,7 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     sequence_by: str | None = None,
     forget_deletes_after: int | None = None,
     evolve: Evolve = "refuse",
-    maintain: int | Maintain | None = None,
+    maintain: int | Maintain | Literal["auto"] | None = "auto",
     dead_letters: Table | None = None,
     max_dead_letters: int = 1000,
     engine: Engine | None = None,
@@ -74,7 +74,8 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     sequence_by: a column of the table. A change with a lower value than its key's row or newest delete is dropped.
     forget_deletes_after: for how many batches the deletes of `sequence_by` are remembered; None for ever.
     evolve: `add` adds columns that only the batch has; `widen` also promotes types; `refuse` does neither.
-    maintain: when data files are compacted, in commits of their own: a `Maintain`, or after how many batches.
+    maintain: how the table is kept small, in commits of their own: a `Maintain`, or after how many batches. `auto`:
+        as `Maintain()`, after every 20, but without an index equality deletes stay. None: never.
     dead_letters, max_dead_letters: a table for rows that do not fit, and how many a batch may have; None: it has none.
     engine: where data files are read.
 
@@ -89,7 +90,7 @@ def sink(  # noqa: PLR0913  # options, each given by its name
         equality_fields=equality_fields,
         allow_rewind=allow_rewind,
         allow_gaps=allow_gaps,
-        maintain=as_policy(maintain),
+        maintain=as_policy(maintain, has_index=mode in ("auto", "index-only")),
         dead_letters=None if dead_letters is None else DeadLetters(dead_letters, max_dead_letters),
         engine=engine_or_default(engine),
     )
