@@ -20,13 +20,8 @@ from deletekit.delta.paths import is_hidden_below, path_below
 from deletekit.delta.row_ids import ROW_IDS
 from deletekit.delta.schema_from_delta import DeltaSchema, delta_schema
 from deletekit.delta.user_properties import OTHER_MARKS, USER_PROPERTIES, followed, with_names
-<<<<<<< HEAD
 from deletekit.errors import InvalidInputError, NotFoundError
-from deletekit.table.locations import SpellingRules
-=======
-from deletekit.errors import InvalidInputError
 from deletekit.table.locations import SpellingRules, normalised
->>>>>>> s37/paths
 from deletekit.table.metadata import Snapshot, TableMetadata, spec_to_json
 from deletekit.table.own_places import DELTA_LOCATION
 from deletekit.table.types import schema_to_json
@@ -215,7 +210,6 @@ def check_same_delta(found: Watermark, log: DeltaLog, wanted: int) -> None:
         raise _refused(message, "delta-moved", DELTA_LOCATION, log.root, expected)
 
 
-<<<<<<< HEAD
 def _was_in(log: DeltaLog, found: Watermark, wanted: int) -> bool:
     """Return whether a table was in a log at its version, and the log goes on from there to another version."""
     if found.version > log.latest:  # another sync has come further since the log was listed
@@ -227,8 +221,6 @@ def _was_in(log: DeltaLog, found: Watermark, wanted: int) -> bool:
         return False
 
 
-def check_folders(root: str, location: str, directory: str) -> None:
-=======
 def delete_directory(wanted: str | None, location: str) -> str:
     """Return where delete files go: in a folder below a table's location, whatever folder the process works in.
 
@@ -244,7 +236,6 @@ def delete_directory(wanted: str | None, location: str) -> str:
 
 
 def check_folders(root: str, location: str) -> None:
->>>>>>> s37/paths
     """Refuse folders in which one table's maintenance would delete the other's files.
 
     Raises InvalidInputError for a table in a folder that Delta's VACUUM visits, or that holds the Delta table.
