@@ -42,7 +42,8 @@ def repair(argument: TableArgument, output: Output, *, dry_run: bool, **options:
     No row changes, unless you name dropped-equality-delete, which hides again the rows that a rewrite brought back.
     Two deletion vectors of a data file become one, deletes that apply to nothing are removed, a deletion vector without
     a readable Puffin footer is written again, and wrong totals are counted again, unless files may be lost. Doubtful
-    repairs are refused and named. Wrong bounds and counts of data files are left: compact --rewrite-all mends them. Older snapshots keep what they have. The exit code is 1 if something is refused or stays broken, else 0.
+    repairs are refused and named. Wrong bounds and counts of data files are left: compact --rewrite-all mends
+    them. Older snapshots keep what they have. The exit code is 1 if something is refused or stays broken, else 0.
 
     TABLE is namespace.table of --warehouse or --catalog. A table opened by its path is read-only: it takes only
     --dry-run.

@@ -39,7 +39,6 @@ from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.metadata import MAIN, Snapshot
 from deletekit.table.table import Table
 
-
 NOT_LOOKED_AT = (
     f"Wrong metrics of data files ({', '.join(REWRITES)}), which make filters miss rows, are left: "
     'verify(level="data") finds them, and compact(rewrite_all=True) mends them.'
@@ -101,8 +100,9 @@ def repair(
         `duplicate-deletion-vector` merges the vectors of a data file into one. `dangling-deletion-vector`,
         `dangling-position-delete` and `dangling-equality-delete` remove deletes that apply to nothing.
         `puffin-footer` writes vectors whose Puffin file has no readable footer into a new one. `summary-total` counts
-        the totals again, unless files may be lost (`lost-files`): then they stay. `dropped-equality-delete` hides the rows that came back when a rewrite removed an equality
-        delete that they need. It is done only if it is named, because readers see it; its operation is `delete`.
+        the totals again, unless files may be lost (`lost-files`): then they stay. `dropped-equality-delete` hides the
+        rows that came back when a rewrite removed an equality delete that they need. It is done only if it is named,
+        because readers see it; its operation is `delete`.
     ref: the branch.
     dry_run: report what would be done, and write nothing. The table may be opened without a catalog.
     engine: where delete files are read.

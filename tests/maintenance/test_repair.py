@@ -9,7 +9,16 @@ from pyiceberg.table.puffin import PuffinFile
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
-from tests.maintenance.damage import Record, edit_avro, edit_bytes, edit_file, edit_list, edit_manifest, findings, with_metadata
+from tests.maintenance.damage import (
+    Record,
+    edit_avro,
+    edit_bytes,
+    edit_file,
+    edit_list,
+    edit_manifest,
+    findings,
+    with_metadata,
+)
 from tests.storage import io_properties, stored_at
 from tests.tables import (
     avro,

@@ -145,3 +145,21 @@ def test_repair_leaves_what_is_lost_and_names_it(catalog: dk.Catalog, lose: Call
         assert [(r.kind, "lost" in (r.refused or "")) for r in report.refused] == [("summary-total", True)]
         assert {f.kind for f in report.unrepaired} == {"lost-files"}
         assert metadata_json(table) == before
+
+
+def test_repair_names_what_mends_wrong_bounds(catalog: dk.Catalog) -> None:
+    """It looks at no data file. What it says of them is true: a rewrite of all files mends them."""
+    table = a_table(catalog)
+
+    def narrow(entry: Record) -> Record:
+        file = entry["data_file"]
+        return entry | {"data_file": file | {"upper_bounds": [b | {"value": file["lower_bounds"][0]["value"]}
+                                                              for b in file["upper_bounds"][:1]]}}  # fmt: skip
+
+    edit_manifest(table, lambda stored: [narrow(e) for e in stored])
+    assert kinds(table, level="data") == {"bounds"}
+    report = dk.repair(table)
+    assert report.commit is None
+    assert {"bounds", "compact(rewrite_all=True)"} <= set(report.not_looked_at.replace("(bounds,", " bounds ").split())
+    dk.compact(table, rewrite_all=True)
+    assert kinds(table, level="data", snapshots="heads") == set()
