@@ -41,8 +41,9 @@ def repair(argument: TableArgument, output: Output, *, dry_run: bool, **options:
 
     No row changes, unless you name dropped-equality-delete, which hides again the rows that a rewrite brought back.
     Two deletion vectors of a data file become one, deletes that apply to nothing are removed, a deletion vector without
-    a readable Puffin footer is written again, and wrong totals are counted again. Doubtful repairs are refused and
-    named. Older snapshots keep what they have. The exit code is 1 if something is refused or stays broken, else 0.
+    a readable Puffin footer is written again, and wrong totals are counted again, unless files may be lost. Doubtful
+    repairs are refused and named. Wrong bounds and counts of data files are left: compact --rewrite-all mends
+    them. Older snapshots keep what they have. The exit code is 1 if something is refused or stays broken, else 0.
 
     TABLE is namespace.table of --warehouse or --catalog. A table opened by its path is read-only: it takes only
     --dry-run.
@@ -65,6 +66,7 @@ def repair(argument: TableArgument, output: Output, *, dry_run: bool, **options:
 def _text(table: dk.Table, report: dk.RepairReport, *, dry_run: bool) -> Iterator[RenderableType]:
     if not report.actions and not report.refused and not report.unrepaired:
         yield bold(f"Nothing to repair in {table.name}.")
+        yield Prose(report.not_looked_at)
         return
     for title, actions in (("Would be done" if dry_run else "Done", report.actions), ("Refused", report.refused)):
         if actions:
@@ -78,6 +80,7 @@ def _text(table: dk.Table, report: dk.RepairReport, *, dry_run: bool) -> Iterato
         yield pairs({"snapshot": report.commit.snapshot_id, "operation": report.commit.operation})
     elif dry_run:
         yield Text("\nNothing was written.", style="bold")
+    yield Prose(report.not_looked_at)
 
 
 def _actions(actions: Sequence[dk.RepairAction], location: str) -> Iterator[RenderableType]:

@@ -30,13 +30,19 @@ from deletekit.formats.manifest_list import ManifestContent
 from deletekit.maintenance.head_files import replacing
 from deletekit.maintenance.verify.dropped_deletes import DROPPED, dropped_deletes
 from deletekit.maintenance.verify.file_rules import check_delete_file, vector_of
-from deletekit.maintenance.verify.finding_kinds import REPAIRS
+from deletekit.maintenance.verify.finding_kinds import REPAIRS, REWRITES
+from deletekit.maintenance.verify.lost_files import History
 from deletekit.maintenance.verify.report import DAMAGE, Finding, error
 from deletekit.maintenance.verify.run import verify
 from deletekit.maintenance.verify.snapshot_rules import LiveDelete, SnapshotFiles
 from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.metadata import MAIN, Snapshot
 from deletekit.table.table import Table
+
+NOT_LOOKED_AT = (
+    f"Wrong metrics of data files ({', '.join(REWRITES)}), which make filters miss rows, are left: "
+    'verify(level="data") finds them, and compact(rewrite_all=True) mends them.'
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +72,14 @@ class RepairReport:
     actions: what was done; in a dry run, what would be done.
     refused: damage of these kinds that was left, with the reason.
     unrepaired: errors that `verify(level="deletes")` finds in the branch's head, and that were not repaired.
+    not_looked_at: which errors `repair` neither looks for nor mends, and what does.
     commit: the commit. None in a dry run, and if there was nothing to do.
     """
 
     actions: tuple[RepairAction, ...] = ()
     refused: tuple[RepairAction, ...] = ()
     unrepaired: tuple[Finding, ...] = ()
+    not_looked_at: str = NOT_LOOKED_AT
     commit: Commit | None = None
 
 
@@ -92,8 +100,9 @@ def repair(
         `duplicate-deletion-vector` merges the vectors of a data file into one. `dangling-deletion-vector`,
         `dangling-position-delete` and `dangling-equality-delete` remove deletes that apply to nothing.
         `puffin-footer` writes vectors whose Puffin file has no readable footer into a new one. `summary-total` counts
-        the totals again. `dropped-equality-delete` hides the rows that came back when a rewrite removed an equality
-        delete that they need. It is done only if it is named, because readers see it; its operation is `delete`.
+        the totals again, unless files may be lost (`lost-files`): then they stay. `dropped-equality-delete` hides the
+        rows that came back when a rewrite removed an equality delete that they need. It is done only if it is named,
+        because readers see it; its operation is `delete`.
     ref: the branch.
     dry_run: report what would be done, and write nothing. The table may be opened without a catalog.
     engine: where delete files are read.
@@ -330,9 +339,11 @@ class _Plan:
     def _totals(self, head: Snapshot) -> None:
         wrong = self.live.wrong_totals(head.summary)
         if wrong and "summary-total" in self.kinds:
-            self.totals = self.live.totals()
             changes = ", ".join(f"{name} {found} -> {expected}" for name, (found, expected) in wrong.items())
-            self._note("summary-total", None, f"count totals again: {changes}")
+            lost = History(self.base.metadata, self.base.reader).unexplained(head, self.live.totals())
+            refused = "files may be lost, and the totals are what still tells of them (verify: lost-files)"
+            self._note("summary-total", None, f"count totals again: {changes}", refused if lost else None)
+            self.totals = None if lost else self.live.totals()
 
 
 def _has_footer(io: FileIO, path: str) -> bool:

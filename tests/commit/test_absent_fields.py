@@ -339,7 +339,7 @@ def test_a_snapshot_that_lists_nothing_is_not_empty(catalog: dk.Catalog) -> None
 
 def test_a_manifest_in_a_snapshot_names_its_spec_or_is_refused(catalog: dk.Catalog) -> None:
     """Two specs have the same fields: of which one the manifest is cannot be found."""
-    table, rows = old_table(catalog, 1)
+    table, _ = old_table(catalog, 1)
     keys = ["partition-spec-id", "partition-spec"]
     leave_out(table, Left(inline=True, avro=keys), null=False)
     with pytest.raises(dk.FormatError) as error:

@@ -9,7 +9,16 @@ from pyiceberg.table.puffin import PuffinFile
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
-from tests.maintenance.damage import Record, edit_bytes, edit_file, edit_list, edit_manifest, findings, with_metadata
+from tests.maintenance.damage import (
+    Record,
+    edit_avro,
+    edit_bytes,
+    edit_file,
+    edit_list,
+    edit_manifest,
+    findings,
+    with_metadata,
+)
 from tests.storage import io_properties, stored_at
 from tests.tables import (
     avro,
@@ -163,13 +172,23 @@ def test_the_commit_layer_refuses_a_head_that_stays_broken(catalog: dk.Catalog) 
 
 
 def without_data(table: dk.Table, manifests: int) -> None:
-    """Take the newest data manifests out of the head's list, as a writer does that leaves deletes behind."""
+    """Delete the files of the newest data manifests in the head, as a writer does that leaves their deletes behind."""
+    head, rows = head_json(table), manifest_list(table)
+    gone = [row["manifest_path"] for row in rows if row["content"] == 0][:manifests]
 
-    def remove(rows: list[Record]) -> list[Record]:
-        gone = [r for r in rows if r["content"] == 0][:manifests]
-        return [r for r in rows if r not in gone]
+    def delete(row: Record) -> None:
+        number = {"sequence_number": row["sequence_number"], "file_sequence_number": row["sequence_number"]}
+        status = {"status": 2, "snapshot_id": head["snapshot-id"]}
+        stored = stored_at(row["manifest_path"]).read_bytes()  # older snapshots keep the manifest as it is
+        row["manifest_path"] = row["manifest_path"].replace("-m0.avro", "-m1.avro")
+        stored_at(row["manifest_path"]).write_bytes(stored)
+        edit_avro(row["manifest_path"], lambda stored: [e | status | number for e in stored])
+        counts = {f"deleted_{unit}_count": row[f"added_{unit}_count"] for unit in ("files", "rows")}
+        row |= {**counts, "added_files_count": 0, "added_rows_count": 0, "sequence_number": head["sequence-number"]}
+        row["added_snapshot_id"] = head["snapshot-id"]
+        row["manifest_length"] = stored_at(row["manifest_path"]).stat().st_size
 
-    edit_list(table, remove)
+    edit_list(table, lambda rows: [delete(row) for row in rows if row["manifest_path"] in gone] and rows)
 
 
 @pytest.mark.parametrize("granularity", ["file", "partition"])

@@ -75,8 +75,6 @@ class Machine:
         if start == 1 and spec:
             # Version 1 leaves a void field where one is dropped.
             dk.drop_partition_field(self.table, self.table.spec.fields[0].name)
-        if start == 1:
-            dk.upgrade_format_version(self.table, 2)
 
     # --- what actions use --------------------------------------------------------------------------------------------
 

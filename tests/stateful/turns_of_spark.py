@@ -113,7 +113,7 @@ def merge(m: Machine) -> None:
 
 def set_mode(m: Machine, verb: str) -> None:
     """Set the mode of a verb."""
-    mode = m.rng.choice(MODES)
+    mode = m.rng.choice(MODES) if m.version > 1 else MODES[0]
     if m.table.refresh().properties.get(f"write.{verb}.mode", "copy-on-write") != mode:
         m.sql(f"ALTER TABLE {m.name} SET TBLPROPERTIES ('write.{verb}.mode' = '{mode}')")
 
@@ -200,6 +200,11 @@ _PROPERTIES: dict[str, Sequence[str]] = {
     "write.object-storage.enabled": ("true", "false"),
     "write.metadata.compression-codec": ("gzip", "none"),
 }
+
+
+def upgrade(m: Machine) -> None:
+    if m.version < 3 and m.rng.random() < 0.3:
+        m.sql(f"ALTER TABLE {m.name} SET TBLPROPERTIES ('format-version' = '{m.version + 1}')")
 
 
 def set_property(m: Machine) -> None:
@@ -335,6 +340,7 @@ SPARK_ACTIONS: dict[Callable[[Machine], None], int] = {
     move_column: 1,
     promote_column: 2,
     change_partitions: 4,
+    upgrade: 2,
     set_property: 3,
     write_order: 1,
     create_ref: 2,

@@ -51,6 +51,7 @@ KINDS: Mapping[str, str] = {
     "dangling-deletion-vector": "(legal) the data file of a deletion vector is live",
     "dangling-position-delete": "(legal) a position delete file applies to some live data file",
     "dangling-equality-delete": "(legal) an equality delete file applies to some live data file",
+    "lost-files": "what the parent lists is listed or deleted, and as many files as the summary says",
     "delete-partition": "a delete of one data file has that file's spec and partition",
     "delete-sequence": "a deletion vector is not older than its data file",
     "row-id-overlap": "row ids of live data files are disjoint and below next-row-id",
@@ -92,3 +93,8 @@ REPAIRS: Mapping[str, str] = {
     "dropped-equality-delete": "hide the rows that came back, by position; only when it is asked for by its name",
 }
 """What `repair` does about a kind. All others are for a person to decide."""
+
+REWRITES = ("bounds", "value-count", "null-count", "nan-count")
+"""Kinds about metrics of data files, which only `verify(level="data")` finds. `repair` leaves them, because a new file
+has new metrics: `compact(rewrite_all=True)` mends them.
+"""

@@ -20,6 +20,7 @@ from deletekit.formats.manifest_list import ManifestFile
 from deletekit.maintenance.verify.dropped_deletes import check_dropped_deletes
 from deletekit.maintenance.verify.file_rules import check_data_file, check_delete_file, check_size
 from deletekit.maintenance.verify.index_rules import check_indexes
+from deletekit.maintenance.verify.lost_files import History
 from deletekit.maintenance.verify.manifest_rules import check_list, check_manifest
 from deletekit.maintenance.verify.metadata_rules import check_metadata, check_named_files, usable_snapshots
 from deletekit.maintenance.verify.report import DAMAGE, Finding, Findings, Level, VerifyReport, guarded
@@ -122,11 +123,11 @@ class _Verification:
         manifests = dict(zip(in_snapshots, results, strict=True))
         for row, manifest in manifests.items():
             self.findings.add(manifest.findings, in_snapshots[row])
-        live = {}
+        live, history = {}, History(self.metadata, SnapshotReader(self.io, self.metadata))
         for snapshot in snapshots:
             mine = [manifests[row] for row in listed[snapshot.snapshot_id]]
             files = SnapshotFiles(self.metadata, (e for manifest in mine for e in manifest.entries if e.is_live))
-            found = check_snapshot(snapshot, mine, files, self.metadata)
+            found = check_snapshot(snapshot, mine, files, history)
             self.findings.add(guarded(found, snapshot.manifest_list, "manifest-list"), (snapshot.snapshot_id,))
             live[snapshot.snapshot_id] = files
         entries = sum(len(m.entries) for m in manifests.values())

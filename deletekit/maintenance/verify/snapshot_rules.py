@@ -11,6 +11,7 @@ from typing import Any
 
 from deletekit.deletes.which_apply import is_global, is_old_enough, newest_covered, referenced_path, scope_of
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
+from deletekit.maintenance.verify.lost_files import History, check_lost_files
 from deletekit.maintenance.verify.manifest_rules import CheckedManifest
 from deletekit.maintenance.verify.report import Finding, error, warning
 from deletekit.table.locations import SpellingRules
@@ -90,7 +91,7 @@ class SnapshotFiles:
 
 
 def check_snapshot(
-    snapshot: Snapshot, manifests: Sequence[CheckedManifest], live: SnapshotFiles, metadata: TableMetadata
+    snapshot: Snapshot, manifests: Sequence[CheckedManifest], live: SnapshotFiles, history: History
 ) -> Iterator[Finding]:
     """Check every rule of a snapshot.
 
@@ -100,10 +101,10 @@ def check_snapshot(
     yield from _duplicates([delete.identity for _, delete in live.deletes])
     yield from _vectors(live)
     yield from _partitions(live)
-    yield from _row_ids(live, snapshot, metadata)
+    yield from _row_ids(live, snapshot, live.metadata)
     if all(m.is_read for m in manifests):
         yield from _dangling(live)
-        yield from _summary(snapshot, manifests, live)
+        yield from _summary(snapshot, manifests, live, history)
 
 
 def check_positions(
@@ -211,11 +212,18 @@ def _row_ids(live: SnapshotFiles, snapshot: Snapshot, metadata: TableMetadata) -
             yield error(kind, message, "first_row_id", start, expected, file=path)
 
 
-def _summary(snapshot: Snapshot, manifests: Sequence[CheckedManifest], live: SnapshotFiles) -> Iterator[Finding]:
+def _summary(
+    snapshot: Snapshot, manifests: Sequence[CheckedManifest], live: SnapshotFiles, history: History
+) -> Iterator[Finding]:
     kind, file = "summary-total", snapshot.manifest_list
+    lost = history.unexplained(snapshot, live.totals())
+    yield from check_lost_files(snapshot, lost, history)
     for name, (found, expected) in live.wrong_totals(snapshot.summary).items():
-        # A warning: Java leaves files of appended manifests (add_files) out of total-files-size; no reader uses totals.
-        yield warning(kind, "summary has another total", name, found, expected, file=file, repair=kind)
+        if name not in lost:
+            # A warning: Java leaves files of appended manifests (add_files) out of total-files-size, and no reader uses
+            # totals.
+            repair = None if lost else kind
+            yield warning(kind, "summary has another total", name, found, expected, file=file, repair=repair)
     counts = count_entries(snapshot.snapshot_id, (e for m in manifests for e in m.entries))
     for name in COUNTERS:
         stated = snapshot.summary.get(name)
