@@ -76,7 +76,7 @@ class HeldLetters:
 
     @property
     def first(self) -> str:
-        return self.letters[0].error
+        return self.letters[0].error if self.letters else ""
 
     def digest(self, of_rows: str) -> str:
         return f"{of_rows}+{_digest(self.letters)}" if self.letters else of_rows

@@ -115,7 +115,7 @@ class HeldRows:
     def reject(self, error: UnsentError) -> None:
         letters = self._state.dead_letters
         if letters is None:
-            raise error
+            raise next(iter(error.rows.values()))
         self._rows, self.letters = letters.without(self._rows, self.schema, error.rows, self.letters)
         self.parse(self.schema, self.fields)
 

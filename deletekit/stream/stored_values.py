@@ -32,7 +32,11 @@ _GONE: Source = ("gone", -1)
 class UnsentError(InvalidInputError):
     """Rows take a value from a row that is not there. `rows` has the error of each, by its number in the batch."""
 
-    rows: Mapping[int, InvalidInputError] = {}
+    def __init__(self, rows: Mapping[int, InvalidInputError]) -> None:
+        self.rows, first = rows, next(iter(rows.values()))
+        super().__init__(
+            first.message, kind=first.kind, field=first.field, found=first.found, expected=first.expected
+        )
 
 
 def filled(base: Base, changes: Changes, index: TableIndex | None, known: pl.Series | None = None) -> Changes:
@@ -47,14 +51,17 @@ def filled(base: Base, changes: Changes, index: TableIndex | None, known: pl.Ser
     """
     if changes.unsent is None:
         return changes
-    late = np.zeros(len(changes), np.bool_)
+    late = same = np.zeros(len(changes), np.bool_)
     if known is not None:
-        own = pl.Series("value", changes.sequence)
-        late = (own < known.gather(changes.codes)).fill_null(value=False).to_numpy()
-    wanted = _sources(changes, late)
+        own, there = pl.Series("value", changes.sequence), known.gather(changes.codes)
+        late, same = ((own < there).fill_null(value=False).to_numpy(), (own == there).fill_null(value=False).to_numpy())
+    wanted, again = _sources(changes, late, same)
     names = sorted({name for each in wanted.values() for name in each})
-    codes = sorted({n for each in wanted.values() for kind, n in each.values() if kind == "stored"})
-    stored, places = _stored(base, changes, index, codes, names)
+    codes = {n for each in wanted.values() for kind, n in each.values() if kind == "stored"} | {*again.values()}
+    stored, places = _stored(base, changes, index, sorted(codes), names)
+    for row, code in again.items():
+        if len(places.get(code, ())) == 1:
+            wanted[row] = dict.fromkeys(wanted[row], ("stored", code))
     _check(changes, wanted, places)
     columns = dict(zip(changes.puts.column_names, changes.puts.columns, strict=True))
     for name in names:
@@ -69,8 +76,12 @@ def filled(base: Base, changes: Changes, index: TableIndex | None, known: pl.Ser
     return replace(changes, puts=pa.Table.from_arrays([columns[f.name] for f in changes.schema.fields], schema=whole))
 
 
-def _sources(changes: Changes, late: Any) -> dict[int, dict[str, Source]]:
-    """Return where the values are that the last row of each key was not sent."""
+def _sources(changes: Changes, late: Any, same: Any) -> tuple[dict[int, dict[str, Source]], dict[int, int]]:
+    """Return where the values are that the last row of each key was not sent.
+
+    Also return the rows that changed their key, and may have done so before: the stored row of their key, whose number
+    is given, has their value of `sequence_by`.
+    """
     unsent = changes.unsent
     assert unsent is not None
     affected = {int(changes.codes[row]) for row in unsent.names} | {*unsent.before.values()}
@@ -78,7 +89,7 @@ def _sources(changes: Changes, late: Any) -> dict[int, dict[str, Source]]:
     # Of each key the sources of all columns that matter, as they are after the changes so far.
     state: dict[int, dict[str, Source]] = {}
     parked: dict[int, dict[str, Source]] = {}
-    columns, found = unsent.columns, dict[int, dict[str, Source]]()
+    columns, found, again = unsent.columns, dict[int, dict[str, Source]](), dict[int, int]()
     for row in rows.tolist():
         code, kind = int(changes.codes[row]), changes.types[row]
         now = state.get(code) or dict.fromkeys(columns, ("stored", code))
@@ -95,10 +106,13 @@ def _sources(changes: Changes, late: Any) -> dict[int, dict[str, Source]]:
             of_old = state.get(old) or dict.fromkeys(columns, ("stored", old) if old >= 0 else _GONE)
             before = parked.pop(old, None) or of_old
             found[row] = {name: before[name] for name in names}
+            if same[row] and old != code and code not in state:
+                again[row] = code
             own |= found[row]
         state[code] = own
     written = set(changes.last.rows[changes.last.put >= 0].tolist())
-    return {row: sources for row, sources in found.items() if row in written}
+    again = {row: code for row, code in again.items() if row in written}
+    return {row: sources for row, sources in found.items() if row in written}, again
 
 
 def _stored(
@@ -132,7 +146,7 @@ def _check(changes: Changes, wanted: Mapping[int, Mapping[str, Source]], places:
             if count != 1:
                 key = ", ".join(str(column[row].as_py()) for column in changes.keys)
                 what = "there is none" if not count else "there are several with its key"
-                wrong[row] = UnsentError(
+                wrong[row] = InvalidInputError(
                     f"a value that did not change was not sent, it is taken from the stored row, and {what}",
                     kind="unchanged-value",
                     field=name,
@@ -140,9 +154,4 @@ def _check(changes: Changes, wanted: Mapping[int, Mapping[str, Source]], places:
                     expected="the row in the table, or all values: REPLICA IDENTITY FULL in the source",
                 )
     if wrong:
-        error = next(iter(wrong.values()))
-        raised = UnsentError(
-            error.message, kind=error.kind, field=error.field, found=error.found, expected=error.expected
-        )
-        raised.rows = wrong
-        raise raised
+        raise UnsentError(wrong)

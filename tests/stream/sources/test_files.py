@@ -48,7 +48,10 @@ def test_values_without_keys(catalog: dk.Catalog, tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     file.write_bytes(b"\n".join(m.value or b"null" for m in source.messages))
     with dk.stream.sink(table, "files", equality_fields="id") as sink:
-        assert [p.status for p in sink.run_files([file], format="debezium-json")] == ["committed"]
+        with refused(table, dk.InvalidInputError, "message-key"):  # of which key is the tombstone?
+            list(sink.run_files([file], format="debezium-json"))
+        form = dk.stream.decoder("debezium-json", tombstones="ignore")
+        assert [p.status for p in sink.run_files([file], format=form)] == ["committed"]
     check(table, source.rows)
 
 

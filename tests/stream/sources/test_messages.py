@@ -159,12 +159,6 @@ def test_whole_rows_before_a_change_find_a_wider_key(catalog: dk.Catalog) -> Non
         check(table, {1: {**old, "region": "us"}})
 
 
-def test_a_tombstone_without_a_key_is_refused_where_it_deletes() -> None:
-    with pytest.raises(dk.InvalidInputError, match="without a key"):
-        decoder("debezium-flat").decode([Message(None, None)], TABLE)
-    assert decoder("debezium-json").decode([Message(None, None)], TABLE).num_rows == 0
-
-
 def test_rows_of_before_and_after_a_new_column(catalog: dk.Catalog) -> None:
     """A batch with rows of several schemas: where a row lacks a column, it is null."""
     table = make(catalog, schema=PAIRS, format_version=3)
