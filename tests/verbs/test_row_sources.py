@@ -374,6 +374,24 @@ def test_what_has_no_rows_is_refused(catalog: dk.Catalog, rows: Any) -> None:
     with pytest.raises(dk.InvalidInputError) as error:
         dk.append(table, rows)
     assert (error.value.kind, error.value.field) == ("rows", "rows")
+    assert "a pyarrow Table, a DataFrame or a list of dicts" in str(error.value)
+    assert not any(word in str(error.value) for word in ("python dictionary", "attribute", "subscriptable"))
+
+
+def test_a_file_is_no_rows(catalog: dk.Catalog) -> None:
+    """Each verb that takes rows names the file, and what reads it."""
+    table = make(catalog, ROWS)
+    for file in ("rows.parquet", Path("rows.parquet")):
+        for verb in (
+            lambda f: dk.append(table, f),
+            lambda f: dk.merge(table, f, on="id"),
+            lambda f: dk.upsert(table, f, key="id"),
+            lambda f: dk.delete_keys(table, f, equality_fields="id"),
+            lambda f: dk.overwrite(table, f, where="true"),
+        ):
+            with pytest.raises(dk.InvalidInputError, match=r"rows\.parquet.*pyarrow\.parquet\.read_table") as error:
+                verb(file)
+            assert error.value.kind == "rows"
 
 
 def test_no_rows_are_no_commit(catalog: dk.Catalog) -> None:
