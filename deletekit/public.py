@@ -33,7 +33,7 @@ _SHOWN = Repr()
 _SHOWN.maxstring = _SHOWN.maxother = 80
 
 _WORDS = {
-    "Table": "a deletekit Table (load_table gives one, from_metadata one of a folder, from_pyiceberg one of pyiceberg's)",
+    "Table": "a deletekit Table (load_table, from_metadata and from_pyiceberg give one)",
     "Catalog": "a deletekit Catalog (local_catalog or load_catalog gives one)",
     "Engine": "an engine (an object with `map`, such as engine.local() gives)",
     "Sink": "a Sink (stream.sink gives one)",

@@ -28,6 +28,8 @@ def shadowing_file(error: BaseException, *, imports: bool = False) -> tuple[str,
             names.append(trace.tb_frame.f_globals.get("__name__"))
             trace = trace.tb_next
         for name in dict.fromkeys(str(name).partition(".")[0] for name in names if name):
+            if name == "deletekit":
+                continue
             file = getattr(sys.modules.get(name), "__file__", None) or getattr(seen, "path", None)
             if file and _shadows(name, file):
                 return name, file

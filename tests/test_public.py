@@ -261,7 +261,7 @@ SAID: dict[str, tuple[Any, str]] = {
     "no such option": (lambda t: dk.compact(t, target_size=3), "no such option.*target_size.*target_file_size_bytes"),
     "no such argument": (lambda t: dk.delete(t, wher="true"), "delete.*'where'"),
     "one too many": (lambda t: dk.drop_ref(t, "a", "b"), "drop_ref.*too many"),
-    "an Arrow type": (lambda t: dk.add_column(t, "n", pa.int64()), "`type`.*DataType.*str or IcebergType"),
+    "an Arrow type": (lambda t: dk.add_column(t, "n", pa.int64()), "`type`.*DataType.*str or a pyiceberg IcebergType"),
     "a duration": (lambda t: dk.expire_snapshots(t, older_than="5d"), "older_than; found 5d"),
     "a duration of orphans": (lambda t: dk.remove_orphan_files(t, older_than="5d"), "older_than; found 5d"),
     "a time of a scan": (lambda t: dk.scan(t, as_of="5d"), "as_of; found 5d"),
@@ -377,7 +377,12 @@ def test_a_missing_package_is_named(table: dk.Table, monkeypatch: pytest.MonkeyP
     assert caught.value.field == package
 
 
-DRIVERS = {"postgresql+psycopg2": "psycopg2", "mysql": "MySQLdb", "oracle+oracledb": "oracledb", "mysql+pymysql": "pymysql"}
+DRIVERS = {
+    "postgresql+psycopg2": "psycopg2",
+    "mysql": "MySQLdb",
+    "oracle+oracledb": "oracledb",
+    "mysql+pymysql": "pymysql",
+}
 
 
 @pytest.mark.parametrize("scheme", DRIVERS)
@@ -395,7 +400,10 @@ def test_rows_are_no_schema(catalog: dk.Catalog) -> None:
     rows = pa.table({"id": [1, 2]})
     for given, words in (
         (rows, "found 2 rows; expected their schema, and then append"),
-        (rows.to_pandas(), r"pandas.*a pyiceberg Schema or a pyarrow Schema \(of a DataFrame, .*a pyarrow Table without"),
+        (
+            rows.to_pandas(),
+            r"pandas.*a pyiceberg Schema or a pyarrow Schema \(of a DataFrame, .*a pyarrow Table without",
+        ),
         (pl.DataFrame({"id": [1]}), "polars.*a pyiceberg Schema or a pyarrow Schema"),
         ([{"id": 1}], "a pyiceberg Schema or a pyarrow Schema"),
         ({"id": "int"}, "a pyiceberg Schema or a pyarrow Schema"),

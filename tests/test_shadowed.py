@@ -55,5 +55,7 @@ def test_a_file_that_shadows_a_module_is_named(tmp_path: Path, name: str, text: 
 
 def test_a_file_that_does_no_harm_is_not_blamed(tmp_path: Path) -> None:
     code = "dk.load_catalog('p', type='sql', uri='mysql+nothing://h/x')"
-    assert "another name" not in said(tmp_path, "secrets.py", "sys.modules['MySQLdb'] = None; " + code.replace("+nothing", ""))
+    assert "another name" not in said(
+        tmp_path, "secrets.py", "sys.modules['MySQLdb'] = None; " + code.replace("+nothing", "")
+    )
     assert said(tmp_path, "mine.py", "import mine; dk.local_catalog('wh').list_namespaces()") == "fine\n"

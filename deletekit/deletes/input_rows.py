@@ -135,7 +135,7 @@ def _values(rows: Sequence[Mapping[str, Any]], name: str, field: it.NestedField 
 def _plain(value: Any, kind: it.IcebergType) -> Any:
     """Return a value in a shape whose type pyarrow finds by itself: a map as a list of entries."""
     if isinstance(value, datetime):
-        if value != value:  # noqa: PLR0124  # pandas' NaT
+        if value != value:  # pandas' NaT
             return None
         if isinstance(kind, _ZONED if value.tzinfo is None else _NAIVE):
             raise TypeError(

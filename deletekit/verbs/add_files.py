@@ -146,7 +146,10 @@ def _check_columns(
         names = {s.find_column_name(number) for s in schemas} if number is not None else set()
         known = sorted({known.split(".")[-1] for known in names if known is not None})
         if number is None and not by_name:
-            message, expected = "a column of the file has no field id, and others have", "a field id for each, or for none"
+            message, expected = (
+                "a column of the file has no field id, and others have",
+                "a field id for each, or for none",
+            )
             raise _refused(message, path, stored.name, None, expected)
         if not known:
             expected = ", ".join(f.name for f in metadata.schema.fields)

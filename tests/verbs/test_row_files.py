@@ -36,18 +36,30 @@ def test_a_folder_names_only_a_column_that_the_file_lacks(tmp_path: Path) -> Non
 
 
 UUID_TEXT = "0f0e0d0c-0b0a-0908-0706-05040302aAff"
+LATE = time(23, 59, 59, 999_999)
+LAST = UUID(int=2**128 - 1)
+NO_TIMES = [
+    "24:00:00",
+    "10:30:00.1234567",
+    "1:02:03",
+    "10:30:00Z",
+    "10:30:00+01:00",
+    "10:60:00",
+    "soon",
+    f"1970-01-01T{LATE}",
+]
+NO_UUIDS = [
+    UUID_TEXT[1:],
+    UUID_TEXT.replace("-", ""),
+    f"{{{UUID_TEXT}}}",
+    f"{UUID_TEXT}\n",
+    f" {UUID_TEXT}",
+    f"g{UUID_TEXT[1:]}",
+]
 TEXTS: list[tuple[pa.DataType, list[tuple[str, Any]], list[str]]] = [
-    (
-        pa.time64("us"),
-        [("10:30:00.5", time(10, 30, 0, 500_000)), ("00:00:00", time()), ("23:59:59.999999", time(23, 59, 59, 999_999))],
-        ["24:00:00", "10:30:00.1234567", "1:02:03", "10:30:00Z", "10:30:00+01:00", "10:60:00", "soon", "1970-01-01T00:00:00"],
-    ),
-    (
-        pa.uuid(),
-        [(UUID_TEXT, UUID(UUID_TEXT)), (str(UUID(int=0)), UUID(int=0)), (str(UUID(int=2**128 - 1)).upper(), UUID(int=2**128 - 1))],
-        [UUID_TEXT[:-1], UUID_TEXT.replace("-", ""), f"{{{UUID_TEXT}}}", f"{UUID_TEXT}\n", f" {UUID_TEXT}", "g" + UUID_TEXT[1:]],
-    ),
-]  # fmt: skip
+    (pa.time64("us"), [("10:30:00.5", time(10, 30, 0, 500_000)), ("00:00:00", time()), (str(LATE), LATE)], NO_TIMES),
+    (pa.uuid(), [(UUID_TEXT, UUID(UUID_TEXT)), (str(UUID(int=0)), UUID(int=0)), (str(LAST).upper(), LAST)], NO_UUIDS),
+]
 
 
 def written(folder: Path, form: str, texts: list[str | None]) -> str:
@@ -55,7 +67,9 @@ def written(folder: Path, form: str, texts: list[str | None]) -> str:
     file = folder / f"rows.{form}"
     with file.open("w", newline="") as target:
         if form == "jsonl":
-            target.writelines(json.dumps({"id": i, **({} if t is None else {"v": t})}) + "\n" for i, t in enumerate(texts))
+            target.writelines(
+                json.dumps({"id": i, **({} if t is None else {"v": t})}) + "\n" for i, t in enumerate(texts)
+            )
         else:
             csv.writer(target, quoting=csv.QUOTE_MINIMAL).writerows([("id", "v"), *enumerate(texts)])
     return str(file)
@@ -86,10 +100,15 @@ def test_changes_with_times_and_uuids_as_keys(catalog: dk.Catalog, tmp_path: Pat
     schema = pa.schema([pa.field("k", pa.uuid(), nullable=False), ("v", pa.time64("us"))])
     table = dk.create_table(catalog, "a.t", schema, format_version=3)
     one, two = str(UUID(int=1)), str(UUID(int=2))
-    changes = [(one, "10:30:00.5", "INSERT"), (two, "11:00:00", "INSERT"), (one, "12:00:00", "UPDATE"), (two, None, "DELETE")]
+    changes = [
+        (one, "10:30:00.5", "INSERT"),
+        (two, "11:00:00", "INSERT"),
+        (one, "12:00:00", "UPDATE"),
+        (two, None, "DELETE"),
+    ]
     file = tmp_path / f"0.{form}"
     if form == "csv":
-        lines = [",".join(("k", "v", "_change_type")), *(",".join((k, v or "", t)) for k, v, t in changes)]
+        lines = ["k,v,_change_type", *(",".join((k, v or "", t)) for k, v, t in changes)]
         file.write_text("\n".join(lines) + "\n")
     else:
         file.write_text("".join(json.dumps({"k": k, "v": v, "_change_type": t}) + "\n" for k, v, t in changes))

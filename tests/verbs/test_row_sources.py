@@ -302,7 +302,7 @@ dk.append(dk.load_table(dk.local_catalog(sys.argv[1]), "test.t"), batches(20))
 def test_a_process_that_dies_in_a_stream_has_committed_nothing(tmp_path: Path) -> None:
     catalog = dk.local_catalog(tmp_path)
     wide = pa.table({"id": pa.array(range(10), pa.int64())})
-    table = dk.create_table(catalog, "test.t", wide, properties={"write.target-file-size-bytes": "50000"})
+    table = dk.create_table(catalog, "test.t", wide.schema, properties={"write.target-file-size-bytes": "50000"})
     dk.append(table, wide)
     location, files = table.metadata_location, files_of(table)
     assert subprocess.run([sys.executable, "-c", _DIES, str(tmp_path)], check=False).returncode == 9

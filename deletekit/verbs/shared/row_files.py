@@ -72,7 +72,10 @@ def _dataset(file: str, form: str, kinds: Kinds) -> Any:
 def _read_csv(file: str, kinds: Kinds) -> Any:
     uuids = [name for name, kind in kinds.items() if isinstance(kind, pa.UuidType)]  # Arrow reads none of text
     options = pa_csv.ConvertOptions(
-        column_types=kinds | dict.fromkeys(uuids, pa.string()), null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+        column_types=kinds | dict.fromkeys(uuids, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
     )
     parse = pa_csv.ParseOptions(newlines_in_values=True)
     rows = pa_csv.read_csv(file, parse_options=parse, convert_options=options)
@@ -104,9 +107,7 @@ def _with_texts_read(file: str, rows: pa.Table, kinds: Kinds) -> Any:
         except (pa.ArrowException, pl.exceptions.ComputeError) as e:
             expected = "base64" if is_a(kind, "binary", "fixed_size_binary") else str(kind)
             message, found = "rows cannot be read", str(e).partition("\n")[0]
-            raise InvalidInputError(
-                message, kind="rows", file=file, field=name, found=found, expected=expected
-            ) from e
+            raise InvalidInputError(message, kind="rows", file=file, field=name, found=found, expected=expected) from e
         rows = rows.set_column(rows.column_names.index(name), name, made)
     return rows.to_reader()
 
