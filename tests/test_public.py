@@ -285,7 +285,8 @@ SAID: dict[str, tuple[Any, str]] = {
     "no argument of a method": (lambda t: t.catalog.drop_table(), "drop_table.*'identifier'.*expected identifier$"),
     "an open file": (lambda t: dk.append(t, io.BytesIO(b"id")), "field rows"),
     "Arrow's null type": (
-        lambda t: dk.create_table(t.catalog, "w.n", pa.schema([("n", pa.null())])), "field n.*format version 3.*Arrow's null",
+        lambda t: dk.create_table(t.catalog, "w.n", pa.schema([("n", pa.null())])),
+        "field n.*format version 3.*Arrow's null",
     ),
 }  # fmt: skip
 

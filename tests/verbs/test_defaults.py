@@ -36,7 +36,7 @@ DEFAULTS: list[tuple[str, Any, Any, list[Any]]] = [
     ("double", 0.1, 0.1, [0.1, np.float64(0.1)]),
     ("decimal(9, 2)", "1.20", Decimal("1.20"), [Decimal("1.2"), Decimal("1.200"), pa.scalar(Decimal("1.20"))]),
     ("decimal(38, 0)", "9" * 38, Decimal("9" * 38), [Decimal("9" * 38)]),
-    ("date", "2024-02-29", 19782, [DAY, "2024-02-29", dt.datetime.combine(DAY, dt.time()), np.datetime64("2024-02-29")]),
+    ("date", "2024-02-29", 19782, [DAY, "2024-02-29", pd.Timestamp(DAY), np.datetime64("2024-02-29")]),
     ("date", "0001-01-01", -719162, [dt.date.min, "0001-01-01"]),
     ("time", "01:02:03.000004", 3723000004, [dt.time(1, 2, 3, 4), "01:02:03.000004"]),
     ("timestamp", MICRO, MICRO_NUMBER, [EVENING, pd.Timestamp(EVENING), f"{EVENING}", MICRO, np.datetime64(EVENING)]),
