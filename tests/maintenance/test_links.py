@@ -278,7 +278,7 @@ def test_the_delete_directory_lies_below_the_table(
 
 
 def test_no_delete_directory_elsewhere(tmp_path: Path) -> None:
-    table, more, folder = synced(tmp_path, delete_directory="x")
+    table, _, folder = synced(tmp_path, delete_directory="x")
     assert dk.sync_delta(tmp_path / "delta", table.catalog, "t.d", delete_directory=str(folder)).commits == ()  # type: ignore[arg-type]
     location = table.location
     bad = [
@@ -299,7 +299,7 @@ def test_no_delete_directory_elsewhere(tmp_path: Path) -> None:
             with refused(table, dk.InvalidInputError, "location", field="delete_directory"):
                 dk.sync_delta(tmp_path / "delta", table.catalog, name, delete_directory=wanted)  # type: ignore[arg-type]
         edit_metadata(table, lambda m, to=wanted: m["properties"].update({"deletekit.delta-delete-directory": to}))  # type: ignore[misc]
-        for verb in (dk.clean_up_delta, dk.repack, lambda _: more()):
+        for verb in (dk.clean_up_delta, dk.repack, lambda t: dk.sync_delta(tmp_path / "delta", t.catalog, "t.d")):
             with refused(table, dk.InvalidInputError, "location", field="delete_directory"):
                 verb(table)
         edit_metadata(table, lambda m: m["properties"].update({"deletekit.delta-delete-directory": str(folder)}))
