@@ -33,7 +33,7 @@ _SHOWN = Repr()
 _SHOWN.maxstring = _SHOWN.maxother = 80
 
 _WORDS = {
-    "Table": "a deletekit Table (load_table gives one; from_pyiceberg makes one of pyiceberg's)",
+    "Table": "a deletekit Table (load_table, from_metadata and from_pyiceberg give one)",
     "Catalog": "a deletekit Catalog (local_catalog or load_catalog gives one)",
     "Engine": "an engine (an object with `map`, such as engine.local() gives)",
     "Sink": "a Sink (stream.sink gives one)",
@@ -41,6 +41,16 @@ _WORDS = {
     "NoneType": "None",
     "Any": "anything",
 }
+
+
+_PACKAGES = {"mysqldb": "mysqlclient", "psycopg2": "psycopg2-binary"}
+"""Packages that are named otherwise than their modules."""
+
+_MORE = {
+    ("pyarrow", "Schema"): " (of a DataFrame, pyarrow.table(df).schema)",
+    ("pyarrow", "Table"): " without rows",
+}
+"""What is added to the names of other packages' classes."""
 
 
 def public(function: Callable[P, R], *, is_verb: bool = False) -> Callable[P, R]:
@@ -116,17 +126,18 @@ def _own_errors() -> Iterator[None]:
         if (e.name or "deletekit").partition(".")[0] == "deletekit":
             raise
         raise EnvironmentMissingError(
-            "a Python package is missing or too old", field=e.name, found=str(e), expected=_extra_of(e.name or "")
+            "a Python package is missing or too old", field=e.name, found=str(e), expected=install_command(e.name or "")
         ) from e
     except OSError as e:
         raise storage_error(e) from e
 
 
-def _extra_of(module: str) -> str:
+def install_command(module: str) -> str:
     """Return the command that installs a package: by the extra that has it, if there is one."""
     from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415  # only for an error
 
     name = module.partition(".")[0].replace("_", "-").lower()
+    name = _PACKAGES.get(name, name)
     with suppress(PackageNotFoundError):
         for need in requires("deletekit") or ():
             if found := re.match(rf"{re.escape(name)}\b.*extra == [\"'](spark|course|kafka|postgres)\b", need.lower()):
@@ -276,6 +287,7 @@ def _wanted(hint: Any) -> str:
         return f"a list of {_wanted(args[0])}"
     if kind is Callable:
         return "a function"
-    return (
-        "anything" if kind is Any else _WORDS.get(getattr(kind, "__name__", ""), getattr(kind, "__name__", str(hint)))
-    )
+    name, package = getattr(kind, "__name__", str(hint)), getattr(kind, "__module__", "").partition(".")[0]
+    if package in ("pyarrow", "pyiceberg") and name not in ("BooleanExpression", "Any"):
+        return f"a {package} {name}{_MORE.get((package, name), '')}"
+    return "anything" if kind is Any else _WORDS.get(name, name)

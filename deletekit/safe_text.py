@@ -22,7 +22,8 @@ _UNSAFE = re.compile(
 )
 # Keys in an address or in properties. No part may be of any length: a text may be hostile, and long.
 _SECRET = (
-    r"(?:secret|passw(?:or)?d|passphrase|token|credential|signature|(?<![a-z])(?:pwd|sig|sas|auth|authorization)(?![a-z])"
+    r"(?:secret|passw(?:or)?d|passphrase|token|credential|signature"  # noqa: S105  # the names of keys
+    r"|(?<![a-z])(?:pwd|sig|sas|auth|authorization)(?![a-z])"
     r"|(?:access|account|api|private|shared|encryption|aws|key)[-_. ]?key)(?![-_. ]id\b)[\w.-]{0,40}"
 )
 _USER = re.compile(  # a password may have / and @; a port is none
@@ -33,8 +34,8 @@ _LONE_USER = re.compile(r"(https?:/{1,2})[^\s/?#@]{1,600}@", re.IGNORECASE)
 _BARE_USER = re.compile(r"(?<![^\s'\"(=])[^\s/:'\"@=(]{1,300}:[^\s/'\"@]{1,300}@(?=[\w\[])")  # without its scheme
 _QUERY = re.compile(r"(https?:/{1,2}[^\s?'\"<>]{0,2000}\?)([^\s'\"<>]+)", re.IGNORECASE)
 _ASSIGNED = re.compile(
-    rf"({_SECRET}(?:=|[\"']\s{{0,3}}[:,=]\s{{0,3}})|(?:^|(?<=\\n))[ \t]{{0,40}}[\w.-]{{0,60}}{_SECRET}:[ \t]{{1,3}}|[?&;#]key="
-    r"|(?:Bearer|Basic)\s(?=\S{0,60}\d))"
+    rf"({_SECRET}(?:=|[\"']\s{{0,3}}[:,=]\s{{0,3}})"
+    rf"|(?:^|(?<=\\n))[ \t]{{0,40}}[\w.-]{{0,60}}{_SECRET}:[ \t]{{1,3}}|[?&;#]key=|(?:Bearer|Basic)\s(?=\S{{0,60}}\d))"
     r"(?!\*\*\*)(?:(?:Bearer|Basic)\s)?(?:'[^'\n]*'?|\"[^\"\n]*\"?|[^\s,;&)}\]'\"]+)",
     re.IGNORECASE | re.MULTILINE,
 )

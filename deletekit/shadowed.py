@@ -18,17 +18,21 @@ def shadowing_file(error: BaseException, *, imports: bool = False) -> tuple[str,
     """
     seen: BaseException | None = error
     while seen is not None:
-        names = [getattr(seen, "name", None)] if isinstance(seen, ImportError) else []
+        names, files = [getattr(seen, "name", None)] if isinstance(seen, ImportError) else [], {}
         module = getattr(seen, "obj", None)
         names += [module.__name__] if isinstance(module, ModuleType) else []
         if isinstance(seen, ImportError) and seen.name is None:  # what Cython raises names no module
             names += [name for name in sys.modules if name in sys.stdlib_module_names]
         trace = seen.__traceback__ if imports else None
         while trace is not None:
-            names.append(trace.tb_frame.f_globals.get("__name__"))
+            of_frame = trace.tb_frame.f_globals
+            names.append(of_frame.get("__name__"))
+            files[of_frame.get("__name__")] = of_frame.get("__file__")  # a module that fails is no longer known
             trace = trace.tb_next
         for name in dict.fromkeys(str(name).partition(".")[0] for name in names if name):
-            file = getattr(sys.modules.get(name), "__file__", None) or getattr(seen, "path", None)
+            if name == "deletekit":
+                continue
+            file = getattr(sys.modules.get(name), "__file__", None) or files.get(name) or getattr(seen, "path", None)
             if file and _shadows(name, file):
                 return name, file
         seen = seen.__cause__ or seen.__context__

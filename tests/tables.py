@@ -83,6 +83,7 @@ def new_catalog(directory: Path) -> Iterator[dk.Catalog]:
 
 def make(catalog: dk.Catalog, *files: Sequence[Row] | pa.Table, schema: Any = ITEMS, **options: Any) -> dk.Table:
     """Create a table with one append for each of `files`."""
+    schema = schema.schema if isinstance(schema, pa.Table) else schema
     table = dk.create_table(catalog, f"test.t{next(_numbers)}", schema, **options)
     for rows in files:
         dk.append(table, rows)

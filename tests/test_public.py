@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -255,7 +256,7 @@ SAID: dict[str, tuple[Any, str]] = {
     "no such option": (lambda t: dk.compact(t, target_size=3), "no such option.*target_size.*target_file_size_bytes"),
     "no such argument": (lambda t: dk.delete(t, wher="true"), "delete.*'where'"),
     "one too many": (lambda t: dk.drop_ref(t, "a", "b"), "drop_ref.*too many"),
-    "an Arrow type": (lambda t: dk.add_column(t, "n", pa.int64()), "`type`.*DataType.*str or IcebergType"),
+    "an Arrow type": (lambda t: dk.add_column(t, "n", pa.int64()), "`type`.*DataType.*str or a pyiceberg IcebergType"),
     "a duration": (lambda t: dk.expire_snapshots(t, older_than="5d"), "older_than; found 5d"),
     "a duration of orphans": (lambda t: dk.remove_orphan_files(t, older_than="5d"), "older_than; found 5d"),
     "a time of a scan": (lambda t: dk.scan(t, as_of="5d"), "as_of; found 5d"),
@@ -279,7 +280,8 @@ SAID: dict[str, tuple[Any, str]] = {
     "no argument of a method": (lambda t: t.catalog.drop_table(), "drop_table.*'identifier'.*expected identifier$"),
     "an open file": (lambda t: dk.append(t, io.BytesIO(b"id")), "field rows"),
     "Arrow's null type": (
-        lambda t: dk.create_table(t.catalog, "w.n", pa.table({"n": [None]})), "field n.*format version 3.*Arrow's null",
+        lambda t: dk.create_table(t.catalog, "w.n", pa.schema([("n", pa.null())])),
+        "field n.*format version 3.*Arrow's null",
     ),
 }  # fmt: skip
 
@@ -369,6 +371,44 @@ def test_a_missing_package_is_named(table: dk.Table, monkeypatch: pytest.MonkeyP
     with pytest.raises(dk.EnvironmentMissingError, match=f"pip install {package}") as caught:
         call(table)
     assert caught.value.field == package
+
+
+DRIVERS = {
+    "postgresql+psycopg2": "psycopg2",
+    "mysql": "MySQLdb",
+    "oracle+oracledb": "oracledb",
+    "mysql+pymysql": "pymysql",
+}
+
+
+@pytest.mark.parametrize("scheme", DRIVERS)
+def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    """And not SQLAlchemy, which is there."""
+    monkeypatch.setitem(sys.modules, DRIVERS[scheme], None)
+    with pytest.raises(dk.EnvironmentMissingError, match="pip install") as caught:
+        dk.load_catalog("p", type="sql", uri=f"{scheme}://me:secret@h/x")
+    assert (caught.value.kind, caught.value.field) == ("catalog", DRIVERS[scheme])
+    assert "SQLAlchemy" not in str(caught.value)
+
+
+def test_rows_are_no_schema(catalog: dk.Catalog) -> None:
+    """A new table would not have them: nothing is made."""
+    rows = pa.table({"id": [1, 2]})
+    for given, words in (
+        (rows, "found 2 rows; expected their schema, and then append"),
+        (
+            rows.to_pandas(),
+            r"pandas.*a pyiceberg Schema or a pyarrow Schema \(of a DataFrame, .*a pyarrow Table without",
+        ),
+        (pl.DataFrame({"id": [1]}), "polars.*a pyiceberg Schema or a pyarrow Schema"),
+        ([{"id": 1}], "a pyiceberg Schema or a pyarrow Schema"),
+        ({"id": "int"}, "a pyiceberg Schema or a pyarrow Schema"),
+    ):
+        for options in ({}, {"replace": True}):
+            with pytest.raises(dk.InvalidInputError, match=words):
+                dk.create_table(catalog, "a.t", given, **options)  # type: ignore[arg-type]
+    assert not catalog.table_exists("a.t")
+    assert dk.create_table(catalog, "a.t", rows.slice(0, 0)).schema.column_names == ["id"]
 
 
 def test_no_password_is_in_an_error() -> None:

@@ -29,7 +29,7 @@ class _Program(click.Group):
             click.echo(f"\nInterrupted. {ctx.meta.get(INTERRUPTED, '')}".rstrip(), err=True)
             ctx.exit(_CTRL_C)
         except click.ClickException as e:
-            e.message = without_secrets(e.message)
+            vars(e)["message"] = without_secrets(e.message)
             raise
         except (click.exceptions.Exit, click.Abort):
             raise

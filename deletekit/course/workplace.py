@@ -112,7 +112,7 @@ class Lesson:
                 properties=properties,
             )
         else:
-            self._create(self.spark, name, schema_of(parts[0]), format_version, partition_by, properties or {})
+            self._create(self.spark, name, schema_of(parts[0].schema), format_version, partition_by, properties or {})
             table = load_table(self.catalog, identifier)
         for part in parts:
             self.append(table, part)

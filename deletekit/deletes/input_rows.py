@@ -7,6 +7,7 @@ timestamp with a zone is not one without. Structs are matched by name at every d
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from os import PathLike
 from typing import Any
 from uuid import UUID
 
@@ -60,6 +61,10 @@ def as_table(rows: Any, schema: Schema, argument: str = "rows", *, ragged: bool 
 
     Raises InvalidInputError for rows that are not tabular or have a column twice.
     """
+    odd = rows if not isinstance(rows, list) else next((row for row in rows if not isinstance(row, Mapping)), {})
+    if not isinstance(odd, Mapping) and not any(hasattr(odd, name) for name in _ARROW):
+        found = repr(odd) if isinstance(odd, str | PathLike) else type(odd).__name__
+        raise InvalidInputError(f"{argument} are not tabular", kind="rows", field=argument, found=found, expected=_ROWS)
     with tabular(argument):
         if isinstance(rows, list):
             return _table_of_dicts(rows, schema, argument, ragged)
@@ -70,6 +75,10 @@ def as_table(rows: Any, schema: Schema, argument: str = "rows", *, ragged: bool 
     return table
 
 
+_ARROW = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
+_ROWS = "a pyarrow Table, a DataFrame or a list of dicts; of a file pyarrow.parquet.read_table(file)"
+
+
 @contextmanager
 def tabular(argument: str) -> Iterator[None]:
     """Turn what Arrow raises for rows of no shape into InvalidInputError. `argument` is their name."""
@@ -78,7 +87,8 @@ def tabular(argument: str) -> Iterator[None]:
     except InvalidInputError:
         raise
     except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError) as e:
-        raise InvalidInputError(f"{argument} are not tabular", kind="rows", field=argument, found=str(e)) from e
+        message = f"{argument} are not tabular"
+        raise InvalidInputError(message, kind="rows", field=argument, found=str(e), expected=_ROWS) from e
 
 
 def cast_column(column: pa.ChunkedArray, field: it.NestedField) -> pa.ChunkedArray:
@@ -125,7 +135,7 @@ def _values(rows: Sequence[Mapping[str, Any]], name: str, field: it.NestedField 
 def _plain(value: Any, kind: it.IcebergType) -> Any:
     """Return a value in a shape whose type pyarrow finds by itself: a map as a list of entries."""
     if isinstance(value, datetime):
-        if value != value:  # noqa: PLR0124  # pandas' NaT
+        if value != value:  # pandas' NaT
             return None
         if isinstance(kind, _ZONED if value.tzinfo is None else _NAIVE):
             raise TypeError(

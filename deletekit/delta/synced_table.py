@@ -228,7 +228,7 @@ def delete_directory(wanted: str | None, location: str) -> str:
     """
     below = path_below(wanted or "deletion-vectors", location)
     parts = (wanted or "deletion-vectors").rstrip("/").split("/") if below is None else below.split("/")
-    if {"", ".", ".."} & {*parts} or ":" in parts[0]:
+    if {"", ".", ".."} & {*parts} or ":" in parts[0] or "\0" in "".join(parts):
         message = "delete files lie below the table's location, or no other reader would find them"
         field, expected = "delete_directory", f"a folder below {location}"
         raise InvalidInputError(message, kind="location", field=field, found=wanted, expected=expected)

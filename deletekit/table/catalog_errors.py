@@ -26,6 +26,7 @@ from deletekit.errors import (
     is_storage_failure,
     storage_error,
 )
+from deletekit.public import install_command
 from deletekit.table.back_off import BackOff
 from deletekit.table.format_version import NEWEST, later_version
 
@@ -53,7 +54,11 @@ def opening(name: str) -> Iterator[None]:
     try:
         yield
     except (theirs.NotInstalledError, ImportError) as e:
-        raise EnvironmentMissingError("a package for this catalog is missing", kind="catalog", found=str(e)) from e
+        cause = e if isinstance(e, ImportError) else e.__cause__
+        module = getattr(cause, "name", None)  # pyiceberg itself calls each one SQLAlchemy
+        found, expected = (str(cause), install_command(module)) if module else (str(e), None)
+        message, kind = "a package for this catalog is missing", "catalog"
+        raise EnvironmentMissingError(message, kind=kind, field=module, found=found, expected=expected) from e
     except (ValueError, theirs.NoSuchPropertyException, KeyError, sa.exc.ArgumentError) as e:
         raise InvalidInputError("catalog cannot be opened", kind="catalog", field=name, found=_text(e)) from e
     except Exception as e:

@@ -33,7 +33,7 @@ def own_folders(metadata: TableMetadata) -> list[str]:
 
 
 class OwnPlaces:
-    """The folders of a table, and others that the caller names, which may be links wherever they lie."""
+    """The folders of a table, and others that the caller names, which may be links themselves."""
 
     def __init__(self, metadata: TableMetadata, rules: SpellingRules | None = None, others: Iterable[str] = ()) -> None:
         self.rules = SpellingRules() if rules is None else rules

@@ -145,9 +145,17 @@ def _check_columns(
         schemas = [metadata.schema] if by_name else metadata.schemas.values()
         names = {s.find_column_name(number) for s in schemas} if number is not None else set()
         known = sorted({known.split(".")[-1] for known in names if known is not None})
-        if not known or (not by_name and name not in known):
-            expected = known or ", ".join(f.name for f in metadata.schema.fields)
+        if number is None and not by_name:
+            message, expected = (
+                "a column of the file has no field id, and others have",
+                "a field id for each, or for none",
+            )
+            raise _refused(message, path, stored.name, None, expected)
+        if not known:
+            expected = ", ".join(f.name for f in metadata.schema.fields)
             raise _refused("the table has no such column", path, stored.name, number, expected)
+        if not by_name and name not in known:
+            raise _refused("the field id is that of another column", path, stored.name, number, ", ".join(known))
         if number in seen:
             raise _refused("two columns of the file are one of the table", path, stored.name, number)
         seen.add(number)

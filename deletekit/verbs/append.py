@@ -17,6 +17,7 @@ from deletekit.deletes.sort_order import sort_order_fields
 from deletekit.deletes.write_context import check_parquet_only
 from deletekit.errors import InvalidInputError
 from deletekit.log import tell
+from deletekit.safe_text import count
 from deletekit.table.catalog import Catalog
 from deletekit.table.identifier import check_new, to_identifier
 from deletekit.table.locations import normalised_properties
@@ -46,7 +47,7 @@ def create_table(
 
     Parameters
     ----------
-    schema: a pyiceberg Schema or a pyarrow one; it gets new field ids, as in Java.
+    schema: a pyiceberg Schema or a pyarrow one, or a pyarrow Table without rows; it gets new field ids, as in Java.
     format_version: 1, 2 or 3.
     partition_by: partition fields, as `column`, `bucket(16, column)`, `truncate(4, column)`, `year(column)`, `month`,
         `day`, `hour` or `void`; nested columns by their dotted name.
@@ -149,9 +150,9 @@ def schema_of(schema: Schema | pa.Schema | pa.Table) -> Schema:
         ]
         return Schema(*with_defaults, schema_id=0, identifier_field_ids=fresh.identifier_field_ids)
     if isinstance(schema, pa.Table):
+        if len(schema):
+            message, expected = "the new table is empty: these rows would not be in it", "their schema, and then append"
+            found = count(len(schema), "row")
+            raise InvalidInputError(message, kind="schema", field="schema", found=found, expected=expected)
         schema = schema.schema
-    if not isinstance(schema, pa.Schema):
-        raise InvalidInputError(
-            "not a schema", kind="schema", found=type(schema).__name__, expected="pyiceberg or pyarrow Schema"
-        )
     return schema_from_arrow(schema)

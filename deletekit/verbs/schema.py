@@ -10,7 +10,6 @@ from enum import Enum
 from typing import Any
 from uuid import uuid4
 
-from pyiceberg.exceptions import ValidationError
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, index_by_name, promote
 from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json, update_mapping

@@ -34,7 +34,24 @@ def test_a_namespace_is_made_once(store: Store) -> None:
         assert (refused.value.kind, refused.value.field) == ("identifier", "namespace")
 
 
-NO_NAMES = ("..", ".", "../x", "x/../../y", "/x", "x/", "a/b", "a\\b", "..\\x", "a\0", "\0", "a\nb", "\t", "\x7f", "\x85", "\ud800")
+NO_NAMES = (
+    "..",
+    ".",
+    "../x",
+    "x/../../y",
+    "/x",
+    "x/",
+    "a/b",
+    "a\\b",
+    "..\\x",
+    "a\0",
+    "\0",
+    "a\nb",
+    "\t",
+    "\x7f",
+    "\x85",
+    "\ud800",
+)
 ODD_NAMES = ("...", "..x", "x..", "%2e%2e", "a b", "a:b", "h\u00f6he", "-", "~")
 
 

@@ -245,7 +245,7 @@ def name_base(state: Path, path: str) -> None:
 
 def test_a_state_of_a_sync_names_no_file_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sync removes the base that the state before it names, if that is a file which syncs write."""
-    table, more, folder = synced(tmp_path)
+    _, more, folder = synced(tmp_path)
     more()
     monkeypatch.setattr(sync_rows, "MOST_INLINE", 0)
     (out := tmp_path / "delta-sync-mine.rows").write_bytes(b"mine")
@@ -278,16 +278,28 @@ def test_the_delete_directory_lies_below_the_table(
 
 
 def test_no_delete_directory_elsewhere(tmp_path: Path) -> None:
-    table, more, folder = synced(tmp_path, delete_directory="x")
+    table, _, folder = synced(tmp_path, delete_directory="x")
     assert dk.sync_delta(tmp_path / "delta", table.catalog, "t.d", delete_directory=str(folder)).commits == ()  # type: ignore[arg-type]
     location = table.location
-    bad = ["..", ".", "../x", "x/../y", "/x", str(tmp_path), location, f"{location}/../y", "s3://b/x", "file:x", "file:///x"]
+    bad = [
+        "..",
+        ".",
+        "../x",
+        "x/../y",
+        "/x",
+        str(tmp_path),
+        location,
+        f"{location}/../y",
+        "s3://b/x",
+        "file:x",
+        "file:///x",
+    ]
     for number, wanted in enumerate([*bad, "x//y", "//x", "x\0y", "C:/x"]):
         for name in ("t.d", f"t.new{number}"):
             with refused(table, dk.InvalidInputError, "location", field="delete_directory"):
                 dk.sync_delta(tmp_path / "delta", table.catalog, name, delete_directory=wanted)  # type: ignore[arg-type]
         edit_metadata(table, lambda m, to=wanted: m["properties"].update({"deletekit.delta-delete-directory": to}))  # type: ignore[misc]
-        for verb in (dk.clean_up_delta, dk.repack, lambda _: more()):
+        for verb in (dk.clean_up_delta, dk.repack, lambda t: dk.sync_delta(tmp_path / "delta", t.catalog, "t.d")):
             with refused(table, dk.InvalidInputError, "location", field="delete_directory"):
                 verb(table)
         edit_metadata(table, lambda m: m["properties"].update({"deletekit.delta-delete-directory": str(folder)}))

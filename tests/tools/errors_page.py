@@ -47,7 +47,8 @@ _HEAD = """\
 
 Every error that leaves deletekit is a `DeletekitError`, and has a `kind`: a stable code that programs may compare. The
 words of a message may change. Where they apply, `file`, `field`, `found` and `expected` say where, what was there, and
-what is wanted instead.
+what is wanted instead. Keys that are part of an address or of properties are `***` there and in the log, but not in the
+errors of other libraries, which are the causes (`__cause__`).
 
 ```python
 import deletekit as dk

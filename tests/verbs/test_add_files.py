@@ -152,6 +152,34 @@ def test_what_does_not_fit_is_refused_by_file_and_column(catalog: dk.Catalog, tm
     assert Path(good).exists()
 
 
+def test_a_refusal_of_field_ids_tells_what_is_wrong_with_them(catalog: dk.Catalog, tmp_path: Path) -> None:
+    """A column without an id is there; one with an id that is not the table's is not."""
+    table = make(catalog, schema=pa.schema([*SCHEMA, ("s", pa.struct([("x", pa.int64())]))]))
+
+    def file(name: str, numbers: list[int | None], names: list[str] | None = None) -> str:
+        named = zip(names or ["id", "category"], [SCHEMA.field(0).type, pa.string()], numbers, strict=False)
+        fields = [pa.field(n, k, metadata={"PARQUET:field_id": str(i)} if i else None) for n, k, i in named]
+        inner = pa.field("x", pa.int64(), metadata={"PARQUET:field_id": str(numbers[3])} if numbers[3] else None)
+        own = {"PARQUET:field_id": str(numbers[2])} if numbers[2] else None
+        schema = pa.schema([*fields, pa.field("s", pa.struct([inner]), metadata=own)])
+        return written(tmp_path / f"{name}.parquet", [dict.fromkeys(schema.names) | {schema.names[0]: 1}], schema)
+
+    missing = "a column of the file has no field id, and others have"
+    for name, numbers, names, field, words in (
+        ("none", [1, None, 4, 5], None, "category", missing),
+        ("first", [None, 2, 4, 5], None, "id", missing),
+        ("struct", [1, 2, None, 5], None, "s", missing),
+        ("inside", [1, 2, 4, None], None, "x", missing),
+        ("unknown", [1, 99, 4, 5], None, "category", "the table has no such column; .*found 99"),
+        ("swapped", [1, 3, 4, 5], None, "category", "that of another column; .*found 3; expected value"),
+        ("extra", [1, 99, 4, 5], ["id", "more"], "more", "the table has no such column"),
+    ):
+        with pytest.raises(dk.InvalidInputError, match=words) as error:
+            dk.add_files(table, [file(name, list(numbers), names)])
+        assert (error.value.kind, error.value.field) == ("add-files", field)
+    assert table.refresh().current_snapshot is None
+
+
 def test_files_with_the_tables_own_ids_need_no_mapping(catalog: dk.Catalog, tmp_path: Path) -> None:
     source = make(catalog, ROWS, schema=SCHEMA)
     (entry,) = entries(source)

@@ -19,8 +19,14 @@ from tests.tables import items, make, refused
 FIVE = items((1, "a", 1.0), (2, None, 2.0))
 NS = "2024-02-29T01:02:03.004005006"
 NS_NUMBER = int(np.datetime64(NS, "ns").astype(np.int64))
-EVENING = dt.datetime(2024, 2, 29, 1, 2, 3, 4)  # noqa: DTZ001  # without a zone
+EVENING, DAY = dt.datetime(2024, 2, 29, 1, 2, 3, 4), dt.date(2024, 2, 29)  # noqa: DTZ001  # without a zone
+MICRO, MICRO_NUMBER, EARLIER = "2024-02-29T01:02:03.000004", 1709168523000004, 1709161323000004
 ZONE = dt.timezone(dt.timedelta(hours=2))
+ZONED, TOKYO, STAMPS = (
+    EVENING.replace(tzinfo=ZONE),
+    pd.Timestamp(NS, tz="UTC").tz_convert("Asia/Tokyo"),
+    pa.timestamp("ns"),
+)
 # Type, the value as text in JSON and as Arrow holds it, and the spellings that mean it.
 DEFAULTS: list[tuple[str, Any, Any, list[Any]]] = [
     ("boolean", True, True, [True, np.True_]),
@@ -30,16 +36,17 @@ DEFAULTS: list[tuple[str, Any, Any, list[Any]]] = [
     ("double", 0.1, 0.1, [0.1, np.float64(0.1)]),
     ("decimal(9, 2)", "1.20", Decimal("1.20"), [Decimal("1.2"), Decimal("1.200"), pa.scalar(Decimal("1.20"))]),
     ("decimal(38, 0)", "9" * 38, Decimal("9" * 38), [Decimal("9" * 38)]),
-    ("date", "2024-02-29", 19782, [dt.date(2024, 2, 29), "2024-02-29", dt.datetime(2024, 2, 29), np.datetime64("2024-02-29")]),  # noqa: DTZ001
+    ("date", "2024-02-29", 19782, [DAY, "2024-02-29", pd.Timestamp(DAY), np.datetime64("2024-02-29")]),
     ("date", "0001-01-01", -719162, [dt.date.min, "0001-01-01"]),
     ("time", "01:02:03.000004", 3723000004, [dt.time(1, 2, 3, 4), "01:02:03.000004"]),
-    ("timestamp", "2024-02-29T01:02:03.000004", 1709168523000004, [EVENING, pd.Timestamp(EVENING), "2024-02-29 01:02:03.000004", np.datetime64(EVENING)]),
-    ("timestamptz", "2024-02-28T23:02:03.000004+00:00", 1709161323000004, [EVENING.replace(tzinfo=ZONE), pd.Timestamp(EVENING, tz=ZONE), "2024-02-29T01:02:03.000004+02:00", "2024-02-28T23:02:03.000004Z"]),
-    ("timestamp_ns", NS, NS_NUMBER, [NS, pd.Timestamp(NS), np.datetime64(NS), pa.scalar(NS_NUMBER, pa.timestamp("ns"))]),
-    ("timestamp_ns", "2024-02-29T01:02:03.000004000", 1709168523000004000, [EVENING, "2024-02-29T01:02:03.000004", np.datetime64(EVENING)]),
-    ("timestamp_ns", "1970-01-01T00:00:00.000000000", 0, ["1970-01-01", dt.datetime(1970, 1, 1), np.datetime64("1970-01-01")]),  # noqa: DTZ001
-    ("timestamptz_ns", f"{NS}+00:00", NS_NUMBER, [f"{NS}Z", f"{NS}+00:00", pd.Timestamp(NS, tz="UTC"), pd.Timestamp(NS, tz="UTC").tz_convert("Asia/Tokyo")]),
-    ("timestamptz_ns", "2024-02-28T23:02:03.000004000+00:00", 1709161323000004000, [EVENING.replace(tzinfo=ZONE)]),
+    ("timestamp", MICRO, MICRO_NUMBER, [EVENING, pd.Timestamp(EVENING), f"{EVENING}", MICRO, np.datetime64(EVENING)]),
+    ("timestamptz", f"{MICRO}+00:00", MICRO_NUMBER, [EVENING.replace(tzinfo=dt.UTC), f"{MICRO}Z", f"{MICRO}+00:00"]),
+    ("timestamptz", "2024-02-28T23:02:03.000004+00:00", EARLIER, [ZONED, pd.Timestamp(ZONED), f"{MICRO}+02:00"]),
+    ("timestamp_ns", NS, NS_NUMBER, [NS, pd.Timestamp(NS), np.datetime64(NS), pa.scalar(NS_NUMBER, STAMPS)]),
+    ("timestamp_ns", f"{MICRO}000", MICRO_NUMBER * 1000, [EVENING, MICRO, np.datetime64(EVENING)]),
+    ("timestamp_ns", "1970-01-01T00:00:00.000000000", 0, ["1970-01-01", np.datetime64("1970-01-01")]),
+    ("timestamptz_ns", f"{NS}+00:00", NS_NUMBER, [f"{NS}Z", f"{NS}+00:00", TOKYO, TOKYO.tz_convert("UTC")]),
+    ("timestamptz_ns", "2024-02-28T23:02:03.000004000+00:00", EARLIER * 1000, [ZONED, f"{MICRO}+02:00"]),
     ("string", "", "", [""]),
     ("string", "\0\u00e9", "\0\u00e9", ["\0\u00e9"]),
     ("uuid", str(UUID(int=5)), UUID(int=5).bytes, [UUID(int=5), str(UUID(int=5)), UUID(int=5).bytes]),

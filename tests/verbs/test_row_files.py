@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import json
+from datetime import time
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+import deletekit as dk
 from deletekit.table.types import schema_from_arrow
 from deletekit.verbs.shared.row_files import open_rows
 
@@ -26,3 +33,85 @@ def test_a_folder_names_only_a_column_that_the_file_lacks(tmp_path: Path) -> Non
             **ROWS.select([number]).to_pydict(),
             **({"category": ["007"] * 2} if not number else {"id": [7] * 2}),
         }
+
+
+UUID_TEXT = "0f0e0d0c-0b0a-0908-0706-05040302aAff"
+LATE = time(23, 59, 59, 999_999)
+LAST = UUID(int=2**128 - 1)
+NO_TIMES = [
+    "24:00:00",
+    "10:30:00.1234567",
+    "1:02:03",
+    "10:30:00Z",
+    "10:30:00+01:00",
+    "10:60:00",
+    "soon",
+    f"1970-01-01T{LATE}",
+]
+NO_UUIDS = [
+    UUID_TEXT[1:],
+    UUID_TEXT.replace("-", ""),
+    f"{{{UUID_TEXT}}}",
+    f"{UUID_TEXT}\n",
+    f" {UUID_TEXT}",
+    f"g{UUID_TEXT[1:]}",
+]
+TEXTS: list[tuple[pa.DataType, list[tuple[str, Any]], list[str]]] = [
+    (pa.time64("us"), [("10:30:00.5", time(10, 30, 0, 500_000)), ("00:00:00", time()), (str(LATE), LATE)], NO_TIMES),
+    (pa.uuid(), [(UUID_TEXT, UUID(UUID_TEXT)), (str(UUID(int=0)), UUID(int=0)), (str(LAST).upper(), LAST)], NO_UUIDS),
+]
+
+
+def written(folder: Path, form: str, texts: list[str | None]) -> str:
+    """Write rows of an id and a text as a file, as other programs do."""
+    file = folder / f"rows.{form}"
+    with file.open("w", newline="") as target:
+        if form == "jsonl":
+            target.writelines(
+                json.dumps({"id": i, **({} if t is None else {"v": t})}) + "\n" for i, t in enumerate(texts)
+            )
+        else:
+            csv.writer(target, quoting=csv.QUOTE_MINIMAL).writerows([("id", "v"), *enumerate(texts)])
+    return str(file)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+@pytest.mark.parametrize(("kind", "good", "bad"), TEXTS, ids=["time", "uuid"])
+def test_texts_are_times_and_uuids(
+    catalog: dk.Catalog, tmp_path: Path, form: str, kind: pa.DataType, good: list[tuple[str, Any]], bad: list[str]
+) -> None:
+    """A missing value is null, also in all rows; what is no such text is refused by its column, and no row is kept."""
+    table = dk.create_table(catalog, "a.t", pa.schema([pa.field("id", pa.int64(), nullable=False), ("v", kind)]))
+    for texts in ([*(text for text, _ in good), None], [None, None]):
+        rows = open_rows(written(tmp_path, form, texts), table.schema).read_all()
+        dk.overwrite(table, rows, where="true")
+        found = dk.scan(table).to_arrow().sort_by("id")["v"].to_pylist()
+        assert found == [dict(good).get(text) if text is not None else None for text in texts]
+    before = table.current_snapshot
+    for text in bad:
+        with pytest.raises(dk.InvalidInputError) as error:
+            dk.append(table, open_rows(written(tmp_path, form, [good[0][0], text]), table.schema).read_all())
+        assert error.value.kind in ("rows", "column-type"), text
+    assert dk.load_table(catalog, "a.t").current_snapshot == before
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_changes_with_times_and_uuids_as_keys(catalog: dk.Catalog, tmp_path: Path, form: str) -> None:
+    schema = pa.schema([pa.field("k", pa.uuid(), nullable=False), ("v", pa.time64("us"))])
+    table = dk.create_table(catalog, "a.t", schema, format_version=3)
+    one, two = str(UUID(int=1)), str(UUID(int=2))
+    changes = [
+        (one, "10:30:00.5", "INSERT"),
+        (two, "11:00:00", "INSERT"),
+        (one, "12:00:00", "UPDATE"),
+        (two, None, "DELETE"),
+    ]
+    file = tmp_path / f"0.{form}"
+    if form == "csv":
+        lines = ["k,v,_change_type", *(",".join((k, v or "", t)) for k, v, t in changes)]
+        file.write_text("\n".join(lines) + "\n")
+    else:
+        file.write_text("".join(json.dumps({"k": k, "v": v, "_change_type": t}) + "\n" for k, v, t in changes))
+    with dk.stream.sink(table, "s", equality_fields="k") as sink:
+        assert len(list(sink.run_files([file]))) == 1
+    assert dk.scan(table.refresh()).to_arrow().to_pylist() == [{"k": UUID(int=1), "v": time(12)}]

@@ -302,7 +302,7 @@ dk.append(dk.load_table(dk.local_catalog(sys.argv[1]), "test.t"), batches(20))
 def test_a_process_that_dies_in_a_stream_has_committed_nothing(tmp_path: Path) -> None:
     catalog = dk.local_catalog(tmp_path)
     wide = pa.table({"id": pa.array(range(10), pa.int64())})
-    table = dk.create_table(catalog, "test.t", wide, properties={"write.target-file-size-bytes": "50000"})
+    table = dk.create_table(catalog, "test.t", wide.schema, properties={"write.target-file-size-bytes": "50000"})
     dk.append(table, wide)
     location, files = table.metadata_location, files_of(table)
     assert subprocess.run([sys.executable, "-c", _DIES, str(tmp_path)], check=False).returncode == 9
@@ -374,6 +374,24 @@ def test_what_has_no_rows_is_refused(catalog: dk.Catalog, rows: Any) -> None:
     with pytest.raises(dk.InvalidInputError) as error:
         dk.append(table, rows)
     assert (error.value.kind, error.value.field) == ("rows", "rows")
+    assert "a pyarrow Table, a DataFrame or a list of dicts" in str(error.value)
+    assert not any(word in str(error.value) for word in ("python dictionary", "attribute", "subscriptable"))
+
+
+def test_a_file_is_no_rows(catalog: dk.Catalog) -> None:
+    """Each verb that takes rows names the file, and what reads it."""
+    table = make(catalog, ROWS)
+    for file in ("rows.parquet", Path("rows.parquet")):
+        for verb in (
+            lambda f: dk.append(table, f),
+            lambda f: dk.merge(table, f, on="id"),
+            lambda f: dk.upsert(table, f, key="id"),
+            lambda f: dk.delete_keys(table, f, equality_fields="id"),
+            lambda f: dk.overwrite(table, f, where="true"),
+        ):
+            with pytest.raises(dk.InvalidInputError, match=r"rows\.parquet.*pyarrow\.parquet\.read_table") as error:
+                verb(file)
+            assert error.value.kind == "rows"
 
 
 def test_no_rows_are_no_commit(catalog: dk.Catalog) -> None:

@@ -6,15 +6,19 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.dataset as pa_dataset
 import pyarrow.json as pa_json
 from pyiceberg.schema import Schema
 
+from deletekit.deletes.projection import is_a
 from deletekit.errors import InvalidInputError
 from deletekit.table.types import arrow_type
 
 Kinds = dict[str, pa.DataType]
+
+_UUID = "^[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}$"
 
 
 def open_rows(file: str, schema: Schema, more: Mapping[str, pa.DataType] | None = None) -> pa.RecordBatchReader:
@@ -66,41 +70,62 @@ def _dataset(file: str, form: str, kinds: Kinds) -> Any:
 
 
 def _read_csv(file: str, kinds: Kinds) -> Any:
+    uuids = [name for name, kind in kinds.items() if isinstance(kind, pa.UuidType)]  # Arrow reads none of text
     options = pa_csv.ConvertOptions(
-        column_types=kinds, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+        column_types=kinds | dict.fromkeys(uuids, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
     )
     parse = pa_csv.ParseOptions(newlines_in_values=True)
     rows = pa_csv.read_csv(file, parse_options=parse, convert_options=options)
     if rows.num_columns == 1:  # an empty line is a null, as Arrow writes it, which Arrow by itself passes over
         parse.ignore_empty_lines = False
         rows = pa_csv.read_csv(file, parse_options=parse, convert_options=options)
-    return rows.to_reader()
+    return _with_texts_read(file, rows, {name: kinds[name] for name in uuids if name in rows.column_names})
 
 
 def _read_json(file: str, kinds: Kinds) -> Any:
     # Arrow adds columns of an explicit schema even if no row has them, so find the existing ones first.
     names = pa_json.read_json(file).column_names
-    texts = [n for n in names if n in kinds and _is_text_in_json(kinds[n])]
+    texts = {n: kinds[n] for n in names if n in kinds and _is_text_in_json(kinds[n])}
     told = {n: kinds[n] for n in names if n in kinds and _json_has(kinds[n])} | dict.fromkeys(texts, pa.string())
     rows = pa_json.read_json(file, parse_options=pa_json.ParseOptions(explicit_schema=pa.schema(told)))
-    for name in texts:
-        rows = rows.set_column(rows.column_names.index(name), name, _of_text(file, name, rows[name], kinds[name]))
-    return rows.to_reader()
+    return _with_texts_read(file, rows, texts)
 
 
 def _is_text_in_json(kind: pa.DataType) -> bool:
     """Return whether values are read as text first: Arrow's JSON takes text for bytes, and passes over time zones."""
-    return any(is_kind(kind) for is_kind in (pa.types.is_timestamp, pa.types.is_binary, pa.types.is_fixed_size_binary))
+    return isinstance(kind, pa.UuidType) or is_a(kind, "timestamp", "time", "binary", "fixed_size_binary")
 
 
-def _of_text(file: str, name: str, texts: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def _with_texts_read(file: str, rows: pa.Table, kinds: Kinds) -> Any:
+    """Return rows with the columns of these types made of their text. Raises InvalidInputError, naming the column."""
+    for name, kind in kinds.items():
+        try:
+            made = _of_text(rows[name], kind)
+        except (pa.ArrowException, pl.exceptions.ComputeError) as e:
+            expected = "base64" if is_a(kind, "binary", "fixed_size_binary") else str(kind)
+            message, found = "rows cannot be read", str(e).partition("\n")[0]
+            raise InvalidInputError(message, kind="rows", file=file, field=name, found=found, expected=expected) from e
+        rows = rows.set_column(rows.column_names.index(name), name, made)
+    return rows.to_reader()
+
+
+def _of_text(texts: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if pa.types.is_time(kind):  # Arrow casts no text to a time
+        return pc.binary_join_element_wise("1970-01-01T", texts, "").cast(pa.timestamp("us")).cast(kind)
     if pa.types.is_timestamp(kind):
         return texts.cast(kind)  # text with a zone is refused for a type without, and the other way round
-    decoded: Any = pl.Series("", texts).str
-    try:
-        return pa.chunked_array([decoded.decode("base64", strict=True).to_arrow().cast(pa.binary())])
-    except pl.exceptions.ComputeError as e:
-        raise InvalidInputError("rows cannot be read", kind="rows", file=file, field=name, expected="base64") from e
+    values: Any = pl.Series("", texts)
+    if isinstance(kind, pa.UuidType):
+        wrong = values.filter(~values.str.contains(_UUID))
+        if len(wrong):
+            raise pa.ArrowInvalid(f"{wrong[0]!r} is no UUID")
+        decoded, kind = values.str.replace_all("-", "", literal=True).str.decode("hex"), pa.binary(16)
+    else:
+        decoded, kind = values.str.decode("base64", strict=True), pa.binary()
+    return pa.chunked_array([decoded.to_arrow().cast(pa.binary()).cast(kind)])
 
 
 def _json_has(kind: pa.DataType) -> bool:
