@@ -4,6 +4,7 @@ Deletes come only from the chosen snapshot's manifest list (spec "Scan Planning"
 """
 
 import sys
+import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,7 @@ from deletekit.formats.manifests import inherit, read_manifest
 from deletekit.table.file_io import FileIO, is_remote, reads_at_a_time
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import with_current_decimals
+from deletekit.table.row_counts import with_true_counts
 
 # What the strict decoder takes about as long for as polars takes to be imported.
 _WORTH_POLARS_BYTES = 1 << 19
@@ -152,7 +154,12 @@ class SnapshotReader:
         large = pays and len(data) >= _WORTH_COLUMNS_BYTES
         manifest = read_manifest(data, spec_id=listed.partition_spec_id, cache=self._metrics, by_polars=large)
         self._check(manifest.columns, listed)
-        columns, spec = inherit(manifest, listed), self._metadata.specs[listed.partition_spec_id]
+        counted = with_true_counts(self._io, manifest.columns, listed)
+        if counted is not manifest.columns:
+            text = f"record_count of files in manifest {listed.manifest_path} is not theirs: their rows were counted"
+            warnings.warn(f"{text} (compact writes them with right counts; see verify)", stacklevel=2)
+        columns = inherit(replace(manifest, columns=counted), listed)
+        spec = self._metadata.specs[listed.partition_spec_id]
         return replace(columns, partition=with_current_decimals(columns.partition, self._metadata, spec))
 
     def _read_list(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
@@ -175,6 +182,11 @@ class SnapshotReader:
         )
 
     def _check(self, columns: ManifestColumns, listed: ManifestFile) -> None:
+        writer, last = self._metadata.snapshots.get(listed.added_snapshot_id), self._metadata.last_sequence_number
+        number, expected = listed.sequence_number, writer.sequence_number if writer else f"at most {last}"
+        if self._metadata.version.has_sequence_numbers and (number != expected if writer else 0 < last < number):
+            message = "manifest has another sequence number than the snapshot that added it"
+            raise _damage("manifest-list", message, "sequence_number", number, expected)
         spec = self._metadata.specs.get(listed.partition_spec_id)
         if spec is None:
             message, known = "manifest of a partition spec the table does not have", sorted(self._metadata.specs)

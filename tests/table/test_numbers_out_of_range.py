@@ -1,0 +1,165 @@
+"""Numbers of manifest lists, manifests and their entries, at and beyond their bounds: the rows before, or a refusal.
+
+No read may give other rows, and no error may be one of Python's own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deletekit as dk
+from tests.maintenance.damage import edit_list, edit_manifest, put_back
+from tests.tables import ids, items, make, new_catalog
+
+HUGE = {"int": 2**31 - 1, "long": 2**63 - 1}
+LIST = {
+    "manifest_length": "long",
+    "partition_spec_id": "int",
+    "sequence_number": "long",
+    "min_sequence_number": "long",
+    "added_snapshot_id": "long",
+    "added_files_count": "int",
+    "existing_files_count": "int",
+    "deleted_files_count": "int",
+    "added_rows_count": "long",
+    "existing_rows_count": "long",
+    "deleted_rows_count": "long",
+    "first_row_id": "long",
+}
+ENTRY = {"snapshot_id": "long", "sequence_number": "long", "file_sequence_number": "long"}
+FILE = {
+    "record_count": "long",
+    "file_size_in_bytes": "long",
+    "sort_order_id": "int",
+    "first_row_id": "long",
+    "content_offset": "long",
+    "content_size_in_bytes": "long",
+}
+LISTS = {"split_offsets": "long", "equality_ids": "int"}
+COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
+Outcome = Any
+
+
+def build(catalog: dk.Catalog, version: int, **options: Any) -> dk.Table:
+    """Two data files; deletes by position and by key; a file that is older than some deletes and newer than others."""
+    table = make(catalog, items((1, "a", 1.0), (2, "a", 2.0), (3, None, 3.0)), format_version=version, **options)
+    dk.delete(table, "id = 2", mode="merge-on-read")
+    dk.delete_keys(table, [{"id": 1}])
+    dk.append(table, items((1, "b", 9.0), (4, "b", float("nan"))))
+    return table.refresh()
+
+
+def reads(table: dk.Table) -> dict[str, Callable[[], Outcome]]:
+    def changed(mode: str) -> Any:
+        found = dk.delete(table, "id = 3", mode=mode, dry_run=True).summary
+        return {k: v for k, v in found.items() if k.startswith(("added-", "deleted-", "removed-")) and "size" not in k}
+
+    return {
+        "scan": lambda: ids(table),
+        "filter": lambda: ids(table, "value > 2 or category is null"),
+        "count": lambda: dk.scan(table).count(),
+        "merge-on-read": lambda: changed("merge-on-read"),
+    }
+
+
+def outcomes(table: dk.Table) -> dict[str, Outcome]:
+    """What each read gives: a value, or "refused"."""
+    found: dict[str, Outcome] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, read in reads(table).items():
+            try:
+                found[name] = read()
+            except dk.DeletekitError as e:
+                found[name] = f"refused {e.file} {e.field}" if e.file and e.field else f"refused without place: {e}"
+            except Exception as e:  # noqa: BLE001  # which is what must not be
+                found[name] = f"{type(e).__name__}: {e}"
+        try:
+            dk.verify(table, level="data")
+        except Exception as e:  # noqa: BLE001
+            found["verify"] = f"{type(e).__name__}: {e}"
+    return found
+
+
+def wrong(before: dict[str, Outcome], after: dict[str, Outcome]) -> dict[str, Outcome]:
+    """What is neither as before nor refused with a place."""
+    return {
+        name: value
+        for name, value in after.items()
+        if value != before.get(name, "nothing") and not str(value).startswith("refused /")
+    }
+
+
+def values_of(kind: str, now: Any) -> list[int]:
+    bound = now if isinstance(now, int) else 0
+    return list(dict.fromkeys([-1, 0, bound, bound + 1, HUGE[kind]]))
+
+
+def edits(table: dk.Table) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Each number of the head, with each value: in one row of the manifest list, or in each entry of one manifest."""
+    rows: list[dict[str, Any]] = []
+    edit_list(table, rows.extend)
+    for at, row in enumerate(rows):
+        content, place = row["content"], sum(r["content"] == row["content"] for r in rows[:at])
+
+        def in_list(name: str, value: int, at: int = at) -> Any:
+            return edit_list(table, lambda found: found[at].__setitem__(name, value))
+
+        def in_manifest(change: Callable[[Any], Any], content: int = content, place: int = place) -> Any:
+            return edit_manifest(table, lambda found: [change(e) for e in found] and None, content, place)
+
+        entries: list[dict[str, Any]] = []
+        edit_manifest(table, entries.extend, content, place)
+        first = entries[0]
+        for name, kind in LIST.items():
+            for value in values_of(kind, row.get(name)) if name in row else ():
+                yield f"list {content} {name} {value}", lambda n=name, v=value, e=in_list: e(n, v)
+        for name, kind in ENTRY.items():
+            for value in values_of(kind, first[name] if first[name] is not None else row["sequence_number"]):
+                yield (
+                    f"entry {content} {name} {value}",
+                    lambda n=name, v=value, e=in_manifest: e(lambda x: x.__setitem__(n, v)),
+                )
+        file = first["data_file"]
+        for name, kind in FILE.items():
+            for value in values_of(kind, file.get(name)) if name in file else ():
+                yield (
+                    f"file {content} {name} {value}",
+                    lambda n=name, v=value, e=in_manifest: e(lambda x: x["data_file"].__setitem__(n, v)),
+                )
+        for name, kind in LISTS.items():
+            for value in values_of(kind, (file.get(name) or [0])[0]):
+                yield (
+                    f"file {content} {name} {value}",
+                    lambda n=name, v=value, e=in_manifest: e(lambda x: x["data_file"].__setitem__(n, [v])),
+                )
+        for name in COUNTS:
+            for value in (-1, 0, 1, 2, 3, HUGE["long"]):
+                all_of = [{"key": key, "value": value} for key in (1, 2, 3)]
+                yield (
+                    f"file {content} {name} {value}",
+                    lambda n=name, v=all_of, e=in_manifest: e(lambda x: x["data_file"].__setitem__(n, v)),
+                )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [2, 3])
+def test_each_number_gives_the_rows_before_or_a_refusal(version: int, tmp_path: Path) -> None:
+    with new_catalog(tmp_path) as catalog:
+        table = build(catalog, version)
+        before, failed, cases = outcomes(table), {}, 0
+        assert before["scan"] == [1, 3, 4]
+        for name, edit in list(edits(table)):
+            with put_back(table):
+                edit()
+                found = wrong(before, outcomes(table))
+            cases += 1
+            if found:
+                failed[name] = found
+    assert failed == {}
+    assert cases > 300
