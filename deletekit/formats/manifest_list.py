@@ -17,10 +17,10 @@ _SCHEMA = manifest_file_schema(3)
 _SUMMARY_SCHEMA = next(f["type"][1]["items"] for f in _SCHEMA["fields"] if f["name"] == "partitions")
 _REQUIRED = ("manifest_path", "manifest_length")
 _ROW_COUNTS = ("added_rows_count", "existing_rows_count", "deleted_rows_count")
+_FILE_COUNTS = ("added_files_count", "existing_files_count", "deleted_files_count")
 _COUNTS = tuple(f["name"] for f in _SCHEMA["fields"] if f["name"].endswith("_count"))
 _ZERO_IF_ABSENT = ("partition_spec_id", "sequence_number", "min_sequence_number", "added_snapshot_id")
-_NEVER_NEGATIVE = ("manifest_length", "sequence_number", "min_sequence_number", "first_row_id")
-_NEVER_NEGATIVE += ("added_files_count", "existing_files_count", "deleted_files_count")
+_NEVER_NEGATIVE = ("manifest_length", "sequence_number", "min_sequence_number", "first_row_id", *_FILE_COUNTS)
 
 
 class ManifestContent(IntEnum):

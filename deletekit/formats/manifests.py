@@ -138,15 +138,15 @@ def inherit(manifest: Manifest, listed: ManifestFile, *, strict: bool = True) ->
     )
     if listed.first_row_id is not None:
         optional["first_row_id"] = _row_ids(stored, listed.first_row_id)
-    found = replace(
+    inherited = replace(
         stored,
         snapshot_id=int64s(stored.optional.get("snapshot_id"), len(stored), listed.added_snapshot_id),
         sequence_number=int64s(number, len(stored), listed.sequence_number),
         optional=optional,
     )
     if strict:
-        _check_numbers(found, listed)
-    return found
+        _check_numbers(inherited, listed)
+    return inherited
 
 
 def _check_numbers(found: ManifestColumns, listed: ManifestFile) -> None:

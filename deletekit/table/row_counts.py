@@ -59,7 +59,11 @@ def _refusing(file: ContentFile) -> Iterator[None]:
         yield
     except UNREADABLE as e:
         message = "manifest entry has no count of rows, and they cannot be counted in the file"
-        details: dict[str, Any] = {"field": "record_count", "found": file.record_count, "expected": f"a readable file: {e}"}
+        details: dict[str, Any] = {
+            "field": "record_count",
+            "found": file.record_count,
+            "expected": f"a readable file: {e}",
+        }
         raise FormatError(message, kind="record-count", file=file.file_path, **details) from e
 
 

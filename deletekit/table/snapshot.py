@@ -183,10 +183,10 @@ class SnapshotReader:
 
     def _check(self, columns: ManifestColumns, listed: ManifestFile) -> None:
         writer, last = self._metadata.snapshots.get(listed.added_snapshot_id), self._metadata.last_sequence_number
-        number, expected = listed.sequence_number, writer.sequence_number if writer else f"at most {last}"
-        if self._metadata.version.has_sequence_numbers and (number != expected if writer else 0 < last < number):
+        number, stated = listed.sequence_number, writer.sequence_number if writer else f"at most {last}"
+        if self._metadata.version.has_sequence_numbers and (number != stated if writer else 0 < last < number):
             message = "manifest has another sequence number than the snapshot that added it"
-            raise _damage("manifest-list", message, "sequence_number", number, expected)
+            raise _damage("manifest-list", message, "sequence_number", number, stated)
         spec = self._metadata.specs.get(listed.partition_spec_id)
         if spec is None:
             message, known = "manifest of a partition spec the table does not have", sorted(self._metadata.specs)
