@@ -1,6 +1,7 @@
 """What the counts and bounds of a file say of a column: whether a row of it can have a key of a delete file."""
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,9 +42,27 @@ class Known:
         return bool(self.bounds[0] <= other.bounds[1] and other.bounds[0] <= self.bounds[1])
 
 
+def miscounted(file: ContentFile, fields: Iterable[int]) -> set[int]:
+    """Return the fields outside lists and maps whose counts cannot be right.
+
+    Each row has one value of them, and a column with bounds has a value that is neither NULL nor NaN.
+    """
+    rows, values = file.record_count, file.value_counts or {}
+    found = set()
+    for i in fields:
+        nulls, nans = (file.null_value_counts or {}).get(i, 0), (file.nan_value_counts or {}).get(i, 0)
+        others = rows - nulls - nans
+        has_bounds = i in (file.lower_bounds or {}) or i in (file.upper_bounds or {})
+        if values.get(i, rows) != rows or nulls < 0 or nans < 0 or others < has_bounds:
+            found.add(i)
+    return found
+
+
 def known_of(column: NestedField, file: ContentFile) -> Known:
     """Return what a file says of a column; of a float of a delete file no bounds, if a key may be NaN."""
     i, kind = column.field_id, column.field_type
+    if miscounted(file, (i,)):
+        return Known("some", None)
     values, nulls = (file.value_counts or {}).get(i), (file.null_value_counts or {}).get(i)
     known = "some" if nulls is None or values is None else "none" if not nulls else "all" if nulls >= values else "some"
     may_be_nan = isinstance(kind, FloatType | DoubleType) and (file.nan_value_counts or {}).get(i) != 0

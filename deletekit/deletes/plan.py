@@ -6,7 +6,9 @@ Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
@@ -26,10 +28,11 @@ from pyiceberg.types import IntegerType, LongType
 from deletekit.deferred import Deferred
 from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.deletes.filter import nullable
-from deletekit.deletes.key_bounds import widened_bound
+from deletekit.deletes.key_bounds import miscounted, widened_bound
 from deletekit.deletes.scan_task import ScanTask
+from deletekit.errors import naming
 from deletekit.formats.content_file import ContentFile, ManifestEntry
-from deletekit.formats.manifest_columns import EntryGroup, ManifestColumns, filled
+from deletekit.formats.manifest_columns import EntryGroup, ManifestColumns, exact_sum, filled
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import plain_value
@@ -42,6 +45,8 @@ else:
 
 # So few that Python's garbage collector does not look at them: it would take longer than making them.
 _AT_ONCE = 64
+_NO_BOUND = (struct.error, ValueError, TypeError, IndexError, ArithmeticError)
+"""What pyiceberg raises for a bound that is no value of its column's type. Such a bound excludes nothing."""
 
 
 def plan_scan(
@@ -111,8 +116,7 @@ class ScanTasks(Sequence[ScanTask]):
         for planned in self._planned:
             hidden = planned.hidden
             counts = planned.columns.record_count[planned.rows[hidden >= 0]] - hidden[hidden >= 0]
-            # In two halves: a sum of what a manifest claims may leave 64 bits, and numpy would wrap round.
-            total += (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
+            total += exact_sum(counts)
             rest.append(planned.of(hidden < 0))
         return total, ScanTasks(rest)
 
@@ -240,13 +244,16 @@ class _Pruning:
     def keeps_manifest(self, listed: ManifestFile) -> bool:
         if self._keeps_all:
             return True
-        spec = self._metadata.specs[listed.partition_spec_id]
+        with naming(listed.manifest_path):
+            spec = self._metadata.specs[listed.partition_spec_id]
         if spec.spec_id not in self._manifests:
             filters = self._projectable(spec)
             made = visitors.manifest_evaluator(spec, self._schema, self._projected(spec), True) if filters else None
             self._manifests[spec.spec_id] = made
         keeps = self._manifests[spec.spec_id]
-        return keeps is None or bool(keeps(listed))
+        with suppress(*_NO_BOUND):
+            return keeps is None or bool(keeps(listed))
+        return True
 
     def kept_rows(self, columns: ManifestColumns) -> npt.NDArray[np.int64]:
         """Return the rows of live files that may hold rows of the filter. Each partition is judged once."""
@@ -305,6 +312,7 @@ class _Pruning:
 
     def _keeps_metrics(self, file: ContentFile) -> bool:
         trusted = self._ids - self._metadata.untrusted_bounds_of(file.file_format)
+        trusted -= miscounted(file, trusted)
         names = ("value_counts", "null_value_counts", "nan_value_counts")
         stats = SimpleNamespace(
             record_count=file.record_count,
@@ -312,7 +320,9 @@ class _Pruning:
             lower_bounds=self._widened(file.lower_bounds, trusted),
             upper_bounds=self._widened(file.upper_bounds, trusted),
         )
-        return bool(self._metrics.eval(stats))  # duck-typed: pyiceberg reads these six only
+        with suppress(*_NO_BOUND):
+            return bool(self._metrics.eval(stats))  # duck-typed: pyiceberg reads these six only
+        return True
 
     def _widened(self, bounds: Any, trusted: frozenset[int]) -> dict[int, bytes]:
         known = {i: b for i, b in (bounds or {}).items() if i in self._fields and i in trusted}

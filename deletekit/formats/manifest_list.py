@@ -16,10 +16,12 @@ from deletekit.formats.manifest_schema import manifest_file_schema, record_of, s
 _SCHEMA = manifest_file_schema(3)
 _SUMMARY_SCHEMA = next(f["type"][1]["items"] for f in _SCHEMA["fields"] if f["name"] == "partitions")
 _REQUIRED = ("manifest_path", "manifest_length", "partition_spec_id")
-COUNTS = tuple(f["name"] for f in _SCHEMA["fields"] if f["name"].endswith("_count"))
+_ROW_COUNTS = ("added_rows_count", "existing_rows_count", "deleted_rows_count")
+_FILE_COUNTS = ("added_files_count", "existing_files_count", "deleted_files_count")
+COUNTS = (*_FILE_COUNTS, *_ROW_COUNTS)
 """The fields that count files and rows by status: optional in v1, required in v2."""
 _ZERO_IF_ABSENT = ("sequence_number", "min_sequence_number", "added_snapshot_id")
-_NEVER_NEGATIVE = ("manifest_length", "sequence_number", "min_sequence_number", "first_row_id", *COUNTS)
+_NEVER_NEGATIVE = ("manifest_length", "sequence_number", "min_sequence_number", "first_row_id", *_FILE_COUNTS)
 
 
 class ManifestContent(IntEnum):
@@ -66,7 +68,8 @@ class ManifestFile:
     @property
     def has_live_files(self) -> bool:
         """Whether a live file may be listed: False only when the counts say that no entry is added or existing."""
-        return self.added_files_count != 0 or self.existing_files_count != 0
+        rows = self.added_rows_count or self.existing_rows_count
+        return self.added_files_count != 0 or self.existing_files_count != 0 or bool(rows)
 
     @property
     def is_counted(self) -> bool:
@@ -140,6 +143,8 @@ def _manifest_file(raw: dict[str, Any], required: Sequence[str]) -> ManifestFile
     if content not in (ManifestContent.DATA, ManifestContent.DELETES):
         raise _bad("content", content, "0 or 1")
     values: dict[str, Any] = {name: raw.get(name) for name in _NAMES}
+    # Java adds up the counts of a manifest's files, and a file without a count has -1.
+    values |= {name: None for name in _ROW_COUNTS if (values[name] or 0) < 0}
     values |= {name: values[name] or 0 for name in _ZERO_IF_ABSENT} | {"content": ManifestContent(content)}
     if values["partitions"] is not None:
         values["partitions"] = tuple(_summary(p) for p in values["partitions"])

@@ -38,7 +38,7 @@ from deletekit.formats.manifest_columns import (
     is_known,
     shared_text,
 )
-from deletekit.formats.manifest_list import COUNTS, ManifestFile
+from deletekit.formats.manifest_list import COUNTS, ManifestContent, ManifestFile
 from deletekit.formats.manifest_schema import (
     OPTIONAL_DATA_FILE,
     REQUIRED_DATA_FILE,
@@ -50,7 +50,7 @@ Path = tuple[str, ...]
 """The spec's field names from the entry down; partition fields have their stored names."""
 
 _METRIC_PATHS = frozenset(("data_file", name) for name in METRIC_MAPS)
-_NEVER_NEGATIVE = ("record_count", "file_size_in_bytes", "content_offset", "content_size_in_bytes", "first_row_id")
+_NEVER_NEGATIVE = ("file_size_in_bytes", "content_offset", "content_size_in_bytes", "first_row_id")
 _VECTOR_FIELDS = ("referenced_data_file", "content_offset", "content_size_in_bytes")
 _INHERITED = ("snapshot_id", "sequence_number", "file_sequence_number")
 # Sums of record counts below this are exact in 64 bits.
@@ -118,8 +118,9 @@ def inherit(manifest: Manifest, listed: ManifestFile, *, strict: bool = True) ->
     that had none; deleted entries do not count (as Java's ManifestReader does; the spec says "all data files that
     preceded").
 
-    With `strict` False, an entry that may not inherit its sequence number takes the manifest's too.
-    Raises FormatError for such an entry, and for row ids that leave 64 bits.
+    With `strict` False, an entry that may not inherit its sequence number takes the manifest's too, and no number is
+    checked. Raises FormatError for such an entry, for one whose number is not 0 to the manifest's or is below the lowest
+    that the list states, and for row ids that leave 64 bits.
     """
     stored, number = manifest.columns, manifest.columns.optional.get("sequence_number")
     inherits = (stored.status == EntryStatus.ADDED) | (listed.sequence_number == 0)
@@ -137,12 +138,34 @@ def inherit(manifest: Manifest, listed: ManifestFile, *, strict: bool = True) ->
     )
     if listed.first_row_id is not None:
         optional["first_row_id"] = _row_ids(stored, listed.first_row_id)
-    return replace(
+    inherited = replace(
         stored,
         snapshot_id=int64s(stored.optional.get("snapshot_id"), len(stored), listed.added_snapshot_id),
         sequence_number=int64s(number, len(stored), listed.sequence_number),
         optional=optional,
     )
+    if strict:
+        _check_numbers(inherited, listed)
+    return inherited
+
+
+def _check_numbers(found: ManifestColumns, listed: ManifestFile) -> None:
+    """Raise FormatError for an entry with a sequence number out of range: deletes would no longer find their rows."""
+    number, least = found.sequence_number, listed.min_sequence_number
+    is_data = listed.content == ManifestContent.DATA
+    if is_data and least and (number == 0).any():
+        # Releases of pyiceberg and iceberg-go take a lowest number of 0 for none, and state the manifest's. Files have
+        # this number if they are older than the upgrade to version 2, so their file sequence number is 0 as well.
+        file_number = found.optional["file_sequence_number"]
+        of_v1 = (number == 0) & (int64s(file_number, len(found), 0) == 0) & found.is_live
+        least = 0 if of_v1.any() else least
+    wrong = (number < np.where(found.is_live, least, 0)) | (number > listed.sequence_number)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        found_number = f"{number[row]} for {found.entry(row).data_file.file_path}"
+        expected = f"{least if found.is_live[row] else 0} to {listed.sequence_number}, as the manifest list says"
+        message = "sequence number of an entry cannot be right"
+        raise _bad(message, "sequence_number", found_number, expected).in_file(listed.manifest_path)
 
 
 def counted(listed: ManifestFile, stored: ManifestColumns, snapshot_id: int) -> ManifestFile:
@@ -308,10 +331,10 @@ def _checked(stored: _Stored, spec_id: int, partition_field_ids: tuple[int, ...]
     for name, column in required.items():
         if not is_known(column, rows).all():
             raise _lacks("manifest entry", name)
-    numbers = {name: int64s(file[name], rows, 0) for name in _NEVER_NEGATIVE if name in file}
-    for name, values in numbers.items():
-        if rows and values.min() < 0:
-            raise _bad("bad count", name, int(values.min()), ">= 0")
+    numbers = {name: int64s(file[name], rows, 0) for name in (*_NEVER_NEGATIVE, "record_count") if name in file}
+    for name in _NEVER_NEGATIVE:
+        if rows and name in numbers and numbers[name].min() < 0:
+            raise _bad("bad count", name, int(numbers[name].min()), ">= 0")
     format_code, formats = _formats(file["file_format"])
     optional = {name: file[name] for name in OPTIONAL_DATA_FILE if name in file and is_known(file[name], rows).any()}
     paths = as_text(file["file_path"])

@@ -2,7 +2,7 @@
 
 import errno
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from deletekit.table.locations import local_path
 
 NO_NAMES = {errno.ENAMETOOLONG, errno.ELOOP}
 """What the system says of a path that no file can have."""
-_KINDS = {
+_KINDS: dict[str, Callable[[int], bool]] = {
     "a folder": stat.S_ISDIR,
     "a pipe": stat.S_ISFIFO,
     "a socket": stat.S_ISSOCK,

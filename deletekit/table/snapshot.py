@@ -5,6 +5,7 @@ Deletes come only from the chosen snapshot's manifest list (spec "Scan Planning"
 
 import json
 import sys
+import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ from deletekit.formats.manifests import Manifest, counted, inherit, read_manifes
 from deletekit.table.file_io import FileIO, is_remote, reads_at_a_time
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import with_current_decimals
+from deletekit.table.row_counts import with_true_counts
 
 # What the strict decoder takes about as long for as polars takes to be imported.
 _WORTH_POLARS_BYTES = 1 << 19
@@ -157,7 +159,12 @@ class SnapshotReader:
         large = pays and len(data) >= _WORTH_COLUMNS_BYTES
         manifest = read_manifest(data, spec_id=listed.partition_spec_id, cache=self._metrics, by_polars=large)
         self._check(manifest.columns, listed)
-        columns, spec = inherit(manifest, listed), self._metadata.specs[listed.partition_spec_id]
+        true = with_true_counts(self._io, manifest.columns, listed)
+        if true is not manifest.columns:
+            text = f"record_count of files in manifest {listed.manifest_path} is not theirs: their rows were counted"
+            warnings.warn(f"{text} (compact writes them with right counts; see verify)", stacklevel=2)
+        columns = inherit(replace(manifest, columns=true), listed)
+        spec = self._metadata.specs[listed.partition_spec_id]
         return replace(columns, partition=with_current_decimals(columns.partition, self._metadata, spec))
 
     def _read_list(self, snapshot: Snapshot) -> tuple[ManifestFile, ...]:
@@ -181,7 +188,7 @@ class SnapshotReader:
             raise e.in_file(path) from e
         length = len(data)
         row = ManifestFile(manifest_path=path, manifest_length=length, partition_spec_id=spec_id, added_snapshot_id=0)
-        return counted(row, manifest.columns, snapshot.snapshot_id)
+        return counted(row, with_true_counts(self._io, manifest.columns), snapshot.snapshot_id)
 
     def _spec_id_of(self, manifest: Manifest) -> int:
         """Return the id of a manifest's partition spec, which v1 lets be absent beside the spec itself."""
@@ -198,6 +205,11 @@ class SnapshotReader:
         raise _damage("partition-spec", message, "partition-spec-id", stored, known)
 
     def _check(self, columns: ManifestColumns, listed: ManifestFile) -> None:
+        writer, last = self._metadata.snapshots.get(listed.added_snapshot_id), self._metadata.last_sequence_number
+        number, stated = listed.sequence_number, writer.sequence_number if writer else f"at most {last}"
+        if self._metadata.version.has_sequence_numbers and (number != stated if writer else 0 < last < number):
+            message = "manifest has another sequence number than the snapshot that added it"
+            raise _damage("manifest-list", message, "sequence_number", number, stated)
         spec = self._metadata.specs.get(listed.partition_spec_id)
         if spec is None:
             message, known = "manifest of a partition spec the table does not have", sorted(self._metadata.specs)

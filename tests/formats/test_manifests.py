@@ -688,7 +688,6 @@ DAMAGE: dict[str, tuple[Callable[[], bytes], str, str | None]] = {
     "content -1": (lambda: manifest_with(value={"content": -1}), "manifest-entry", "content"),
     "format unknown": (lambda: manifest_with(value={"file_format": "csv"}), "file-format", "file_format"),
     "format empty": (lambda: manifest_with(value={"file_format": ""}), "file-format", "file_format"),
-    "record_count negative": (lambda: manifest_with(value={"record_count": -1}), "manifest-entry", "record_count"),
     "size negative": (lambda: manifest_with(value={"file_size_in_bytes": -1}), "manifest-entry", "file_size_in_bytes"),
     "offset negative": (lambda: manifest_with(value={"content_offset": -1}), "manifest-entry", "content_offset"),
     "length negative": (

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import Any
 
+import numpy as np
 from pyiceberg.schema import index_by_id
 
 from deletekit.formats.avro import read_container
@@ -31,6 +32,7 @@ from deletekit.maintenance.verify.report import (
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import schema_of_spec, with_current_decimals
+from deletekit.table.row_counts import with_true_counts
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.types import partition_types, single_value_of_stored, struct_paths
 
@@ -83,7 +85,9 @@ def check_manifest(io: FileIO, metadata: TableMetadata, listed: ManifestFile) ->
         length = listed.manifest_length
         findings += differs("manifest-length", message, "manifest_length", length, len(data), file=path)
         manifest = read_manifest(data, spec_id=listed.partition_spec_id)
-        entries = _entries(manifest, listed, metadata)
+        counted = replace(manifest, columns=with_true_counts(io, manifest.columns))
+        findings += _uncounted(manifest, counted)
+        entries = _entries(counted, listed, metadata)
     except DAMAGE as e:
         return CheckedManifest((), [*findings, from_error(e, path, field)], is_read=False)
     of_row = (
@@ -103,6 +107,13 @@ def _entries(manifest: Manifest, listed: ManifestFile, metadata: TableMetadata) 
     if spec is not None and len(columns.partition_field_ids) == len(spec.fields):
         columns = replace(columns, partition=with_current_decimals(columns.partition, metadata, spec))
     return columns.all_entries()
+
+
+def _uncounted(stored: Manifest, counted: Manifest) -> Iterator[Finding]:
+    for row in np.flatnonzero(stored.columns.record_count != counted.columns.record_count).tolist():
+        file, rows = stored.columns.entry(row).data_file, int(counted.columns.record_count[row])
+        message = "manifest entry has no count of rows"
+        yield error("record-count", message, "record_count", file.record_count, rows, file=file.file_path)
 
 
 # --- manifest lists, and manifests ------------------------------------------------------------------------------------
@@ -252,8 +263,8 @@ def _sequence(
     most, number = listed.sequence_number, entry.file_sequence_number
     if raw.status != EntryStatus.ADDED and raw.sequence_number is None and most > 0:
         yield error(kind, message, "sequence_number", "null", f"a number, for {raw.status.name}")
-    elif (entry.sequence_number or 0) > most:
-        yield error(kind, message, "sequence_number", entry.sequence_number, f"<= {most}")
+    elif not 0 <= (entry.sequence_number or 0) <= most:
+        yield error(kind, message, "sequence_number", entry.sequence_number, f"0 .. {most}")
     elif number is not None and number > most:
         yield error(kind, message, "file_sequence_number", number, f"<= {most}")
     elif number is not None and entry.is_live and (adder := metadata.snapshots.get(entry.snapshot_id or 0)):

@@ -1,0 +1,224 @@
+"""Numbers of manifest lists, manifests and their entries, at and beyond their bounds: the rows before, or a refusal.
+
+No read may give other rows, and no error may be one of Python's own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import deletekit as dk
+from tests.maintenance.damage import edit_list, edit_manifest, put_back
+from tests.tables import ids, items, make, new_catalog
+
+HUGE = {"int": 2**31 - 1, "long": 2**63 - 1}
+LIST = {
+    "manifest_length": "long",
+    "partition_spec_id": "int",
+    "sequence_number": "long",
+    "min_sequence_number": "long",
+    "added_snapshot_id": "long",
+    "added_files_count": "int",
+    "existing_files_count": "int",
+    "deleted_files_count": "int",
+    "added_rows_count": "long",
+    "existing_rows_count": "long",
+    "deleted_rows_count": "long",
+    "first_row_id": "long",
+}
+ENTRY = {"snapshot_id": "long", "sequence_number": "long", "file_sequence_number": "long"}
+FILE = {
+    "record_count": "long",
+    "file_size_in_bytes": "long",
+    "sort_order_id": "int",
+    "first_row_id": "long",
+    "content_offset": "long",
+    "content_size_in_bytes": "long",
+}
+LISTS = {"split_offsets": "long", "equality_ids": "int"}
+COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
+Outcome = Any
+
+
+def build(catalog: dk.Catalog, version: int, **options: Any) -> dk.Table:
+    """Two data files; deletes by position and by key; a file that is older than some deletes and newer than others."""
+    table = make(catalog, items((1, "a", 1.0), (2, "a", 2.0), (3, None, 3.0)), format_version=version, **options)
+    dk.delete(table, "id = 2", mode="merge-on-read")
+    dk.delete_keys(table, [{"id": 1}])
+    dk.append(table, items((1, "b", 9.0), (4, "b", float("nan"))))
+    return table.refresh()
+
+
+def reads(table: dk.Table) -> dict[str, Callable[[], Outcome]]:
+    def changed(mode: str) -> Any:
+        found = dk.delete(table, "id = 3", mode=mode, dry_run=True).summary
+        return {k: v for k, v in found.items() if k.startswith(("added-", "deleted-", "removed-")) and "size" not in k}
+
+    return {
+        "scan": lambda: ids(table),
+        "filter": lambda: ids(table, "value > 2 or category is null"),
+        "count": lambda: dk.scan(table).count(),
+        "merge-on-read": lambda: changed("merge-on-read"),
+    }
+
+
+def outcomes(table: dk.Table) -> dict[str, Outcome]:
+    """What each read gives: a value, or "refused"."""
+    found: dict[str, Outcome] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, read in reads(table).items():
+            try:
+                found[name] = read()
+            except dk.DeletekitError as e:
+                found[name] = f"refused {e.file}" if e.file else f"refused without a file: {e}"
+            except Exception as e:  # noqa: BLE001  # which is what must not be
+                found[name] = f"{type(e).__name__}: {e}"
+        try:
+            dk.verify(table, level="data")
+        except Exception as e:  # noqa: BLE001
+            found["verify"] = f"{type(e).__name__}: {e}"
+    return found
+
+
+def wrong(before: dict[str, Outcome], after: dict[str, Outcome]) -> dict[str, Outcome]:
+    """What is neither as before nor refused with a place."""
+    return {
+        name: value
+        for name, value in after.items()
+        if value != before.get(name, "nothing") and not str(value).startswith("refused /")
+    }
+
+
+def values_of(kind: str, now: Any) -> list[int]:
+    bound = now if isinstance(now, int) else 0
+    return list(dict.fromkeys([-1, 0, bound, bound + 1, HUGE[kind]]))
+
+
+def edits(table: dk.Table) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Each number of the head, with each value: in one row of the manifest list, or in each entry of one manifest."""
+    rows: list[dict[str, Any]] = []
+    edit_list(table, rows.extend)
+    for at, row in enumerate(rows):
+        content, place = row["content"], sum(r["content"] == row["content"] for r in rows[:at])
+
+        def in_list(name: str, value: int, at: int = at) -> Any:
+            return edit_list(table, lambda found: found[at].__setitem__(name, value))
+
+        def in_manifest(change: Callable[[Any], Any], content: int = content, place: int = place) -> Any:
+            return edit_manifest(table, lambda found: [change(e) for e in found] and None, content, place)
+
+        entries: list[dict[str, Any]] = []
+        edit_manifest(table, entries.extend, content, place)
+        first = entries[0]
+        for name, kind in LIST.items():
+            for value in values_of(kind, row.get(name)) if name in row else ():
+                yield f"list {content} {name} {value}", lambda n=name, v=value, e=in_list: e(n, v)
+        for name, kind in ENTRY.items():
+            for value in values_of(kind, first[name] if first[name] is not None else row["sequence_number"]):
+                yield (
+                    f"entry {content} {name} {value}",
+                    lambda n=name, v=value, e=in_manifest: e(lambda x: x.__setitem__(n, v)),
+                )
+        file = first["data_file"]
+        for name, kind in FILE.items():
+            for value in values_of(kind, file.get(name)) if name in file else ():
+                yield (
+                    f"file {content} {name} {value}",
+                    lambda n=name, v=value, e=in_manifest: e(lambda x: x["data_file"].__setitem__(n, v)),
+                )
+        for name, kind in LISTS.items():
+            for value in values_of(kind, (file.get(name) or [0])[0]):
+                yield (
+                    f"file {content} {name} {value}",
+                    lambda n=name, v=value, e=in_manifest: e(lambda x: x["data_file"].__setitem__(n, [v])),
+                )
+        for name in COUNTS:
+            for value in (-1, 0, 1, 2, 3, HUGE["long"]):
+                all_of = [{"key": key, "value": value} for key in (1, 2, 3)]
+                yield (
+                    f"file {content} {name} {value}",
+                    lambda n=name, v=all_of, e=in_manifest: e(lambda x: x["data_file"].__setitem__(n, v)),
+                )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", [2, 3])
+def test_each_number_gives_the_rows_before_or_a_refusal(version: int, tmp_path: Path) -> None:
+    with new_catalog(tmp_path) as catalog:
+        table = build(catalog, version)
+        before, failed, cases = outcomes(table), {}, 0
+        assert before["scan"] == [1, 3, 4]
+        for name, edit in list(edits(table)):
+            with put_back(table):
+                edit()
+                found = wrong(before, outcomes(table))
+            cases += 1
+            if found:
+                failed[name] = found
+    assert failed == {}
+    assert cases > 150
+
+
+def test_a_sequence_number_out_of_range_is_refused(tmp_path: Path) -> None:
+    """Deleted rows would come back, or others go, without a word."""
+    with new_catalog(tmp_path) as catalog:
+        table = build(catalog, 2)
+
+        def every(value: int) -> Callable[[Any], None]:
+            return lambda found: [e.__setitem__("sequence_number", value) for e in found] and None
+
+        def first(name: str, value: int) -> Callable[[Any], None]:
+            return lambda rows: rows[0].__setitem__(name, value)
+
+        cases: list[Callable[[], Any]] = [
+            *(lambda v=v, c=c: edit_manifest(table, every(v), c, 0) for v in (-1, 0, 9, 10**9) for c in (0, 1)),
+            *(lambda v=v: edit_list(table, first("sequence_number", v)) for v in (0, 9, 2**63 - 1)),
+            lambda: edit_list(table, first("min_sequence_number", 9)),
+        ]
+        for edit in cases:
+            with put_back(table):
+                edit()
+                for read in (dk.scan(table).to_arrow, dk.scan(table).count, dk.scan(table, "id > 0").count):
+                    with pytest.raises(dk.FormatError) as error:
+                        read()
+                    assert error.value.field == "sequence_number"
+                    assert error.value.file is not None
+                assert not dk.verify(table, level="metadata").ok
+        assert ids(table) == [1, 3, 4]
+
+
+def test_a_lowest_number_that_other_writers_raise(tmp_path: Path) -> None:
+    """Releases of pyiceberg and iceberg-go take a lowest number of 0, of files older than v2, for none."""
+    with new_catalog(tmp_path) as catalog:
+        table = make(catalog, items((1, "a", 1.0)), items((2, "a", 1.0)), format_version=1)
+        dk.upgrade_format_version(table, 2)
+        dk.rewrite_manifests(table)
+        table = table.refresh()
+        edit_list(table, lambda rows: [r.__setitem__("min_sequence_number", 1) for r in rows] and None)
+        assert ids(table) == [1, 2]
+
+
+def test_an_unknown_spec_is_refused_by_name_with_and_without_a_filter(tmp_path: Path) -> None:
+    with new_catalog(tmp_path) as catalog:
+        table = build(catalog, 2)
+        for value in (-1, 77, 2**31 - 1):
+            with put_back(table):
+                edit_list(table, lambda rows, v=value: [r.__setitem__("partition_spec_id", v) for r in rows] and None)
+                for where in (None, "id > 1", "category = 'a'"):
+                    for read in (dk.scan(table, where).to_arrow, dk.scan(table, where).count):
+                        with pytest.raises(dk.FormatError) as error:
+                            read()
+                        assert (error.value.kind, error.value.field) == ("partition-spec", "partition_spec_id")
+                        assert str(error.value.file).endswith(".avro")
+                with pytest.raises(dk.FormatError):
+                    dk.delete(table, "id = 1", mode="merge-on-read")
+                assert not dk.verify(table).ok
+        for ids_of in (table.metadata.schemas, table.metadata.snapshots):
+            with pytest.raises(dk.FormatError):
+                ids_of[77]
