@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.schema import Schema, assign_fresh_schema_ids, index_by_id
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import plan_change
@@ -18,6 +18,7 @@ from deletekit.deletes.write_context import check_parquet_only
 from deletekit.errors import InvalidInputError
 from deletekit.log import tell
 from deletekit.table.catalog import Catalog
+from deletekit.table.column_names import check_name
 from deletekit.table.identifier import to_identifier
 from deletekit.table.locations import normalised_properties
 from deletekit.table.metadata import MAIN, new_metadata
@@ -68,6 +69,8 @@ def create_table(
     """
     key = to_identifier(identifier)
     iceberg = schema_of(schema)
+    for field in index_by_id(iceberg).values():
+        check_name(field.name, "schema")
     arrow_schema(iceberg)  # refuses, by name, a type that could never be read back
     spec = partition_spec(iceberg, partition_by)
     catalog.check_writable(format_version)
