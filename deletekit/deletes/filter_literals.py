@@ -12,7 +12,6 @@ import heapq
 import math
 import re
 import string
-from collections.abc import Callable
 from contextlib import suppress
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, DecimalException
 from typing import Any
@@ -145,7 +144,9 @@ def exact_literals(expression: ex.BooleanExpression, schema: Schema) -> ex.Boole
 
 def _chain(expression: ex.BooleanExpression, is_not: bool) -> tuple[Any, list[tuple[ex.BooleanExpression, bool]]]:
     """Return AND, OR or None for a single test, and what it joins, each with whether it is negated."""
-    operator, parts, todo = None, [], [(expression, is_not)]
+    operator: Any = None
+    parts: list[tuple[ex.BooleanExpression, bool]] = []
+    todo: list[tuple[Any, bool]] = [(expression, is_not)]
     while todo:
         one, is_not = todo.pop()
         while isinstance(one, ex.Not):

@@ -226,7 +226,7 @@ class Parser(Tokens):
         if 0 < len(truths) < len(literals):  # Python takes TRUE for 1
             raise self.error(truths[0].at, self.text[truths[0].at :][:5], "values of one type")
         if isinstance(left, Column) and len(literals) == len(values):
-            return ex.In(term=ex.Reference(left.name), values={v.literal for v in literals})
+            return ex.In(term=ex.Reference(left.name), values={v.literal for v in literals if v.literal is not None})
         return self._computed(Call(at=left.at, function="in", arguments=(left, *values)))
 
     def _listed(self) -> Value:
@@ -388,6 +388,8 @@ class Parser(Tokens):
 
 def _number(text: str) -> li.Literal[Any]:
     """Return a number; one with an exponent is a double, as in Spark."""
+    if text.lstrip("+-").isdigit() and len(text) < 100:
+        return li.LongLiteral(int(text))
     if "e" in text.lower() and isfinite(float(text)):
         return li.DoubleLiteral(float(text))
-    return li.literal(int(text) if text.lstrip("+-").isdigit() and len(text) < 100 else Decimal(text))
+    return li.DecimalLiteral(Decimal(text))

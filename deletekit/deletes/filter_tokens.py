@@ -68,9 +68,9 @@ class Tokens:
     def _pairs(self) -> dict[int, int]:
         pairs, opened = {}, []
         for i, token in enumerate(self._tokens):
-            if token.word == "(":
+            if token.text == "(":
                 opened.append(i)
-            elif token.word == ")" and opened:
+            elif token.text == ")" and opened:
                 pairs[opened.pop()] = i
         return pairs
 
