@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
-from deletekit.cli.commands import LISTED, SETTINGS, Commands
+from deletekit.cli.commands import ELSEWHERE, LISTED, SETTINGS, Commands
 from deletekit.safe_text import without_secrets
 from deletekit.version import __version__
 
 _CTRL_C = 130
+_SIMILAR = 0.75  # less is misleading: create is like readers
 _OBJECTS = 50_000
 """So many new objects are looked through for garbage at a time: 700 are too few for what mostly imports, and ends."""
 
@@ -41,6 +42,16 @@ class _Program(click.Group):
 
             show_error(e, with_traceback=ctx.meta.get(TRACEBACK, False))
             ctx.exit(1)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        name = args[0]
+        if name in self.commands or name.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        from difflib import get_close_matches  # noqa: PLC0415  # only for a mistake
+
+        near = get_close_matches(name, LISTED, cutoff=_SIMILAR)
+        does = ELSEWHERE.get(name) or (f"Did you mean {' or '.join(near)}?" if near else "`deletekit -h` lists them.")
+        raise click.UsageError(f"No such command {name!r}. {does}", ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -54,6 +54,21 @@ LISTED: Mapping[str, tuple[str, str]] = {
     "workshop-bundle": ("course", "Pack the course for a room without a network."),
 }
 
+ELSEWHERE: Mapping[str, str] = {
+    **dict.fromkeys(("create", "create-table"), "Python makes a table: dk.create_table(catalog, name, schema)."),
+    **dict.fromkeys(("drop", "drop-table"), "Python drops a table: dk.drop_table(catalog, name)."),
+    **dict.fromkeys(("select", "query", "read", "show", "head"), "Read rows with `deletekit scan`."),
+    **dict.fromkeys(("insert", "load", "write"), "Insert rows with `deletekit append`."),
+    **dict.fromkeys(("history", "log"), "List them with `deletekit snapshots`."),
+    **dict.fromkeys(("list", "ls"), "List them with `deletekit tables`."),
+    **dict.fromkeys(("optimize", "rewrite"), "Rewrite data files with `deletekit compact`."),
+    "vacuum": "Remove files with `deletekit expire-snapshots` and `deletekit remove-orphan-files`.",
+    "restore": "Go back with `deletekit rollback`.",
+    "upsert": "Change rows with `deletekit merge`.",
+    "help": "`deletekit -h` lists them.",
+}
+"""What does the work of a command that other programs have."""
+
 
 class Commands(Mapping[str, click.Command]):
     """The commands by name; one is imported when it is asked for."""

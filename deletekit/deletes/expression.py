@@ -161,6 +161,20 @@ def has_too_many_levels(value: Any) -> bool:
     return False
 
 
+def calls_or_quotes(value: Any) -> bool:
+    """Tell whether a value calls a function, or has a CASE, a text in quotes or NULL."""
+    todo = [value]
+    while todo:
+        match todo.pop():
+            case Case() | Literal(literal=None | li.StringLiteral()):
+                return True
+            case Call(function=name) if name.isidentifier() and name not in ("negative", "positive"):
+                return True
+            case other:
+                todo += _parts(other)
+    return False
+
+
 def _parts(value: Any) -> tuple[Any, ...]:
     match value:
         case tuple():
@@ -241,7 +255,9 @@ _CLOCKS = (it.DateType, it.TimeType, it.TimestampType, it.TimestamptzType, it.Ti
 _TIMES: dict[pa.DataType, it.IcebergType] = {arrow_type(kind()): kind() for kind in _CLOCKS}
 
 
-def _bound_together(values: tuple[Value, ...], schema: Schema, as_times: bool = True) -> tuple[tuple[Value, ...], list[pa.DataType]]:
+def _bound_together(
+    values: tuple[Value, ...], schema: Schema, as_times: bool = True
+) -> tuple[tuple[Value, ...], list[pa.DataType]]:
     """Bind values that belong together: a text beside a time is read as such a time, and NULL has the others' type."""
     bound = [bind_value(value, schema) for value in values]
     known = next((kind for _, kind in bound if not pa.types.is_null(kind)), pa.null())

@@ -7,6 +7,7 @@ A comparison with NULL is unknown, and so is NOT of unknown. A row is selected o
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -42,6 +43,7 @@ Filter = str | BooleanExpression | None
 ColumnOf = Callable[[int], Any]
 NameColumn = Callable[[str], object]
 
+_A_CALL = re.compile(r"\s*[^\W\d]\w*\(.*\)\s*", re.DOTALL)
 _INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 _CACHED_ROWS = 131_072  # so few that a block stays in the processor's cache
 _TESTS: dict[type[ex.BoundPredicate], str] = {
@@ -125,6 +127,21 @@ def parse_value(
         raise
     except Exception as e:
         raise _refused(e, parser, text, schema) from e
+
+
+def reads_as_expression(text: str, schema: Schema) -> bool:
+    """Tell whether a text that is given as a constant may be meant as an expression of the table's columns.
+
+    It is one if it names a column, calls a function, or has a text in quotes or NULL. `N/A` is none without such columns.
+    """
+    if _A_CALL.fullmatch(text):
+        return True
+    try:
+        value = filter_parser.Parser(text, str).value()
+    except InvalidInputError:
+        return False
+    names = {column.name.removeprefix("target.").removeprefix("source.") for column in expression.columns_of(value)}
+    return not names.isdisjoint(schema.column_names) or expression.calls_or_quotes(value)
 
 
 def _exact(
@@ -228,7 +245,7 @@ def _mask(bound: BooleanExpression, column_of: ColumnOf) -> Any:
         case ex.BoundIsNaN() | ex.BoundNotNaN():
             made = pc.fill_null(pc.is_nan(column), False)
         case ex.BoundSetPredicate():
-            made = _is_in(column, [_storable(v) for v in bound.value_set])
+            made = expression_functions.is_in(without_negative_zero(column), _choices(bound, column.type))
         case _:
             value = pa.scalar(_storable(bound.literal.value), column.type)  # type: ignore[attr-defined]
             return getattr(pc, _TESTS[type(bound)])(column, value)
@@ -236,10 +253,12 @@ def _mask(bound: BooleanExpression, column_of: ColumnOf) -> Any:
     return pc.invert(made) if isinstance(bound, negated) else made
 
 
-def _is_in(column: Any, literals: list[Any]) -> Any:
-    values = without_negative_zero(pa.array(literals, type=column.type))
-    column = without_negative_zero(column)
-    return pc.if_else(pc.is_null(column), None, pc.is_in(column, value_set=values))
+def _choices(bound: ex.BoundSetPredicate, kind: pa.DataType) -> pa.Array:
+    """Return the values of IN, which are made once: a list may be very long, and there are many row groups."""
+    kept = bound.__dict__  # as pyiceberg keeps `value_set`
+    if "_choices" not in kept:
+        kept["_choices"] = without_negative_zero(pa.array([_storable(v) for v in bound.value_set], type=kind))
+    return kept["_choices"]
 
 
 def _storable(value: Any) -> Any:

@@ -12,7 +12,6 @@ import heapq
 import math
 import re
 import string
-from collections.abc import Callable
 from contextlib import suppress
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, DecimalException
 from typing import Any
@@ -145,7 +144,9 @@ def exact_literals(expression: ex.BooleanExpression, schema: Schema) -> ex.Boole
 
 def _chain(expression: ex.BooleanExpression, is_not: bool) -> tuple[Any, list[tuple[ex.BooleanExpression, bool]]]:
     """Return AND, OR or None for a single test, and what it joins, each with whether it is negated."""
-    operator, parts, todo = None, [], [(expression, is_not)]
+    operator: Any = None
+    parts: list[tuple[ex.BooleanExpression, bool]] = []
+    todo: list[tuple[Any, bool]] = [(expression, is_not)]
     while todo:
         one, is_not = todo.pop()
         while isinstance(one, ex.Not):
@@ -245,7 +246,10 @@ def _compared(predicate: Any, kind: it.IcebergType) -> ex.BooleanExpression:
 def _one_of(predicate: ex.SetPredicate, kind: it.IcebergType) -> ex.BooleanExpression:
     if not predicate.literals:
         raise ValueError("IN needs a value")
-    values = {v for literal in predicate.literals if (v := _equal_value(literal, kind)) is not None}
+    made = [(literal, _equal_value(literal, kind)) for literal in predicate.literals]
+    if all(literal is value for literal, value in made):
+        return predicate  # a list may be very long, and is copied some times when a predicate is made
+    values = {value for _, value in made if value is not None}
     if values:
         return type(predicate)(term=predicate.term, values=values)
     return ex.AlwaysFalse() if isinstance(predicate, ex.In) else ex.NotNull(term=predicate.term)
@@ -277,7 +281,11 @@ def _neighbours(literal: li.Literal[Any], kind: it.IcebergType) -> tuple[_Value,
     """
     if isinstance(literal, li.LongLiteral) and isinstance(kind, it.LongType) and -(1 << 63) <= literal.value < 1 << 63:
         return literal, literal  # fast, because a list of keys may be very long
-    if isinstance(literal, li.LongLiteral) and isinstance(kind, it.IntegerType) and -(1 << 31) <= literal.value < 1 << 31:
+    if (
+        isinstance(literal, li.LongLiteral)
+        and isinstance(kind, it.IntegerType)
+        and -(1 << 31) <= literal.value < 1 << 31
+    ):
         return literal, literal
     number = _number(literal, kind)
     if isinstance(kind, _FLOATS):
@@ -309,8 +317,10 @@ def _check_as_double(number: Decimal, scale: int, largest: Decimal, kind: it.Ice
         return
     exact = Decimal(repr(float(number))) == number
     if not exact or (abs(number).scaleb(scale, _EXACT) >= 1 << 53 and abs(number) <= 2 * largest):
-        raise ValueError(f"{number} is compared as a double, as which values are equal that are not the same; write it "
-                         "with all its digits, without an exponent and without quotes")
+        raise ValueError(
+            f"{number} is compared as a double, as which values are equal that are not the same; write it "
+            "with all its digits, without an exponent and without quotes"
+        )
 
 
 def _whole(value: Decimal, kind: it.IcebergType) -> li.Literal[Any]:

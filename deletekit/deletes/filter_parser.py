@@ -37,6 +37,7 @@ from deletekit.deletes.expression import (
     has_too_many_levels,
 )
 from deletekit.deletes.expression_functions import FUNCTIONS
+from deletekit.deletes.filter_advice import advice_on
 from deletekit.deletes.filter_literals import LEVELS, TimeText
 from deletekit.deletes.filter_tokens import Tokens, unquoted
 from deletekit.deletes.like import like, like_regex
@@ -74,6 +75,7 @@ _TYPES = {
 }
 _TEST = "an operator such as =, <, IN, BETWEEN, LIKE or IS"
 _ONE = "a column, a number, 'text' in single quotes, true or false"
+_SIMILAR = 0.8  # less is misleading: now is like pow, and concat like cast
 _DEPTH = 60
 _Made = TypeVar("_Made")
 
@@ -214,7 +216,7 @@ class Parser(Tokens):
 
     def _in(self, left: Value) -> ex.BooleanExpression:
         self.must("(")
-        values = self.separated(",", self._sum)
+        values = self.separated(",", self._listed)
         if not self.took(")"):
             raise self.unexpected(", or )")
         for value in values:
@@ -224,8 +226,13 @@ class Parser(Tokens):
         if 0 < len(truths) < len(literals):  # Python takes TRUE for 1
             raise self.error(truths[0].at, self.text[truths[0].at :][:5], "values of one type")
         if isinstance(left, Column) and len(literals) == len(values):
-            return ex.In(term=ex.Reference(left.name), values={v.literal for v in literals})
+            return ex.In(term=ex.Reference(left.name), values={v.literal for v in literals if v.literal is not None})
         return self._computed(Call(at=left.at, function="in", arguments=(left, *values)))
+
+    def _listed(self) -> Value:
+        """Read a value of a list, which may be very long: most are literals alone."""
+        alone = self.token.kind in ("number", "text") and self.second.text in (",", ")")
+        return (self._literal() if alone else None) or self._sum()
 
     def _is(self, value: Value) -> ex.BooleanExpression:
         is_not = self.took("NOT")
@@ -318,8 +325,9 @@ class Parser(Tokens):
         token = self.take()
         name = _NAMES.get(token.text.lower(), token.text.lower())
         if name not in _CALLABLE:
-            like_it = get_close_matches(name, _CALLABLE, 3) or _CALLABLE
-            raise self.error(token.at, token.text, ", ".join(like_it), "no such function")
+            like_it = get_close_matches(name, _CALLABLE, 3, _SIMILAR) or _CALLABLE
+            known = None if advice_on(self.text, token.at) else ", ".join(like_it)
+            raise self.error(token.at, token.text, known, "no such function")
         self.must("(")
         arguments = self._inner(lambda: tuple(self.separated(",", self._sum)))
         if not self.took(")"):
@@ -364,7 +372,8 @@ class Parser(Tokens):
             found = self._check_column(name)
         except InvalidInputError as e:
             hint = "; a text is in single quotes" if token.text.startswith('"') else ""
-            raise self.error(at, e.found, f"{e.expected}{hint}", e.message) from e
+            known = None if advice_on(self.text, at) else f"{e.expected}{hint}"
+            raise self.error(at, e.found, known, e.message) from e
         return Column(at=at, name=found if isinstance(found, str) else name)
 
     def _name(self) -> str:
@@ -379,6 +388,8 @@ class Parser(Tokens):
 
 def _number(text: str) -> li.Literal[Any]:
     """Return a number; one with an exponent is a double, as in Spark."""
+    if text.lstrip("+-").isdigit() and len(text) < 100:
+        return li.LongLiteral(int(text))
     if "e" in text.lower() and isfinite(float(text)):
         return li.DoubleLiteral(float(text))
-    return li.literal(int(text) if text.lstrip("+-").isdigit() and len(text) < 100 else Decimal(text))
+    return li.DecimalLiteral(Decimal(text))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from deletekit.deletes.filter_advice import advice_on
 from deletekit.errors import InvalidInputError
 
 _T = TypeVar("_T")
@@ -13,7 +14,7 @@ _TOKEN = re.compile(
       | (?P<word>[^\W\d][\w$]*)
       | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?![\w$.])
       | (?P<text>'(?:[^']|'')*')
-      | (?P<quoted>"(?:[^"]|"")+"|`(?:[^`]|``)+`)
+      | (?P<quoted>"(?:[^"]|"")*"|`(?:[^`]|``)*`)
       | (?P<sign><>|!=|==|<=|>=|\|\||[=<>(),.+\-*/%])
       | (?P<end>\Z)
     )""",
@@ -67,9 +68,9 @@ class Tokens:
     def _pairs(self) -> dict[int, int]:
         pairs, opened = {}, []
         for i, token in enumerate(self._tokens):
-            if token.word == "(":
+            if token.text == "(":
                 opened.append(i)
-            elif token.word == ")" and opened:
+            elif token.text == ")" and opened:
                 pairs[opened.pop()] = i
         return pairs
 
@@ -123,6 +124,9 @@ class Tokens:
 
     def error(self, at: int, found: Any, expected: Any, problem: str = "not understood") -> InvalidInputError:
         """Return the error for a place in the text, with a caret below it."""
+        advice = advice_on(self.text, at)
+        if advice is not None:
+            problem, expected = "not supported", f"{expected}; {advice}" if expected else advice
         return self.pictured(at, f"{problem} at character {at + 1}", found, expected)
 
     def pictured(self, at: int, problem: str, found: Any, expected: Any = None) -> InvalidInputError:

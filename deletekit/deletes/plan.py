@@ -27,8 +27,9 @@ from pyiceberg.types import IntegerType, LongType
 
 from deletekit.deferred import Deferred
 from deletekit.deletes.delete_file_index import DeleteFileIndex
-from deletekit.deletes.filter import nullable
+from deletekit.deletes.filter import bound_filter, nullable
 from deletekit.deletes.key_bounds import miscounted, widened_bound
+from deletekit.deletes.row_group_pruning import metrics_evaluator
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.errors import naming
 from deletekit.formats.content_file import ContentFile, ManifestEntry
@@ -235,7 +236,7 @@ class _Pruning:
 
     @cached_property
     def _metrics(self) -> Any:
-        return visitors._InclusiveMetricsEvaluator(self._schema, self._where, include_empty_files=True)  # noqa: SLF001
+        return metrics_evaluator(bound_filter(self._where, self._schema))
 
     @cached_property
     def _ids(self) -> frozenset[int]:

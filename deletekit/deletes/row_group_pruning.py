@@ -54,11 +54,16 @@ def may_match(
         lower_bounds={i: lower for i, (lower, _) in bounds.items()},
         upper_bounds={i: upper for i, (_, upper) in bounds.items()},
     )
+    return bool(metrics_evaluator(where).eval(metrics))  # duck-typed
+
+
+def metrics_evaluator(where: BooleanExpression) -> Any:
+    """Return pyiceberg's evaluator of bounds and counts for a bound filter without NOT."""
     from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator  # noqa: PLC0415  # only where rows are filtered
 
     evaluator = _InclusiveMetricsEvaluator(Schema(), AlwaysTrue(), include_empty_files=True)
-    evaluator.expr = where  # it is bound already
-    return evaluator.eval(metrics)  # type: ignore[arg-type]  # duck-typed
+    evaluator.expr = where  # pyiceberg would bind it again
+    return evaluator
 
 
 def bounds_of(kind: it.IcebergType, stored: pa.DataType, statistics: ColumnStatistics) -> tuple[Any, Any] | None:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.schema import Schema, assign_fresh_schema_ids, index_by_id
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import plan_change
@@ -19,6 +19,7 @@ from deletekit.errors import InvalidInputError
 from deletekit.log import tell
 from deletekit.safe_text import count
 from deletekit.table.catalog import Catalog
+from deletekit.table.column_names import check_name
 from deletekit.table.identifier import check_new, to_identifier
 from deletekit.table.locations import normalised_properties
 from deletekit.table.metadata import MAIN, new_metadata
@@ -70,6 +71,8 @@ def create_table(
     key = to_identifier(identifier)
     check_new(key)
     iceberg = schema_of(schema)
+    for field in index_by_id(iceberg).values():
+        check_name(field.name, "schema")
     arrow_schema(iceberg)  # refuses, by name, a type that could never be read back
     spec = partition_spec(iceberg, partition_by)
     catalog.check_writable(format_version)

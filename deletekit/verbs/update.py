@@ -8,12 +8,13 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysFalse, BooleanExpression
 from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField, StringType
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.delete_modes import Change, ChangeOptions
-from deletekit.deletes.filter import Filter, bound_filter, unbound_filter
+from deletekit.deletes.filter import Filter, bound_filter, reads_as_expression, unbound_filter
 from deletekit.deletes.input_rows import align, as_constant
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.deletes.write_context import granularity_of
@@ -45,7 +46,8 @@ def update(
     Parameters
     ----------
     assignments: column name -> new value: a constant (None is NULL), or a function of the matched rows (a pyarrow Table
-        of all columns) that returns an array of as many values.
+        of all columns) that returns an array of as many values. A text is a constant. One that reads as an expression,
+        such as `"upper(name)"` or the name of a column, is refused; `pa.scalar(text)` is always this very text.
     where: pyiceberg expression, or text as in SQL's WHERE; `"true"` updates every row.
     mode: as in `delete`; None takes `write.update.mode`. The delete and the new rows get the same sequence number, so
         an equality delete does not hide the rows written with it. In v3, rows keep their `_row_id`,
@@ -100,6 +102,8 @@ class _Update(Change):
                 raise unknown_column(name, names, "no such column to assign")
         if not assignments:
             raise InvalidInputError("nothing to assign", kind="assignments", field="assignments")
+        for field in schema.fields:
+            _check_text(assignments.get(field.name), field, schema)
         # Now, before any file is read, and even if no row will match.
         self._constants = {
             f.name: as_constant(assignments[f.name], f)
@@ -121,6 +125,18 @@ class _Update(Change):
             names, message = ", ".join(self._assignments), "assignment made values that are no column"
             raise InvalidInputError(message, kind="assignments", field=names, found=str(e)) from e
         return align(made, self._schema)
+
+
+def _check_text(value: Any, field: NestedField, schema: Schema) -> None:
+    """Refuse a constant text that a merge would take for an expression: one of the two is not what was meant."""
+    if isinstance(value, str) and isinstance(field.field_type, StringType) and reads_as_expression(value, schema):
+        raise InvalidInputError(
+            "a text is a constant here, and this one reads as an expression",
+            kind="assignments",
+            field=field.name,
+            found=value,
+            expected="a function of the rows, or merge, for a computed value; pa.scalar(text) for this very text",
+        )
 
 
 def _called(function: Callable[[pa.Table], Any], current: pa.Table, name: str) -> Any:

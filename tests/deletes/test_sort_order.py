@@ -120,7 +120,7 @@ def test_every_writing_verb_sorts(catalog: dk.Catalog) -> None:
     dk.set_sort_order(table, "id")
     dk.append(table, items((9, "a", 1.0), (7, "b", 2.0), (8, "c", 3.0)))
     dk.upsert(table, items((12, "x", 0.0), (10, "y", 0.0), (7, "z", 0.0)), key=["id"])
-    dk.update(table, {"category": "'new'"}, where="id in (3, 1)", mode="copy-on-write")
+    dk.update(table, {"category": "new"}, where="id in (3, 1)", mode="copy-on-write")
     found = [(read["id"].to_pylist(), order_id) for read, order_id in files(table)]
     assert all(keys == sorted(keys) and order_id == 1 for keys, order_id in found), found
     assert sorted(i for keys, _ in found for i in keys) == [1, 2, 3, 7, 8, 9, 10, 12]

@@ -56,10 +56,11 @@ COLUMNS: dict[str, pa.Array] = {
 ROWS = pa.table({"id": pa.array(range(5), pa.int64()), **COLUMNS})
 SCHEMA = schema_from_arrow(ROWS.schema)
 LITERALS = [
-    "true", "5", "-1", "1.5", "0.1", "5e0", "9007199254740993e0", "16777217", "3000000000", 
+    "true", "5", "-1", "1.5", "0.1", "5e0", "9007199254740993e0", "16777217", "3000000000",
     "'5'", "' 5'", "'5.0'", "'0.1'", "'1e400'", "'true'", "'junk'", "X'35'", f"X'{_UUID.hex}'",
     "'2020-06-15'", "'2020-06-15 10:00:00'", "'2020-06-15T10:00:00Z'", f"'{_UUID}'", f"'{str(_UUID).upper()}'",
-    "DATE '2020-06-15'", "TIMESTAMP '2020-06-15'", "TIMESTAMP '2020-06-15 10:00:00'", "TIMESTAMP '2020-06-15 10:00:00Z'",
+    "DATE '2020-06-15'", "TIMESTAMP '2020-06-15'", "TIMESTAMP '2020-06-15 10:00:00'",
+    "TIMESTAMP '2020-06-15 10:00:00Z'",
     "TIMESTAMP_NTZ '2020-06-15 10:00:00'", "TIMESTAMP_LTZ '2020-06-15 10:00:00'", "DATE '2020-06-15 10:00:00'",
     "TIMESTAMP_NTZ '2020-06-15 10:00:00+01:00'", "DATE '5'",
 ]  # fmt: skip
@@ -69,7 +70,8 @@ WITH_LITERAL = [
     "greatest({c}, {v}) = {c}", "{f} = {v}", "{f} IN ({v}, {v})", "{f} > {v}",
 ]  # fmt: skip
 BETWEEN_COLUMNS = [
-    "{a} = {b}", "{a} < {b}", "{a} IN ({b}, {b})", "coalesce({a}, {b}) = {a}", "CASE WHEN id < 1 THEN {a} ELSE {b} END = {a}",
+    "{a} = {b}", "{a} < {b}", "{a} IN ({b}, {b})", "coalesce({a}, {b}) = {a}",
+    "CASE WHEN id < 1 THEN {a} ELSE {b} END = {a}",
     "{a} + {b} > {a}", "{a} / {b} = 1", "least({a}, {b}) = {b}", "{a} || {b} = {a}",
 ]  # fmt: skip
 COMPUTED = {
@@ -77,13 +79,16 @@ COMPUTED = {
     **dict.fromkeys(("s", "sn", "sd", "sb", "su"), "lower({c})"), **dict.fromkeys("tz", "date_trunc('hour', {c})"),
 }  # fmt: skip
 ALONE = [
-    "length({c}) = 1", "length({c}) = 36", "year({c}) = 2020", "hour({c}) = 10", "+{c} = '5'", "-{c} < 0", "abs({c}) = 5",
+    "length({c}) = 1", "length({c}) = 36", "year({c}) = 2020", "hour({c}) = 10", "+{c} = '5'", "-{c} < 0",
+    "abs({c}) = 5",
     "{c} LIKE '5%'", "{c} || 'a' LIKE '5%'", "lower({c}) = '5'", "reverse({c}) = '5'", "substring({c}, 1, 1) = '5'",
     "coalesce({c}, {c}) LIKE '5'", "length(coalesce({c}, {c})) = 36", "{c} / 3 = 0.333333",
     "{c} * 1.1 = 5.5", "{c} + 0.1 = 5.1", "date_trunc('day', {c}) = '2020-06-15'", "{c} % 2 = 1", "round({c}) = 2",
-    "{c}", "NOT {c}", "sqrt({c}) > 2", "{c} - {c} = 0", "power({c}, 2) = 25", "CAST(CAST({c} AS date) AS string) = '2020-06-15'",
+    "{c}", "NOT {c}", "sqrt({c}) > 2", "{c} - {c} = 0", "power({c}, 2) = 25",
+    "CAST(CAST({c} AS date) AS string) = '2020-06-15'",
     *(f"CAST({{c}} AS {kind}) = {value}" for kind, value in {
-        "int": "5", "bigint": "5", "double": "0.1", "float": "0.1", "decimal(9, 2)": "1.5", "string": "'5'", "boolean": "true",
+        "int": "5", "bigint": "5", "double": "0.1", "float": "0.1", "decimal(9, 2)": "1.5", "string": "'5'",
+        "boolean": "true",
         "date": "DATE '2020-06-15'", "timestamp": "TIMESTAMP '2020-06-15 10:00:00'",
     }.items()),
 ]  # fmt: skip
