@@ -23,7 +23,7 @@ def delta(tmp_path: Path) -> HandMade:
 
 
 def struct(**kinds: Any) -> Json:
-    return {"type": "struct", "fields": [column(n, k, i) for i, (n, k) in enumerate(kinds.items(), 11)]}
+    return {"type": "struct", "fields": [column(n, k, ord(n[0])) for n, k in kinds.items()]}
 
 
 def column(name: str, kind: Any, number: int) -> Json:
@@ -45,7 +45,7 @@ def file(delta: HandMade, mapped: bool, **values: Any) -> Json:
         return {f"p-{n}" if mapped else n: named(v) for n, v in value.items()} if isinstance(value, dict) else value
 
     table = pa.Table.from_pylist([named(values)])
-    return delta.data(table, stats=json.dumps({"numRecords": 1, "nullCount": {"n": 1}}))
+    return delta.data(table, stats=json.dumps({"numRecords": 1, "nullCount": {"n": int("n" not in values)}}))
 
 
 @VERSIONS
@@ -58,7 +58,7 @@ def test_a_void_column_is_followed_until_it_has_a_type(
     def rows() -> list[dict[str, Any]]:
         done = dk.sync_delta(delta.path, catalog, "t.d", format_version=format_version)
         check_synced(done.table)
-        assert dk.verify(done.table, level="data").ok
+        assert dk.verify(done.table, level="data").findings == ()
         names.append(done.void_columns)
         return sorted(dk.scan(done.table).to_arrow().to_pylist(), key=lambda row: row["id"])
 
@@ -94,7 +94,8 @@ def test_a_table_that_is_upgraded_gets_the_column(delta: HandMade, catalog: dk.C
     dk.upgrade_format_version(table, 3)
     delta.commit(file(delta, False, id=2))
     table = dk.sync_delta(delta.path, catalog, "t.d").table
-    assert dk.scan(table).to_arrow().to_pylist() == [{"id": 1, "n": None}, {"id": 2, "n": None}]
+    rows = dk.scan(table).to_arrow().to_pylist()
+    assert sorted(rows, key=lambda row: row["id"]) == [{"id": 1, "n": None}, {"id": 2, "n": None}]
 
 
 LIST = {"type": "array", "elementType": "void", "containsNull": True}
