@@ -149,12 +149,13 @@ def planned_files(plan: dk.DeltaPlan) -> dict[tuple[str, str], Sequence[str]]:
 
 
 def _synced(target: SyncTarget) -> tuple[dict[str, Any], str]:
-    """Sync once, and return its document and its line."""
+    """Sync once, and return its document and its line. Whatever is raised is this table's: the others go on."""
     name = target.argument.table
     try:
         done = target.sync()
-    except DeletekitError as e:
-        return {"table": name, "error": str(e), "kind": e.kind}, f"{name} failed: {e}"
+    except Exception as e:  # noqa: BLE001  # of whatever kind
+        text, kind = (str(e), e.kind) if isinstance(e, DeletekitError) else (f"{type(e).__name__}: {e}", "internal")
+        return {"table": name, "error": text, "kind": kind}, f"{name} failed: {text}"
     document = sync_document(name, done)
     if done.planned is not None:
         numbers = ", ".join(f"{len(paths)} {verb}" for (_, verb), paths in planned_files(done.planned).items())

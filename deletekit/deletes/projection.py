@@ -13,10 +13,14 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 from pyiceberg import types as it
+from pyiceberg.transforms import IdentityTransform
 
+from deletekit.deferred import pc
 from deletekit.errors import DeletekitError, FormatError
+from deletekit.formats.content_file import ContentFile
 from deletekit.formats.metrics import FIELD_ID_KEY, field_id_of
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.partition import plain_value
 from deletekit.table.types import arrow_type, storage_of, struct_paths
 
 
@@ -58,11 +62,14 @@ class FileColumns:
     """The top-level columns of a file by field id, and the constants from its partition.
 
     `constants` maps field ids of identity-partitioned columns to Arrow scalars, for files that leave the columns out.
+    `null_parts` are those whose value is NULL. A file that has such a column may hold '' in it: Delta has no other way to
+    write NULL as a folder's name, and reads NULL, as Iceberg Java does.
     """
 
     def __init__(self, schema: pa.Schema, constants: Mapping[int, pa.Scalar] | None = None) -> None:
         self.by_id = {i: f for f in schema if (i := field_id_of(f)) is not None}
         self.constants = dict(constants or {})
+        self.null_parts = {i for i, value in self.constants.items() if not value.is_valid}
 
     def names(self, fields: Sequence[it.NestedField]) -> list[str]:
         """Return the names of the file columns to read for `fields`, each once, without those that the file lacks."""
@@ -79,6 +86,8 @@ def project(table: pa.Table, columns: FileColumns, field: it.NestedField) -> pa.
     if stored is None:
         return pa.chunked_array([walk.missing(field, len(table), field.name)])
     column = table.column(stored.name)
+    if field.field_id in columns.null_parts and is_a(column.type, *_TEXT):
+        column = pc.if_else(pc.equal(pc.binary_length(column), 0), pa.scalar(None, column.type), column)
     if field.field_type.is_primitive and stored.type == arrow_type(field.field_type):
         return column
     chunks = [walk.convert(chunk, stored.type, field, field.name) for chunk in column.chunks]
@@ -208,6 +217,17 @@ def repeated(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
     return pa.repeat(value.cast(kind) if isinstance(value, pa.Scalar) else pa.scalar(value, kind), rows)
 
 
+def partition_constants(metadata: TableMetadata, file: ContentFile) -> dict[int, pa.Scalar]:
+    """Return identity partition values: for columns that a data file leaves out (Hive-style)."""
+    spec, out = metadata.specs[file.spec_id], {}
+    for partition_field, value in zip(spec.fields, file.partition, strict=bool(spec.fields)):
+        source = metadata.all_fields.get(partition_field.source_id)
+        if source is not None and isinstance(partition_field.transform, IdentityTransform):
+            kind = source.field_type
+            out[source.field_id] = storage_of(repeated(plain_value(value, kind), arrow_type(kind), 1))[0]
+    return out
+
+
 def is_a(kind: pa.DataType, *names: str) -> bool:
     """Tell whether `pyarrow.types.is_<name>` is true of a type for one of the names."""
     return any(getattr(pa.types, f"is_{name}")(kind) for name in names)
@@ -263,6 +283,7 @@ def _without_hidden(array: pa.ListArray) -> tuple[pa.Array, pa.Array]:
 
 
 # What a stored type may be read as: the spec's promotions, and other names of a type in pyarrow, ORC and old writers.
+_TEXT = ("string", "large_string", "binary", "large_binary")
 _BYTES = ("binary", "large_binary", "fixed_size_binary", "binary_view")
 _PROMOTIONS = (
     (("int8", "int16", "int32", "uint8", "uint16"), ("int32", "int64")),

@@ -15,28 +15,25 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
-from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, FloatType, NestedField
 
 from deletekit.deferred import pc
 from deletekit.deletes.delete_loader import DeleteLoader, EqualityKeys, SharedValues
 from deletekit.deletes.filter import evaluate, filter_field_ids
 from deletekit.deletes.keys import flat
-from deletekit.deletes.projection import FileColumns, project, repeated, with_field_ids
+from deletekit.deletes.projection import FileColumns, partition_constants, project, with_field_ids
 from deletekit.deletes.row_group_pruning import bounds_of, may_match
 from deletekit.deletes.row_lineage import inherited
 from deletekit.deletes.scan_task import ScanTask, TaskPart
 from deletekit.errors import naming
-from deletekit.formats.content_file import ManifestEntry, refuse_encrypted
+from deletekit.formats.content_file import refuse_encrypted
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.formats.metrics import field_id_of
 from deletekit.formats.roaring import unpacked
 from deletekit.formats.tabular import ColumnStatistics, RowGroup, TabularFile, open_tabular, rows_only
 from deletekit.table.file_io import FileIO, is_remote, open_sized
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.partition import plain_value
 from deletekit.table.properties import NAME_MAPPING
-from deletekit.table.types import LINEAGE_FIELDS, arrow_type, storage_of
+from deletekit.table.types import LINEAGE_FIELDS, arrow_type
 
 # A row group of most writers. A larger one is read in pieces, so that it need not fit into memory as a whole.
 BATCH_ROWS = 1 << 20
@@ -227,16 +224,12 @@ class _Rows:
         self, context: ReadContext, task: ScanTask, request: ReadRequest, file: TabularFile, key_sets: _KeySets
     ) -> None:
         schema = with_field_ids(file.schema, context.metadata.properties.get(NAME_MAPPING))
-        constants = partition_constants(context, task.data)
-        # Where the partition is NULL, the file may hold '': Delta, Hive and Iceberg Java read NULL all the same.
-        nulls = {i for i, value in constants.items() if not value.is_valid}
-        stored = pa.schema([f for f in schema if field_id_of(f) not in nulls]) if nulls else schema
         self._context = context
         self._task = task
         self._request = request
         self.file = file
         self._key_sets = key_sets
-        self._columns = FileColumns(stored, constants)
+        self._columns = FileColumns(schema, partition_constants(context.metadata, task.data_file))
         self._filter_fields = [context.paths.top_level(i) for i in sorted(filter_field_ids(request.where))]
         judged = {i for keys in key_sets for i in keys.fields} | filter_field_ids(request.within)
         self._judged = self._columns.names([*self._filter_fields, *map(context.paths.top_level, judged)])
@@ -333,7 +326,7 @@ class _Rows:
 
     def _bounds(self, field_id: int, statistics: Mapping[str, ColumnStatistics]) -> tuple[Any, Any] | None:
         stored = self._columns.by_id.get(field_id)
-        if stored is None or stored.name not in statistics:
+        if stored is None or stored.name not in statistics or field_id in self._columns.null_parts:
             return None
         kind = self._context.paths.field(field_id).field_type
         if isinstance(kind, FloatType | DoubleType):  # bounds leave out NaN, and do not tell 0.0 from -0.0
@@ -392,14 +385,3 @@ def _numpy(mask: pa.BooleanArray | None, rows: int, *, none: bool) -> npt.NDArra
     if mask is None:
         return np.full(rows, none, dtype=np.bool_)
     return unpacked(mask)
-
-
-def partition_constants(context: ReadContext, data: ManifestEntry) -> dict[int, pa.Scalar]:
-    """Return identity partition values: of columns that the data file leaves out (Hive-style), and NULL of any."""
-    spec, out = context.metadata.specs[data.data_file.spec_id], {}
-    for partition_field, value in zip(spec.fields, data.data_file.partition, strict=bool(spec.fields)):
-        source = context.metadata.all_fields.get(partition_field.source_id)
-        if source is not None and isinstance(partition_field.transform, IdentityTransform):
-            kind = source.field_type
-            out[source.field_id] = storage_of(repeated(plain_value(value, kind), arrow_type(kind), 1))[0]
-    return out

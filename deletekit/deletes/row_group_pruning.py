@@ -41,7 +41,7 @@ def may_match(
     """
     if isinstance(where, AlwaysTrue) or not statistics:
         return True
-    stored = {i: columns.by_id[i] for i in filter_field_ids(where) if i in columns.by_id}
+    stored = {i: columns.by_id[i] for i in filter_field_ids(where) - columns.null_parts if i in columns.by_id}
     known = {i: statistics[f.name] for i, f in stored.items() if f.name in statistics}
     counted = {i: s for i, s in known.items() if s.nulls is not None}
     found = {i: bounds_of(fields[i].field_type, stored[i].type, s) for i, s in known.items()}

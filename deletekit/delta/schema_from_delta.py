@@ -17,7 +17,7 @@ from typing import Any
 
 from pyiceberg import types as it
 from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema, index_by_name
+from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 
 from deletekit.delta.actions import Metadata
@@ -26,6 +26,7 @@ from deletekit.delta.name_mapping import Json, column_property, name_mapping, na
 from deletekit.delta.row_ids import ROW_ID_COLUMN, tracks_row_ids
 from deletekit.delta.user_properties import user_properties
 from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
+from deletekit.table.types import new_schema
 
 FIRST_NESTED_ID = 1_000_000_000
 """Where ids of list elements, map keys and map values begin."""
@@ -104,9 +105,9 @@ def delta_schema(
     known_mapping: the table's name mapping.
     row_ids: whether the table may have Delta's row ids.
 
-    Raises UnsupportedError, naming the column, for a type or a widening that Iceberg does not have, and for names that
-    Iceberg cannot tell apart; FormatError for a damaged schema; InvalidInputError if a column has the id, or in files
-    the name, of another one in `known`.
+    Raises UnsupportedError, naming the column, for a type or a widening that Iceberg does not have; FormatError for a
+    damaged schema; InvalidInputError for names that Iceberg does not tell apart, and if a column has the id, or in
+    files the name, of another one in `known`.
     """
     raw, void = _parsed(metadata.schema_string), tuple(void_columns(metadata))
     _check_void_partition(raw, metadata.partition_columns)
@@ -116,8 +117,7 @@ def delta_schema(
     merged = _merged([schema.as_struct() for schema in known], by_id=mapped)
     builder = _Builder(mapped, merged, used)
     fields = builder.fields(raw, (), merged)
-    schema = Schema(*fields, schema_id=0)
-    _check_names(schema)
+    schema = new_schema(*fields, schema_id=0)
     before = {} if merged is None else _placed(merged)
     _check_same_columns(before, _placed(schema.as_struct()), builder.names, known_mapping)
     by_logical = {f["name"]: physical_name(f, mapped) for f in raw}
@@ -176,16 +176,6 @@ def _check_void_partition(fields: Sequence[Json], names: Collection[str]) -> Non
         if field["name"] in names and field["type"] == "void":
             message, expected = "partition column of type void, which Delta's own writers refuse", "another type"
             raise UnsupportedError(message, kind="delta-type", field=field["name"], found="void", expected=expected)
-
-
-def _check_names(schema: Schema) -> None:
-    """Refuse a column `a.b` beside a struct `a` with a field `b`: in Iceberg both have one name."""
-    try:
-        index_by_name(schema)
-    except ValueError as e:
-        message = "two columns have one full name in Iceberg, which joins the names of nested columns by dots"
-        expected = "other names: rename one of them in Delta (ALTER TABLE ... RENAME COLUMN needs column mapping)"
-        raise UnsupportedError(message, kind="delta-column-name", found=str(e), expected=expected) from e
 
 
 def _merged(structs: Sequence[it.StructType], *, by_id: bool) -> it.StructType | None:

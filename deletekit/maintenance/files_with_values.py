@@ -12,7 +12,8 @@ import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression
 
 from deletekit.deletes.filter import evaluate, filter_field_ids
-from deletekit.deletes.read import ReadContext, ReadRequest, partition_constants, read_task
+from deletekit.deletes.projection import partition_constants
+from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import Scope, scope_of
 from deletekit.engines.local import Engine
@@ -89,7 +90,7 @@ class HoldingFiles:
         """Tell whether the identity partition values of a file alone prove that its rows match."""
         place = scope_of(entry.data_file)
         if place not in self.placed:
-            ids, values = filter_field_ids(self.bound), partition_constants(context, entry)
+            ids, values = filter_field_ids(self.bound), partition_constants(context.metadata, entry.data_file)
             matches = bool(ids) and ids <= values.keys()
             if matches:
                 one_row = evaluate(self.bound, lambda i: pa.chunked_array([pa.repeat(values[i], 1)]), 1)
@@ -99,8 +100,8 @@ class HoldingFiles:
 
     def _is_told(self, context: ReadContext, removed: ManifestEntry) -> bool:
         """Tell whether a removed file's entry may reveal values. If the file was never read, assume its bounds do."""
-        rows = self.rows.get(removed.data_file.file_path)
-        return (rows != 0 and bool(removed.data_file.lower_bounds)) or self.is_placed(context, removed)
+        rows, file = self.rows.get(removed.data_file.file_path), removed.data_file
+        return (rows != 0 and bool(file.lower_bounds or file.upper_bounds)) or self.is_placed(context, removed)
 
     def _look(self, context: ReadContext, entry: ManifestEntry) -> int | None:
         file = entry.data_file

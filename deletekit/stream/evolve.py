@@ -26,7 +26,7 @@ from deletekit.stream.unsent import UNSENT_COLUMNS
 from deletekit.table.column_names import check_name
 from deletekit.table.metadata import TableMetadata, check_reserved_names, check_schema_version
 from deletekit.table.table import Table
-from deletekit.table.types import arrow_schema, arrow_type, schema_from_arrow
+from deletekit.table.types import arrow_schema, arrow_type, new_schema, schema_from_arrow
 from deletekit.verbs.schema import commit_schema
 
 _INT32 = (-(2**31), 2**31 - 1)
@@ -72,7 +72,7 @@ def schema_for(
     wide: the ids of fields with a value that does not fit, as `wide_fields` finds them; None: `rows` has all values.
 
     Raises InvalidInputError for a column that cannot be added: a type without an Iceberg type in the table's format
-    version, or a name that differs from another only in upper and lower case.
+    version, a name that differs from another only in upper and lower case, or `a.b` beside a struct `a` with a `b`.
     """
     schema = metadata.schema
     if evolve == "refuse":
@@ -83,7 +83,7 @@ def schema_for(
     fields = wanted.fields(schema.fields, columns, "")
     if fields is schema.fields:
         return schema
-    new = Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
+    new = new_schema(*fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
     check_schema_version(new, metadata.format_version)
     check_reserved_names(new, metadata.format_version)
     arrow_schema(new)  # refuses, by name, a type that could never be read

@@ -146,6 +146,16 @@ def schema_from_arrow(schema: pa.Schema) -> Schema:
         raise UnsupportedError("Arrow type has no Iceberg type", kind="type", found=str(e)) from e
 
 
+def new_schema(*fields: it.NestedField, **options: Any) -> Schema:
+    """Return a schema. Raise InvalidInputError for a column `a.b` beside a struct `a` with a field `b`."""
+    try:
+        return Schema(*fields, **options)
+    except ValueError as e:
+        message = "two columns have one full name, in which the names of nested columns are joined by dots"
+        found, expected = str(e), "another name for one of them"
+        raise InvalidInputError(message, kind="column-name", field="schema", found=found, expected=expected) from e
+
+
 def schema_to_json(schema: Schema) -> dict[str, Any]:
     """Return a schema as table metadata and file footers store it."""
     raw: dict[str, Any] = json.loads(schema.model_dump_json(by_alias=True))

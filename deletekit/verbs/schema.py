@@ -25,7 +25,7 @@ from deletekit.table.locations import normalised_properties
 from deletekit.table.metadata import TableMetadata, check_reserved_names, check_schema_version, spec_to_json
 from deletekit.table.properties import NAME_MAPPING, check_properties
 from deletekit.table.table import Table
-from deletekit.table.types import arrow_schema, schema_to_json, struct_paths
+from deletekit.table.types import arrow_schema, new_schema, schema_to_json, struct_paths
 from deletekit.verbs.shared.new_field import column_type, new_field
 from deletekit.verbs.shared.partition_fields import partition_field, sort_fields
 
@@ -373,4 +373,4 @@ def _with_field(schema: Schema, new: NestedField) -> Schema:
 def _with_fields(schema: Schema, fields: list[NestedField]) -> Schema:
     if not fields:
         raise InvalidInputError("a table needs a column", kind="schema")
-    return Schema(*fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
+    return new_schema(*fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
