@@ -186,7 +186,9 @@ def _of_format(texts: Sequence[str]) -> dict[str, Any]:
             raise click.BadParameter(f"not NAME=VALUE: {plain(text)}", param_hint="--format-option")
         if name in made:
             raise click.BadParameter(f"given twice: {plain(name)}", param_hint="--format-option")
-        made[name] = value.split(",") if name in ("ignore", "servers") else {"true": True, "false": False}.get(value, value)
+        made[name] = (
+            value.split(",") if name in ("ignore", "servers") else {"true": True, "false": False}.get(value, value)
+        )
     return made
 
 

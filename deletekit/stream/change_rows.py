@@ -251,11 +251,12 @@ def _types(table: pa.Table, form: ChangeFormat) -> tuple[npt.NDArray[np.int8], M
     return found, np.asarray(tombstones, np.bool_)
 
 
-def _order(
-    table: pa.Table, form: ChangeFormat, tombstones: Mask, codes: Numbers, deletes: Mask
-) -> tuple[Numbers, Any]:
+def _order(table: pa.Table, form: ChangeFormat, tombstones: Mask, codes: Numbers, deletes: Mask) -> tuple[Numbers, Any]:
     """Return a number for each row, equal where the order column is equal, and that column's highest value."""
-    if form.order is None or not len(table):
+    is_alone = bool(tombstones.all()) and form.order not in table.column_names  # which have no value of any column
+    if is_alone and not form.ordered:
+        check_arrival(tombstones, codes, None, form.order)
+    if form.order is None or is_alone:
         return (np.arange(len(table)) if form.ordered else np.zeros(len(table), np.int64)), None
     if form.order not in table.column_names:
         raise _refused("changes lack the order column", "change-order", form.order)

@@ -144,7 +144,8 @@ class DeadLetters:
         assert isinstance(letters, HeldLetters)
         held = as_table(rows, schema, "changes")
         unfit = [
-            UnfitRow(number=n, error=error, row=json_text(held.slice(n, 1).to_pylist()[0])) for n, error in wrong.items()
+            UnfitRow(number=n, error=error, row=json_text(held.slice(n, 1).to_pylist()[0]))
+            for n, error in wrong.items()
         ]
         every = (*letters.letters, *(DeadLetter.of(row, "", "") for row in unfit))
         if len(every) > self.most:

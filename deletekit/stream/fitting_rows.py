@@ -124,7 +124,11 @@ def is_of_all_rows(table: pa.Table, schema: Schema, form: ChangeFormat) -> bool:
     needed |= {f.name for f in schema.fields if f.required and f.write_default is None}
     if not needed <= set(table.column_names):
         return True
-    others = [n for n in (form.change_type, form.order, *UNSENT_COLUMNS) if n in table.column_names and n not in schema.column_names]
+    others = [
+        n
+        for n in (form.change_type, form.order, *UNSENT_COLUMNS)
+        if n in table.column_names and n not in schema.column_names
+    ]
     nothing = {f.name: pa.nulls(0) for f in schema.fields}
     nothing |= {f.name: pa.array([], f.type) for f in table.schema if f.name not in others}
     try:

@@ -20,6 +20,7 @@ from deletekit.deletes.input_rows import cast_column
 from deletekit.errors import InvalidInputError
 from deletekit.stream.tombstones import placed
 from deletekit.table.column_names import columns_like
+from deletekit.table.types import arrow_type
 
 _ORDERED = (
     it.IntegerType,
@@ -56,6 +57,8 @@ def sequence_values(table: pa.Table, field: NestedField, tombstones: npt.NDArray
 
     Raises InvalidInputError if the column is missing, or has NULL or NaN: such a change is neither old nor new.
     """
+    if field.name not in table.column_names and tombstones.all():
+        return pa.nulls(len(table), arrow_type(field.field_type))
     if field.name not in table.column_names:
         raise _refused("changes lack the column of sequence_by", field.name, None, ", ".join(table.column_names))
     column = table.column(field.name)

@@ -34,9 +34,7 @@ class UnsentError(InvalidInputError):
 
     def __init__(self, rows: Mapping[int, InvalidInputError]) -> None:
         self.rows, first = rows, next(iter(rows.values()))
-        super().__init__(
-            first.message, kind=first.kind, field=first.field, found=first.found, expected=first.expected
-        )
+        super().__init__(first.message, kind=first.kind, field=first.field, found=first.found, expected=first.expected)
 
 
 def filled(base: Base, changes: Changes, index: TableIndex | None, known: pl.Series | None = None) -> Changes:

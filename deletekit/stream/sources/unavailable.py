@@ -32,7 +32,13 @@ def _forms(placeholder: str) -> tuple[Any, ...]:
     standard, safe = base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()
     plain = (text, standard, safe, safe.rstrip("="), data.hex(), data.hex().upper(), data, uuid)
     alone = tuple(dict.fromkeys(plain))
-    maps = ({text: text}, [[text, text]], f'{{"{text}":"{text}"}}', f'{{"{text}": "{text}"}}', [{"key": text, "value": text}])
+    maps = (
+        {text: text},
+        [[text, text]],
+        f'{{"{text}":"{text}"}}',
+        f'{{"{text}": "{text}"}}',
+        [{"key": text, "value": text}],
+    )
     return (*alone, list(data), *([form] for form in alone), *maps)
 
 

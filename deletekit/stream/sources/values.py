@@ -57,6 +57,8 @@ def column_of(
         message, expected = str(e), e.expected or f"a value of {kind}"
         error = InvalidInputError(message, kind=e.kind, field=name, found=_shown(found, source), expected=expected)
         raise (error if e.option is None else OptionError.of(error, {e.option: [name]})) from e
+    except InvalidInputError:
+        raise  # of a field of a struct
     except _LIBRARY as e:
         message = f"a value does not fit the column ({str(e)[:150]})"
         found = _shown(_example(values), source)

@@ -51,7 +51,8 @@ def test_tombstones_in_every_order(catalog: dk.Catalog, options: dict[str, Any])
     """Each sequence of three after a row, in each way to cut it into batches."""
     cuts = [[3], [1, 3], [2, 3], [1, 2, 3]]
     for number, ops in enumerate(itertools.product("tdc", repeat=3)):
-        form = ("debezium-json", "debezium-flat")[number % 2]
+        # A flat delete has only its key: no value of another column.
+        form = "debezium-json" if number % 2 or "v" in options.values() else "debezium-flat"
         steps = [("c", 1), *((op, n) for n, op in enumerate(ops, 2))]
         table = make(catalog, schema=PEOPLE, format_version=2 + number % 2)
         with dk.stream.sink(table, "cdc", equality_fields="id", **options) as sink:
@@ -114,8 +115,9 @@ def test_a_tombstone_in_a_fan_out_names_its_table(catalog: dk.Catalog) -> None:
     tables = [make(catalog, [{"id": 1, "name": "a", "v": 1}], schema=PEOPLE, format_version=3) for _ in range(2)]
     rows = decoder("debezium-json").decode([Message(b'{"id": 1}', None)], tables[0].schema)
     routed = rows.append_column("_table", pa.array([None], pa.string()))
-    with dk.stream.fan_out(catalog, "_table", "fan", key="id") as fan, refused(
-        tables[0], dk.InvalidInputError, "fan-out-route"
+    with (
+        dk.stream.fan_out(catalog, "_table", "fan", key="id") as fan,
+        refused(tables[0], dk.InvalidInputError, "fan-out-route"),
     ):
         fan.write(routed, 0)
     with dk.stream.fan_out(catalog, lambda rows: [tables[1].name] * len(rows), "fan", key="id") as fan:
