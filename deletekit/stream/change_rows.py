@@ -24,9 +24,9 @@ from deletekit.deletes.keys import KeyNumbers
 from deletekit.errors import InvalidInputError
 from deletekit.stream.sequence_column import newest_value, ranks, sequence_values, with_tombstones
 from deletekit.stream.sources.marks import check_deletes, truncates
-from deletekit.table.python_values import key_texts
 from deletekit.stream.tombstones import check_arrival, placed
 from deletekit.stream.unsent import UNSENT_COLUMNS, Unsent, read_unsent
+from deletekit.table.python_values import key_texts
 from deletekit.table.types import arrow_type
 from deletekit.verbs.shared.equality_keys import key_column
 

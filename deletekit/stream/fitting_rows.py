@@ -18,8 +18,8 @@ from deletekit.deletes.input_rows import align, as_table
 from deletekit.errors import InvalidInputError
 from deletekit.stream.change_rows import ChangeFormat, read_changes
 from deletekit.stream.fitting_parts import fitting_parts
-from deletekit.table.python_values import python_rows
 from deletekit.stream.unsent import UNSENT_COLUMNS
+from deletekit.table.python_values import python_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

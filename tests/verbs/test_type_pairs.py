@@ -155,7 +155,7 @@ PYTHON = [
     dt.datetime(2020, 6, 15, 1),
     dt.time(1),
     uuid.UUID(int=1),
-]  # noqa: DTZ001
+]
 TAKEN = {
     "c": {str}, "id": {int}, "day": {dt.date}, "tm": {dt.time}, "u": {uuid.UUID}, "t9": {dt.date, dt.datetime}, "fx": set(),
 }  # fmt: skip
