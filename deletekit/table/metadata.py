@@ -392,11 +392,11 @@ def _normalise(raw: dict[str, Any]) -> dict[str, Any]:
     out.setdefault("last-partition-id", max([999, *ids]))
     out.setdefault("snapshots", [])
     out["refs"] = refs = dict(out.get("refs") or {})
-    current = out.setdefault("current-snapshot-id", None)
-    if current == -1:
+    head = out.setdefault("current-snapshot-id", None)
+    if head == -1:
         out["current-snapshot-id"] = None
-    elif current is not None:
-        refs.setdefault(MAIN, {"snapshot-id": current, "type": "branch"})
+    elif head is not None:
+        refs.setdefault(MAIN, {"snapshot-id": head, "type": "branch"})
     return out
 
 
