@@ -372,12 +372,12 @@ def _normalise(raw: dict[str, Any]) -> dict[str, Any]:
         for spec in raw.get("partition-specs") or [{"fields": raw["partition-spec"]}]
     ]
     single_spec = {"fields": _with_ids(raw["partition-spec"])} if "partition-spec" in raw else None
-    for current, things, key, single in (
+    for current, things, key, only in (
         ("current-schema-id", "schemas", "schema-id", raw.get("schema")),
         ("default-spec-id", "partition-specs", "spec-id", single_spec),
     ):
         if current not in raw:
-            same = [t for t in out[things] if len(out[things]) == 1 or (single and t["fields"] == single["fields"])]
+            same = [t for t in out[things] if len(out[things]) == 1 or (only and t["fields"] == only["fields"])]
             if not same:
                 raise _bad("table metadata lacks a field", current, expected=f"the id of one of its {things}")
             out[current] = same[-1].get(key, 0)
