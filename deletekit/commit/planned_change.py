@@ -87,6 +87,7 @@ class PlannedChange:
     def rebased(self) -> PlannedChange:
         """Return the change on the current head, with its files where that is safe; else planned again."""
         head = _current_head(self.request)
+        self.base.reader.follow(head.metadata)
         base = replace(head, reader=self.base.reader, write=self.base.write, is_rebased=True)
         delta = self._delta_on(base)
         if delta is None:

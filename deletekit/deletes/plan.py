@@ -33,10 +33,11 @@ from deletekit.deletes.row_group_pruning import metrics_evaluator
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.errors import naming
 from deletekit.formats.content_file import ContentFile, ManifestEntry
-from deletekit.formats.manifest_columns import EntryGroup, ManifestColumns, exact_sum, filled
+from deletekit.formats.manifest_columns import EntryGroup, ManifestColumns, filled
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import plain_value
+from deletekit.table.row_counts import exact_sum
 from deletekit.table.snapshot import SnapshotReader
 
 if TYPE_CHECKING:

@@ -156,11 +156,6 @@ def int64s(column: Column | None, rows: int, missing: int) -> Rows:
     return np.broadcast_to(values[0], rows) if is_one else values
 
 
-def exact_sum(values: Rows) -> int:
-    """Return the sum. It is taken in two halves: what a manifest claims may leave 64 bits, and numpy would wrap round."""
-    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
-
-
 def is_known(column: Column | None, rows: int) -> npt.NDArray[np.bool_]:
     """Mark the rows where a column has a value."""
     if column is None:

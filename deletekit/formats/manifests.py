@@ -119,8 +119,8 @@ def inherit(manifest: Manifest, listed: ManifestFile, *, strict: bool = True) ->
     preceded").
 
     With `strict` False, an entry that may not inherit its sequence number takes the manifest's too, and no number is
-    checked. Raises FormatError for such an entry, for one whose number is not 0 to the manifest's or is below the lowest
-    that the list states, and for row ids that leave 64 bits.
+    checked. Raises FormatError for such an entry, for one whose number is not 0 to the manifest's or is below the
+    lowest that the list states, and for row ids that leave 64 bits.
     """
     stored, number = manifest.columns, manifest.columns.optional.get("sequence_number")
     inherits = (stored.status == EntryStatus.ADDED) | (listed.sequence_number == 0)

@@ -15,7 +15,7 @@ import numpy as np
 from deletekit.errors import UNREADABLE, FormatError
 from deletekit.formats.content_file import ContentFile, DeleteFile, refuse_encrypted
 from deletekit.formats.deletion_vector import decode_blob
-from deletekit.formats.manifest_columns import ManifestColumns, exact_sum
+from deletekit.formats.manifest_columns import ManifestColumns, Rows
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.formats.tabular import open_tabular
 from deletekit.table.file_io import FileIO, open_sized, reads_at_a_time
@@ -41,6 +41,11 @@ def with_true_counts(io: FileIO, columns: ManifestColumns, listed: ManifestFile 
     counts = stated.copy()
     counts[rows] = list(_counted(io, [e.data_file for e in columns.entries(rows)]))
     return columns if (counts == stated).all() else replace(columns, record_count=counts)
+
+
+def exact_sum(values: Rows) -> int:
+    """Return the sum, taken in two halves: what a manifest claims may leave 64 bits, and numpy would wrap round."""
+    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())
 
 
 def _counted(io: FileIO, files: list[ContentFile]) -> Iterator[int]:

@@ -142,14 +142,19 @@ class SnapshotReader:
 
         Keep what is known of this snapshot's manifests, or nothing if schemas or partition specs changed.
         """
-        same = all(self._metadata.raw.get(n) == metadata.raw.get(n) for n in ("schemas", "partition-specs"))
-        self._io, self._metadata = io, metadata
+        self._io = io
+        self.follow(metadata)
         lists = {i: self._lists[i] for i in self._lists if snapshot is not None and i == snapshot.snapshot_id}
         self._lists, self._listed_bytes = lists, sum(m.manifest_length for found in lists.values() for m in found)
-        listed = self.manifests(snapshot) if snapshot is not None else ()
-        kept = set(map(manifest_key, listed)) if same else set()
+        kept = set(map(manifest_key, self.manifests(snapshot) if snapshot is not None else ()))
         self._entries = {key: found for key, found in self._entries.items() if key in kept}
         self._columns = {key: found for key, found in self._columns.items() if key in kept}
+
+    def follow(self, metadata: TableMetadata) -> None:
+        """Go on with newer metadata. What is known of manifests is kept, unless schemas or partition specs changed."""
+        if any(self._metadata.raw.get(n) != metadata.raw.get(n) for n in ("schemas", "partition-specs")):
+            self._entries, self._columns = {}, {}
+        self._metadata = metadata
 
     def _read(self, listed: ManifestFile) -> ManifestColumns:
         if listed.key_metadata is not None:

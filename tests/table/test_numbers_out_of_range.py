@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,45 +107,39 @@ def edits(table: dk.Table) -> Iterator[tuple[str, Callable[[], Any]]]:
     edit_list(table, rows.extend)
     for at, row in enumerate(rows):
         content, place = row["content"], sum(r["content"] == row["content"] for r in rows[:at])
-
-        def in_list(name: str, value: int, at: int = at) -> Any:
-            return edit_list(table, lambda found: found[at].__setitem__(name, value))
-
-        def in_manifest(change: Callable[[Any], Any], content: int = content, place: int = place) -> Any:
-            return edit_manifest(table, lambda found: [change(e) for e in found] and None, content, place)
-
         entries: list[dict[str, Any]] = []
         edit_manifest(table, entries.extend, content, place)
-        first = entries[0]
         for name, kind in LIST.items():
             for value in values_of(kind, row.get(name)) if name in row else ():
-                yield f"list {content} {name} {value}", lambda n=name, v=value, e=in_list: e(n, v)
-        for name, kind in ENTRY.items():
-            for value in values_of(kind, first[name] if first[name] is not None else row["sequence_number"]):
-                yield (
-                    f"entry {content} {name} {value}",
-                    lambda n=name, v=value, e=in_manifest: e(lambda x: x.__setitem__(n, v)),
-                )
-        file = first["data_file"]
-        for name, kind in FILE.items():
-            for value in values_of(kind, file.get(name)) if name in file else ():
-                yield (
-                    f"file {content} {name} {value}",
-                    lambda n=name, v=value, e=in_manifest: e(lambda x: x["data_file"].__setitem__(n, v)),
-                )
-        for name, kind in LISTS.items():
-            for value in values_of(kind, (file.get(name) or [0])[0]):
-                yield (
-                    f"file {content} {name} {value}",
-                    lambda n=name, v=value, e=in_manifest: e(lambda x: x["data_file"].__setitem__(n, [v])),
-                )
-        for name in COUNTS:
-            for value in (-1, 0, 1, 2, 3, HUGE["long"]):
-                all_of = [{"key": key, "value": value} for key in (1, 2, 3)]
-                yield (
-                    f"file {content} {name} {value}",
-                    lambda n=name, v=all_of, e=in_manifest: e(lambda x: x["data_file"].__setitem__(n, v)),
-                )
+                change = partial(set_in_row, at, name, value)
+                yield f"list {content} {name} {value}", partial(edit_list, table, change)
+        for inside, name, value in values_in_entries(row, entries[0]):
+            change = partial(set_in_entries, inside, name, value)
+            yield f"entry {content} {name} {value}", partial(edit_manifest, table, change, content, place)
+
+
+def values_in_entries(row: dict[str, Any], entry: dict[str, Any]) -> Iterator[tuple[bool, str, Any]]:
+    """Yield (whether it is in the data file, name, value)."""
+    file = entry["data_file"]
+    for name, kind in ENTRY.items():
+        now = row["sequence_number"] if entry[name] is None else entry[name]
+        yield from ((False, name, value) for value in values_of(kind, now))
+    for name, kind in FILE.items():
+        yield from ((True, name, value) for value in (values_of(kind, file[name]) if name in file else ()))
+    for name, kind in LISTS.items():
+        yield from ((True, name, [value]) for value in values_of(kind, (file.get(name) or [0])[0]))
+    for name in COUNTS:
+        for value in (-1, 0, 1, 2, 3, HUGE["long"]):
+            yield True, name, [{"key": key, "value": value} for key in (1, 2, 3)]
+
+
+def set_in_row(at: int, name: str, value: int, rows: list[dict[str, Any]]) -> None:
+    rows[at][name] = value
+
+
+def set_in_entries(inside: bool, name: str, value: Any, entries: list[dict[str, Any]]) -> None:
+    for entry in entries:
+        (entry["data_file"] if inside else entry)[name] = value
 
 
 @pytest.mark.long
