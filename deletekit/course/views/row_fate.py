@@ -238,8 +238,8 @@ def fates(
     rows = []
     for batch in read_task(view.context, ScanTask(data), ReadRequest(fields), wanted):
         low, high = max(batch.first_position, start), min(batch.first_position + len(batch), stop)
-        rows = batch.table.slice(low - batch.first_position, max(high - low, 0))
-        columns = [python_values(rows.column(i), f.name) for i, f in enumerate(fields)]
+        some = batch.table.slice(low - batch.first_position, max(high - low, 0))
+        columns = [python_values(some.column(i), f.name) for i, f in enumerate(fields)]
         for position in range(low, high):
             values = tuple(column[position - low] for column in columns)
             hits = tuple(delete for delete, positions in naming if position in positions)
