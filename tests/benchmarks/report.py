@@ -44,6 +44,7 @@ PARTS = {
     "changelog": "Changes of a table",
     "oracle": "A stream of changes, folded by DuckDB",
     "ladder": "A stream's costs by keys and batches",
+    "small_batches": "A stream of small batches",
     "executors": "A stream on Spark executors",
     "rows": "Streams of rows",
     "delta": "sync_delta",

@@ -51,7 +51,19 @@ def test_scan_table_has_every_row_and_right_results(work: Path) -> None:
 @pytest.mark.parametrize(
     "parts",
     [
-        ["count", "lazy", "stream", "delete", "merge", "maintain", "changes", "delta", "delta_log", "start"],
+        [
+            "count",
+            "lazy",
+            "stream",
+            "delete",
+            "merge",
+            "maintain",
+            "changes",
+            "delta",
+            "delta_log",
+            "start",
+            "small_batches",
+        ],
         pytest.param(["oracle", "ladder", "rows", "delta_ladder"], marks=pytest.mark.long),
     ],
     ids=["short", "long"],

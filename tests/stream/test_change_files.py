@@ -57,7 +57,7 @@ class Stream:
 
     def run(self, *names: str, **options: Any) -> list[str]:
         """Give files to a new sink; the status of each, and the table holds what the applied ones come to."""
-        with dk.stream.sink(self.table, "files", equality_fields=["id"], **options) as sink:
+        with dk.stream.sink(self.table, "files", equality_fields=["id"], **options, maintain=None) as sink:
             done = list(sink.run_files([self.file(n) for n in names]))
         self.applied += [Path(p.file).name for p in done if p.status == "committed"]
         check(self.table, replay([self.rows(name) for name in self.applied]), known=self.known)

@@ -1,4 +1,4 @@
-"""Promotions between expiries, beside dicts: no row is lost or doubled, and nothing is refused that was promoted once."""
+"""Promotions between expiries, beside dicts: no row is lost or doubled, and nothing promoted before is refused."""
 
 from __future__ import annotations
 
