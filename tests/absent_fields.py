@@ -106,7 +106,8 @@ def _read(path: str) -> tuple[Json, list[Json], Mapping[str, str]]:
     with stored_at(path).open("rb") as source:
         reader = fastavro.reader(source)
         metadata = {k: v for k, v in reader.metadata.items() if not k.startswith("avro.")}
-        return json.loads(reader.metadata["avro.schema"]), list(reader), metadata
+        records: list[Any] = list(reader)
+        return json.loads(reader.metadata["avro.schema"]), records, metadata
 
 
 def _write(path: str, schema: Json, records: list[Json], metadata: Mapping[str, str]) -> int:

@@ -5,6 +5,7 @@ The readers go through json, fastavro, pyarrow and pyroaring, so that what delet
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import sqlite3
@@ -173,7 +174,8 @@ def lose_answers(catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def metadata_json(table: dk.Table) -> dict[str, Any]:
     """The table's current metadata file."""
-    return json.loads(stored_at(table.metadata_location).read_bytes())
+    data = stored_at(table.metadata_location).read_bytes()
+    return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
 
 
 def snapshots_json(table: dk.Table) -> list[dict[str, Any]]:

@@ -76,11 +76,11 @@ def _text(table: dk.Table, report: dk.RepairReport, *, dry_run: bool) -> Iterato
         yield heading("Cannot be repaired")
         for error in report.unrepaired:
             yield from finding(error, table.location)
+    yield Prose(report.not_looked_at)
     if report.commit is not None:
         yield pairs({"snapshot": report.commit.snapshot_id, "operation": report.commit.operation})
     elif dry_run:
         yield Text("\nNothing was written.", style="bold")
-    yield Prose(report.not_looked_at)
 
 
 def _actions(actions: Sequence[dk.RepairAction], location: str) -> Iterator[RenderableType]:

@@ -23,11 +23,10 @@ from deletekit.formats.compression import decompress, json_limit
 from deletekit.formats.reserved_fields import LINEAGE_NAMES
 from deletekit.table.format_version import FORMAT_VERSIONS, NEWEST, FormatVersion, later_version
 from deletekit.table.locations import normalised, normalised_properties
+from deletekit.table.metadata_of_v1 import MAIN, in_v2_terms
 from deletekit.table.metadata_parts import ById, Parts, encoded
 from deletekit.table.properties import check_properties
 from deletekit.table.types import schema_from_json, schema_to_json, spec_from_json
-
-MAIN = "main"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +248,7 @@ def _parsed(text: bytes) -> TableMetadata:
         raise _bad("table metadata is not a JSON object", found=type(raw).__name__)
     try:
         _check_version(raw.get("format-version"))
-        metadata = TableMetadata(_normalise(raw))
+        metadata = TableMetadata(in_v2_terms(raw))
         _check(metadata)
     except (FormatError, UnsupportedError):
         raise
@@ -354,59 +353,6 @@ def check_reserved_names(schema: Schema, format_version: int) -> None:
             raise InvalidInputError(
                 message, kind="reserved-name", field=name, found="a column", expected="another name"
             )
-
-
-def _normalise(raw: dict[str, Any]) -> dict[str, Any]:
-    """Add what v1 writers leave out, with v2's field names (spec Appendix E, "Reading v1 metadata for v2").
-
-    A field that is null is absent. What is current is known only if there is one, or if it equals v1's single field.
-    """
-    raw = _present(raw)
-    for name, single in (("schemas", "schema"), ("partition-specs", "partition-spec")):
-        if not raw.get(name) and single not in raw:
-            raise _bad("table metadata lacks a field", name)
-    out = {k: v for k, v in raw.items() if k not in ("schema", "partition-spec")}
-    out["schemas"] = [_present(schema) for schema in raw.get("schemas") or [raw["schema"]]]
-    out["partition-specs"] = [
-        {"spec-id": 0, **_present(spec), "fields": _with_ids(spec["fields"])}
-        for spec in raw.get("partition-specs") or [{"fields": raw["partition-spec"]}]
-    ]
-    single_spec = {"fields": _with_ids(raw["partition-spec"])} if "partition-spec" in raw else None
-    for current, things, key, only in (
-        ("current-schema-id", "schemas", "schema-id", raw.get("schema")),
-        ("default-spec-id", "partition-specs", "spec-id", single_spec),
-    ):
-        if current not in raw:
-            same = [t for t in out[things] if len(out[things]) == 1 or (only and t["fields"] == only["fields"])]
-            if not same:
-                raise _bad("table metadata lacks a field", current, expected=f"the id of one of its {things}")
-            out[current] = same[-1].get(key, 0)
-    out["schemas"] = [{"schema-id": 0, **schema} for schema in out["schemas"]]
-    orders = [_present(order) for order in raw.get("sort-orders") or ()]
-    if "default-sort-order-id" not in raw:
-        out["default-sort-order-id"] = 0
-    if out["default-sort-order-id"] == 0 and all(order.get("order-id") != 0 for order in orders):
-        orders.append({"order-id": 0, "fields": []})
-    out["sort-orders"] = orders
-    ids = (f["field-id"] for spec in out["partition-specs"] for f in spec["fields"])
-    out.setdefault("last-partition-id", max([999, *ids]))
-    out.setdefault("snapshots", [])
-    out["refs"] = refs = dict(out.get("refs") or {})
-    head = out.setdefault("current-snapshot-id", None)
-    if head == -1:
-        out["current-snapshot-id"] = None
-    elif head is not None:
-        refs.setdefault(MAIN, {"snapshot-id": head, "type": "branch"})
-    return out
-
-
-def _present(raw: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in raw.items() if value is not None}
-
-
-def _with_ids(fields: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Give partition fields the ids that they have in v1, which writes none: in order, from 1000."""
-    return [{"field-id": 1000 + i, **_present(field)} for i, field in enumerate(fields)]
 
 
 def _check(metadata: TableMetadata) -> None:

@@ -221,13 +221,12 @@ def upgrade_format_version(table: Table, format_version: int) -> None:
     table.require_catalog().check_writable(format_version)
 
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
-        now = metadata.format_version
-        if now == format_version:
+        if (now := metadata.format_version) == format_version:
             return []
         if not now < format_version <= NEWEST:
-            higher = " or ".join(str(v) for v in range(now + 1, NEWEST + 1))
+            message, higher = "a format version can only be raised", " or ".join(map(str, range(now + 1, NEWEST + 1)))
             raise InvalidInputError(
-                "a format version can only be raised",
+                message,
                 kind="format-version",
                 field="format_version",
                 found=f"{format_version}, of a table in format version {now}",
