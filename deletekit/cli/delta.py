@@ -133,6 +133,8 @@ def _sync_answer(argument: TableArgument, done: dk.DeltaSync, asked: Mapping[str
         snapshots = count(len(done.commits), "snapshot")
         yield bold(f"{argument.table} {verb} Delta version {done.version}, by {snapshots}")
         yield pairs(summary)
+        if done.void_columns:
+            yield f"Columns of type void (`unknown` in format version 3, left out in 2): {', '.join(done.void_columns)}"
         if asked.get("deletion_vectors") == "reference" and done.table.metadata.version.has_deletion_vectors:
             yield bold("Vectors that lie in Delta's own files")
             yield pairs(_READERS)

@@ -136,7 +136,7 @@ def sync_document(name: str, done: dk.DeltaSync) -> dict[str, Any]:
     if done.planned is not None:
         named = {"added": done.planned.added, "replaced": done.planned.replaced, "removed": done.planned.removed}
         out["planned"] = named
-    return out
+    return out | ({"void_columns": list(done.void_columns)} if done.void_columns else {})
 
 
 def planned_files(plan: dk.DeltaPlan) -> dict[tuple[str, str], Sequence[str]]:

@@ -119,6 +119,7 @@ def delta_schema(
     fields = builder.fields(raw, (), merged)
     schema = new_schema(*fields, schema_id=0)
     before = {} if merged is None else _placed(merged)
+    read = {field_id for one in known for field_id in _placed(one.as_struct())}
     _check_same_columns(before, _placed(schema.as_struct()), builder.names, known_mapping)
     by_logical = {f["name"]: physical_name(f, mapped) for f in raw}
     by_physical = {c.physical_path: c for c in builder.columns}
@@ -132,7 +133,7 @@ def delta_schema(
         found_by_id=metadata.column_mapping_mode == "id",
         partition_columns=tuple(by_physical[by_logical[name],] for name in metadata.partition_columns),
         columns=tuple(builder.columns),
-        name_mapping=name_mapping(raw, fields, metadata, known_mapping, before, row_ids=row_ids),
+        name_mapping=name_mapping(raw, fields, metadata, known_mapping, read, row_ids=row_ids),
         carries_row_ids=row_ids,
         row_id_column=metadata.configuration.get(ROW_ID_COLUMN),
         comment=metadata.description,

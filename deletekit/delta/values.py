@@ -49,6 +49,7 @@ _SPELLINGS: dict[type[it.IcebergType], str] = {
 }
 _BOUND_CHARACTERS = 16
 _MILLISECOND_REST = 999  # Delta cuts statistics to milliseconds, whatever the column holds
+_SECOND_REST = 999_999  # text without them may be cut to seconds
 
 
 def time_zone_of(name: str) -> tzinfo:
@@ -213,7 +214,10 @@ def _stored_bound(value: Any, kind: it.IcebergType, *, upper: bool) -> Any:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
         if moment is not value and (moment.tzinfo is None) != isinstance(kind, it.TimestampType):
             raise ValueError(value)
-        return datetime_to_micros(moment) + (_MILLISECOND_REST if upper else 0)
+        rest = _MILLISECOND_REST if moment is value or re.search(r"\.[0-9]{3}", value) else _SECOND_REST
+        # A writer that cuts towards zero raises what is before 1970.
+        low = rest if moment is not value and datetime_to_micros(moment) <= 0 else 0
+        return datetime_to_micros(moment) + (rest if upper else -low)
     if isinstance(kind, it.DecimalType) and isinstance(value, Decimal | int):
         return stored_value(fitted(Decimal(value), kind.precision, kind.scale), str(kind))
     if isinstance(kind, it.FloatType | it.DoubleType) and not np.isnan(number := float(value)):

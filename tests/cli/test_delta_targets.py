@@ -68,6 +68,40 @@ def test_one_table_that_fails_does_not_stop_the_others(
 
 
 @pytest.mark.parametrize(
+    "error", [ValueError("odd"), RecursionError("deep"), KeyError("x"), MemoryError(), OSError(5, "io")]
+)
+def test_whatever_one_table_raises_stays_its_own(
+    run: Run, tmp_path: Path, two: tuple[HandMade, HandMade, Path], error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what no table should raise: it is reported by its class, and the others go on."""
+    sync = dk.sync_delta
+
+    def odd(source: Any, catalog: Any, name: Any, **options: Any) -> Any:
+        if name == "demo.missing":
+            raise error
+        return sync(source, catalog, name, **options)
+
+    monkeypatch.setattr(dk, "sync_delta", odd)
+    done = run("sync-delta", "--config", two[2], "--json")
+    assert done.exit_code == 1
+    tables = json.loads(done.stdout)["tables"]
+    assert [t.get("version") for t in tables] == [0, None, 0]
+    assert tables[1]["error"].startswith(f"{type(error).__name__}: ")
+    assert ids(tmp_path / "wh", "demo.other") == [0, 1, 2, 3, 4]
+
+
+def test_void_columns_are_said(run: Run, tmp_path: Path) -> None:
+    delta = HandMade(tmp_path / "delta")
+    fields = json.loads(delta.schema)["fields"]
+    delta.schema = json.dumps({"type": "struct", "fields": [*fields, {**fields[0], "name": "n", "type": "void"}]})
+    delta.commit(delta.data(range(3)))
+    done = run("sync-delta", delta.path, "--warehouse", tmp_path / "wh", "demo.t")
+    assert "Columns of type void" in done.output
+    done = run("sync-delta", delta.path, "--warehouse", tmp_path / "wh", "demo.t", "--json")
+    assert json.loads(done.stdout)["void_columns"] == ["n"]
+
+
+@pytest.mark.parametrize(
     ("text", "field"),
     [
         ("[[tables]]\nsource = 'x'", "tables[1].table"),

@@ -144,6 +144,26 @@ HISTORIES: Mapping[str, Sequence[str]] = {
         "CREATE TABLE {t} SHALLOW CLONE {dml} VERSION AS OF 5",
         "DELETE FROM {t} WHERE id = 60",
     ),
+    # Another table in the same log, by CREATE OR REPLACE: the same columns, others, other partitions; and the old one.
+    "replaced": (
+        f"CREATE TABLE {{t}} (id BIGINT, v STRING) USING delta TBLPROPERTIES ({_DV})",
+        "INSERT INTO {t} SELECT /*+ REPARTITION(1) */ id, concat('v', id) FROM range(30)",
+        "DELETE FROM {t} WHERE id < 3",
+        f"CREATE OR REPLACE TABLE {{t}} USING delta TBLPROPERTIES ({_DV}) AS SELECT id, 'new' v FROM range(5)",
+        "DELETE FROM {t} WHERE id = 2",
+        (
+            f"CREATE OR REPLACE TABLE {{t}} USING delta PARTITIONED BY (p) TBLPROPERTIES ({_DV}) "
+            "AS SELECT id, CAST(id % 2 AS INT) p FROM range(6)"
+        ),
+        "RESTORE TABLE {t} TO VERSION AS OF 2",
+        "INSERT INTO {t} VALUES (100, 'x')",
+    ),
+    # '' is NULL in the log, and stays in the file.
+    "emptied": (
+        "CREATE TABLE {t} (id BIGINT, p STRING) USING delta PARTITIONED BY (p)",
+        "INSERT INTO {t} VALUES (1, ''), (2, NULL), (3, 'x')",
+        "UPDATE {t} SET p = p WHERE id = 1",
+    ),
     "dropped": (
         f"CREATE TABLE {{t}} (id BIGINT) USING delta TBLPROPERTIES ({_DV})",
         "INSERT INTO {t} SELECT /*+ REPARTITION(1) */ id FROM range(30)",

@@ -127,10 +127,14 @@ def test_no_option_leaves_ids_unchecked(delta: HandMade, catalog: dk.Catalog) ->
 @pytest.mark.parametrize(
     ("kind", "arrow", "in_log", "in_file", "same"),
     [
-        ("binary", pa.binary(), "", b"", False),
-        ("binary", pa.binary(), None, b"", False),
+        ("binary", pa.binary(), None, b"", True),
         ("binary", pa.binary(), "x", b"x", True),
-        ("string", pa.string(), "", "", False),
+        ("string", pa.string(), None, "", True),
+        ("string", pa.string(), "a", "", False),
+        ("string", pa.string(), None, " ", False),
+        ("double", pa.float64(), "-0.0", 0.0, False),
+        ("timestamp", pa.timestamp("ns"), "1970-01-01 00:00:00.000001", 1000, True),
+        ("timestamp", pa.timestamp("us", "UTC"), "1970-01-01 00:00:00.001", 1001, False),
         ("string", pa.string(), None, None, True),
         ("string", pa.string(), "a", "b", False),
         ("integer", pa.int32(), "1", 1, True),
@@ -155,3 +159,52 @@ def test_partition_columns_in_files(
     with pytest.raises(dk.UnsupportedError) as e:
         dk.sync_delta(delta.path, catalog, "t.d")
     assert (e.value.kind, e.value.field) == ("delta-partition-value", "p")
+
+
+@pytest.mark.parametrize("text", ["", None])
+@pytest.mark.parametrize("kind", ["string", "binary"])
+def test_an_empty_partition_value_is_null(delta: HandMade, catalog: dk.Catalog, kind: str, text: str | None) -> None:
+    """Spark with Delta 4.4 stores '' in the file and null in the log; the protocol takes '' in the log for null too."""
+    empty, column = ("", pa.string()) if kind == "string" else (b"", pa.binary())
+    columns(delta, "none", id="long", p=kind)
+    delta.partition_columns = ("p",)
+    rows = pa.table({"id": [1], "p": pa.array([empty], column)})
+    delta.commit(delta.data(rows, partitionValues={"p": text}), delta.data(range(2, 3), partitionValues={"p": "x"}))
+    table = dk.sync_delta(delta.path, catalog, "t.d").table
+    assert dk.scan(table, "p IS NULL").to_arrow()["id"].to_pylist() == [1]
+    assert dk.scan(table, "p IS NOT NULL").to_arrow()["id"].to_pylist() == [2]
+    assert [row["p"] for row in our_rows(table) if row["id"] == 1] == [None]
+    assert dk.verify(table, level="data").ok
+
+
+SPELLINGS = {
+    "long": ["7", "+7", "007", " 7", "1_000", "7.0", "\uff17", "1e3"],
+    "double": ["1e3", ".5", "5.", "-0.0", "NaN", "-Infinity", "inf", " 1.5", "1_0.5", "0x1p3", "1d"],
+    "boolean": ["true", "TRUE", "t", "1"],
+    "date": ["2024-02-29", "0001-01-01", "20240229", "2024-W09-4", "2024-02-29T00:00:00"],
+    "timestamp": [
+        "2024-02-29 01:02:03.5", "2024-02-29T01:02:03.123456Z", "2024-02-29T01:02:03+01:00", "2024-02-29",
+        "20240229T010203", "2024-02-29T01:02", "2024-02-29 01:02:03,5",
+    ],
+    "timestamp_ntz": ["2024-02-29 01:02:03.123456", "2024-02-29T01:02:03+01:00", "2024-02-29"],
+    "decimal(9,2)": ["1.50", "-0.01", " 1.5", "1_0", "NaN", "1.505"],
+    "string": ["a/b=c", "%20", " a "],
+    "binary": ["a", "\u0001", "\u00e9"],
+}  # fmt: skip
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize("kind", SPELLINGS)
+def test_spellings_of_partition_values(catalog: dk.Catalog, tmp_path: Path, kind: str) -> None:
+    """Each has the value that deltalake reads, or is refused. Python's own functions would take more."""
+    for number, text in enumerate(SPELLINGS[kind]):
+        delta = HandMade(tmp_path / str(number), features=("deletionVectors", "timestampNtz"))
+        columns(delta, "none", id="long", p=kind)
+        delta.partition_columns = ("p",)
+        delta.commit(delta.data(range(1), partitionValues={"p": text}))
+        try:
+            ours = our_rows(dk.sync_delta(delta.path, catalog, f"t.d{number}").table)
+        except dk.FormatError as e:
+            assert (e.kind, e.field, e.found) == ("delta-partition-value", "p", text)  # noqa: PT017
+            continue
+        assert str(ours) == str(by_deltalake(delta.path)), text

@@ -95,6 +95,10 @@ def test_timestamps_are_widened_to_the_cut_milliseconds() -> None:
     before = "1969-12-31T23:59:59.999Z"
     low, high = (struct.unpack("<q", b or b"")[0] for b in bounds(before, before, TZ))
     assert low <= -1 <= high, "floored, before 1970 too"
+    low, high = (struct.unpack("<q", b or b"")[0] for b in bounds(*["1970-01-01T00:00:00.000Z"] * 2, TZ))
+    assert low <= -999 < 999 <= high, "or cut towards zero"
+    low, high = (struct.unpack("<q", b or b"")[0] for b in bounds(*["2024-02-29T01:02:03Z"] * 2, TZ))
+    assert high - low == 999_999, "no fraction: it may be cut to seconds"
     assert bounds("2024-02-29T01:02:03.456", "2024-02-29T01:02:03.456", TZ) == (None, None), "in whose zone?"
     assert None not in bounds("2024-02-29T01:02:03.456", "2024-02-29T01:02:03.456", NTZ)
 

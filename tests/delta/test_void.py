@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 import deletekit as dk
 from tests.delta.handmade import HandMade, Json, remove
-from tests.delta.reading import check_synced
+from tests.delta.delta_tables import latest_version, rows_at
+from tests.delta.reading import check_synced, our_rows
+from tests.interop.rows import same_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 VERSIONS = pytest.mark.parametrize("format_version", [3, 2])
 
@@ -160,3 +165,27 @@ def test_dotted_names_beside_structs_are_refused(catalog: dk.Catalog, tmp_path: 
     delta.commit(file(delta, False, id=1, **{"a.b": 2, "a": {"c": 3}}))
     table = dk.sync_delta(delta.path, catalog, "t.one", format_version=format_version).table
     assert dk.scan(table).to_arrow().to_pylist() == [{"id": 1, "a.b": 2, "a": {"c": 3}}]
+
+
+def test_void_columns_of_spark(spark: SparkSession, catalog: dk.Catalog, tmp_path: Path) -> None:
+    """Each version has Delta's rows; in version 2 without the columns that are void."""
+    path = tmp_path / "delta"
+    for statement in (
+        "CREATE TABLE {t} (id BIGINT, n VOID, s STRUCT<x: INT, y: VOID>) USING delta",
+        "INSERT INTO {t} VALUES (1, NULL, named_struct('x', 1, 'y', NULL))",
+        "ALTER TABLE {t} ADD COLUMN (k VOID)",
+        "ALTER TABLE {t} ALTER COLUMN n TYPE INT",
+        "INSERT INTO {t} (id, n) VALUES (2, 5)",
+    ):
+        spark.sql(statement.format(t=f"delta.`{path}`"))
+    for version in range(latest_version(path) + 1):
+        expected = rows_at(spark, path, version)
+        for format_version in (3, 2):
+            name = f"t.v{format_version}"
+            table = dk.sync_delta(path, catalog, name, version=version, format_version=format_version).table
+            if format_version == 2:
+                void = {"k", *({"n"} if version < 3 else ())}
+                expected = [{k: v for k, v in row.items() if k not in void} for row in expected]
+                for row in expected:
+                    row["s"] and row["s"].pop("y")
+            same_rows(our_rows(table), expected)

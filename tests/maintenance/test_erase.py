@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import fastavro
+import pyarrow as pa
 import pytest
 
 import deletekit as dk
@@ -14,7 +16,20 @@ from tests.maintenance.model import between, other, snapshot_ids, staged
 from tests.maintenance.test_compact import KINDS, busy, clean, rows_of
 from tests.maintenance.test_remove_dangling_deletes import deletes
 from tests.storage import stored_at
-from tests.tables import Row, expected, files_of, head_json, items, live, live_files, make, parquet, refused, unchanged
+from tests.tables import (
+    Row,
+    avro,
+    expected,
+    files_of,
+    head_json,
+    items,
+    live,
+    live_files,
+    make,
+    parquet,
+    refused,
+    unchanged,
+)
 
 NAME = "Erika Mustermann"
 
@@ -242,3 +257,54 @@ def test_refused(catalog: dk.Catalog) -> None:
     dk.set_properties(table, {"gc.enabled": "false"})
     with refused(table, dk.InvalidInputError, "gc-disabled"):
         dk.erase(table, "id = 1")
+
+
+def _bounds(field: int, *names: str) -> Callable[[dict[str, Any]], None]:
+    def change(file: dict[str, Any]) -> None:
+        for name in names:
+            others = [pair for pair in file[name] or () if pair["key"] != field]
+            file[name] = [*others, {"key": field, "value": b"\0" * 8}]
+
+    return change
+
+
+def _set(**values: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda file: file.update(values)
+
+
+LIES: dict[str, Callable[[dict[str, Any]], None]] = {
+    "bounds too low": _bounds(1, "lower_bounds", "upper_bounds"),
+    "upper bound too low": _bounds(1, "upper_bounds"),
+    "all null": _set(value_counts=[{"key": 1, "value": 2}], null_value_counts=[{"key": 1, "value": 2}]),
+    "no value": _set(value_counts=[{"key": 1, "value": 0}]),
+    "no metrics": _set(value_counts=None, null_value_counts=None, lower_bounds=None, upper_bounds=None),
+    "no row": _set(record_count=0),
+}
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_absence_never_rests_on_what_another_writer_counted(catalog: dk.Catalog, version: int) -> None:
+    """Metrics of manifests that leave the rows out: they are erased all the same, and the search finds none left."""
+    for number, (lie, change) in enumerate(LIES.items()):
+        schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
+        table = dk.create_table(catalog, f"t.lie{number}", schema, format_version=version)
+        dk.append(table, pa.table({"id": [1, 2], "name": ["x", NAME]}))
+        dk.create_branch(table, "side")
+        dk.append(table, pa.table({"id": [3, 4], "name": ["x", "y"]}))
+        for manifest in avro(head_json(table)["manifest-list"]):
+            path = stored_at(manifest["manifest_path"])
+            with path.open("rb") as source:
+                reader = fastavro.reader(source)
+                written, metadata, entries = reader.writer_schema, dict(reader.metadata), list(reader)
+            for entry in entries:
+                change(entry["data_file"])
+            kept = {k: v for k, v in metadata.items() if not k.startswith("avro.")}
+            with path.open("wb") as target:
+                fastavro.writer(target, written, entries, metadata=kept)
+        table = dk.load_table(catalog, f"t.lie{number}")
+        done = dk.erase(table, "id = 2", dry_run=True)
+        assert {ref: [h.rows for h in held] for ref, held in done.remaining.items()}["main"] == [1, 1], lie
+        done = dk.erase(table, "id = 2", all_refs=True)
+        assert done.is_erased, lie
+        assert not [path for path in files_of(table) if NAME.encode() in stored_at(path).read_bytes()], lie
+        assert sorted(dk.scan(table).to_arrow()["id"].to_pylist()) == [1, 3, 4], lie

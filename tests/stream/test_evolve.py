@@ -166,3 +166,21 @@ def test_killed_between_schema_and_batch(catalog: dk.Catalog, monkeypatch: pytes
         assert sink.write([{"id": 1, "city": "Oslo"}], 0).status == "committed"
     assert len(table.refresh().metadata.raw["schemas"]) == 2
     check(table, {1: {"id": 1, "name": None, "score": None, "city": "Oslo"}})
+
+
+def test_a_dotted_name_beside_a_struct_is_refused(catalog: dk.Catalog) -> None:
+    """A column `a.b` and a struct `a` with a field `b` have one full name in Iceberg."""
+    nested, flat = {"id": 1, "a": {"b": 1}}, {"id": 1, "a.b": 1}
+    for number, (there, new) in enumerate(((nested, flat), (flat, nested))):
+        table = dk.create_table(catalog, f"t.d{number}", pa.Table.from_pylist([there]).schema, format_version=3)
+        before = table.metadata_location
+        with opened(table, "add") as sink, pytest.raises(dk.InvalidInputError) as e:
+            sink.write(pa.Table.from_pylist([new]), 0)
+        assert e.value.kind == "column-name"
+        assert "a.b" in str(e.value.found)
+        assert table.refresh().metadata_location == before
+    other = pa.schema([("a.b", pa.int64()), ("x", pa.struct([("b", pa.int64())]))])
+    table = dk.create_table(catalog, "t.renamed", other)
+    with pytest.raises(dk.InvalidInputError) as e:
+        dk.rename_column(table, "x", "a")
+    assert e.value.kind == "column-name"
