@@ -20,7 +20,8 @@ from pyiceberg.schema import Schema
 
 from deletekit.deferred import pc
 from deletekit.deletes.expression_functions import FUNCTIONS, Values, as_spark_does
-from deletekit.deletes.filter_literals import LEVELS, SelfChecked, TimeText, exact_literals, read_text
+from deletekit.deletes.filter_levels import LEVELS
+from deletekit.deletes.filter_literals import SelfChecked, TimeText, exact_literals, read_text
 from deletekit.errors import InvalidInputError
 from deletekit.table.types import arrow_type, storage_of
 
@@ -91,7 +92,7 @@ def bind_value(value: Value, schema: Schema) -> tuple[Value, pa.DataType]:
         scalar = _scalar(value)
         return replace(value, scalar=scalar), scalar.type
     if isinstance(value, Case):
-        tests = tuple(bind(schema, exact_literals(test, schema), case_sensitive=True) for test in value.tests)
+        tests = tuple(bind(schema, exact_literals(t, schema, self_checks=False), True) for t in value.tests)
         values, kinds = _bound_together(value.values, schema)
         bound: Call | Case = replace(value, tests=tests, values=values)
     else:

@@ -132,7 +132,7 @@ def parse_value(
 def reads_as_expression(text: str, schema: Schema) -> bool:
     """Tell whether a text that is given as a constant may be meant as an expression of the table's columns.
 
-    It is one if it names a column, calls a function, or has a text in quotes or NULL. `N/A` is none without such columns.
+    It is one if it names a column, calls a function, or has a text in quotes or NULL.
     """
     if _A_CALL.fullmatch(text):
         return True

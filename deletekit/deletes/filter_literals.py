@@ -8,7 +8,6 @@ and false select the same rows.
 """
 
 import datetime as dt
-import heapq
 import math
 import re
 import string
@@ -23,6 +22,7 @@ from pyiceberg import types as it
 from pyiceberg.expressions import literals as li
 from pyiceberg.schema import Schema
 
+from deletekit.deletes.filter_levels import with_few_levels
 from deletekit.deletes.filter_tokens import bad_filter
 from deletekit.deletes.like import NotLike
 from deletekit.table.column_names import columns_like
@@ -81,7 +81,7 @@ class TimeText(li.StringLiteral):
         return TimeText, (self.value, self.word)
 
     def own_type(self) -> it.IcebergType | None:
-        """Return the type that the word gives it, None if the text is no such time. A time with a zone has an offset."""
+        """Return the type that the word gives it, None if the text is no such time."""
         return next((kind for kind in _WORDS.get(self.word, _MOMENTS) if read_text(self, kind) is not None), None)
 
 
@@ -108,70 +108,27 @@ _EXACTLY_CONVERTED = (
 )
 
 
-LEVELS = 100
-"""So many levels may a filter or a value have. Python calls itself for each, some times over, and 1,000 times at most."""
-
-
 class SelfChecked(ex.UnboundPredicate):
     """A predicate that checks its columns and literals itself, when it is bound."""
 
 
-def exact_literals(expression: ex.BooleanExpression, schema: Schema) -> ex.BooleanExpression:
+def exact_literals(
+    expression: ex.BooleanExpression, schema: Schema, *, self_checks: bool = True
+) -> ex.BooleanExpression:
     """Return an unbound expression without NOT that selects the same rows with literals of the columns' types.
 
-    A chain of AND or OR, in whatever way it is nested, becomes as few levels as it can have: what visits an expression
-    calls itself for each.
+    Parameters
+    ----------
+    self_checks: bind each `SelfChecked`, so that it checks itself. False where all is bound next: twice at each level
+        of CASE in CASE would be without end.
 
     Raises InvalidInputError for an unknown column, and ValueError, naming literal and type, for a literal that cannot
     be compared with the column, or that no value of the column can equal, and for more than `LEVELS` levels.
     """
-    made: list[tuple[int, ex.BooleanExpression]] = []
-    todo: list[Any] = [(expression, False)]
-    while todo:
-        one, is_not = todo.pop()
-        if not isinstance(one, ex.BooleanExpression):  # an operator, whose parts are made
-            made[-is_not:] = [_joined(one, made[-is_not:])]
-            continue
-        operator, parts = _chain(one, is_not)
-        if operator is None:
-            one, is_not = parts[0]
-            made.append((0, _exact(~one if is_not else one, schema)))
-        else:
-            todo.append((operator, len(parts)))
-            todo += reversed(parts)
-    return made[0][1]
-
-
-def _chain(expression: ex.BooleanExpression, is_not: bool) -> tuple[Any, list[tuple[ex.BooleanExpression, bool]]]:
-    """Return AND, OR or None for a single test, and what it joins, each with whether it is negated."""
-    operator: Any = None
-    parts: list[tuple[ex.BooleanExpression, bool]] = []
-    todo: list[tuple[Any, bool]] = [(expression, is_not)]
-    while todo:
-        one, is_not = todo.pop()
-        while isinstance(one, ex.Not):
-            one, is_not = one.child, not is_not
-        joins = (ex.And if isinstance(one, ex.And) != is_not else ex.Or) if isinstance(one, ex.And | ex.Or) else None
-        operator = operator or (None if parts else joins)
-        if joins is not None and joins is operator:
-            todo += [(one.right, is_not), (one.left, is_not)]
-        else:
-            parts.append((one, is_not))
-    return operator, parts
-
-
-def _joined(operator: Any, parts: list[tuple[int, ex.BooleanExpression]]) -> tuple[int, ex.BooleanExpression]:
-    """Join expressions, each with its levels, in pairs of those with the fewest levels."""
-    heap = [(levels, number, part) for number, (levels, part) in enumerate(parts)]
-    heapq.heapify(heap)
-    while len(heap) > 1:
-        first, second = heapq.heappop(heap), heapq.heappop(heap)
-        left, right = sorted((first, second), key=lambda one: one[1])
-        levels = second[0] + 1
-        if levels > LEVELS:
-            raise ValueError(f"more than {LEVELS} levels of AND, OR and NOT in each other")
-        heapq.heappush(heap, (levels, left[1], operator(left[2], right[2])))
-    return heap[0][0], heap[0][2]
+    return with_few_levels(
+        expression,
+        lambda test: test if isinstance(test, SelfChecked) and not self_checks else _exact(test, schema),
+    )
 
 
 def column_named(name: str, schema: Schema) -> it.NestedField:
@@ -388,7 +345,9 @@ def read_text(literal: li.StringLiteral, kind: it.IcebergType) -> li.Literal[Any
     if isinstance(kind, it.StringType):
         if isinstance(literal, TimeText):
             wanted = {"DATE": "date", "TIME": "time"}.get(literal.word, "timestamp")
-            raise ValueError(f"{literal.word} {text!r} is not a text; write CAST(... AS {wanted}) of the column")
+            raise ValueError(  # noqa: TRY004  # as `_text`
+                f"{literal.word} {text!r} is not a text; write CAST(... AS {wanted}) of the column"
+            )
         text.encode()  # refuses half a character
         return literal
     if isinstance(kind, it.BooleanType):

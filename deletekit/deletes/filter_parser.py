@@ -38,7 +38,8 @@ from deletekit.deletes.expression import (
 )
 from deletekit.deletes.expression_functions import FUNCTIONS
 from deletekit.deletes.filter_advice import advice_on
-from deletekit.deletes.filter_literals import LEVELS, TimeText
+from deletekit.deletes.filter_levels import LEVELS
+from deletekit.deletes.filter_literals import TimeText
 from deletekit.deletes.filter_tokens import Tokens, unquoted
 from deletekit.deletes.like import like, like_regex
 from deletekit.errors import InvalidInputError

@@ -11,8 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.expressions import EqualTo, GreaterThan, In, IsNull, LessThan, NotIn
+from pyiceberg.schema import Schema
 
 import deletekit as dk
+from deletekit.verbs.schema import commit_schema
 from tests.tables import VERSION_AND_MODE, ids, make, refused, unchanged
 
 NAMES = ["bob_1", "bobby", "bob", "rob_1", "a%b", "axb", "a_b", None, "", "bob\n1"]
@@ -319,3 +321,36 @@ def test_a_mistyped_name_gets_the_nearest_one(catalog: dk.Catalog, verb: str) ->
     with unchanged(table), pytest.raises(dk.DeletekitError) as caught:
         MISTYPED[verb](table)
     assert str(caught.value.expected).startswith("category; the columns are "), caught.value
+
+
+ODD_NAMES = [
+    "a.b", "a b", 'say "hi"', "tick`s", "it's", "select", "null", "and", "DATE", "1st", "-", "%", "ünï", "\u540d", " ", "--",
+]  # fmt: skip
+
+
+def test_columns_of_every_name_are_filtered_by_quotes(catalog: dk.Catalog) -> None:
+    rows = pa.table({"id": [1, 2], **{name: [n, None] for n, name in enumerate(ODD_NAMES)}})
+    table = make(catalog, rows, schema=rows.schema, format_version=3)
+    for n, name in enumerate(ODD_NAMES):
+        for quote in '"`':
+            quoted = f"{quote}{name.replace(quote, quote * 2)}{quote}"
+            assert ids(table, f"{quoted} = {n}") == ids(table, f"{quoted} + 0 IN ({n}, -1)") == [1], quoted
+            assert ids(table, f"{quoted} IS NULL") == [2], quoted
+
+
+def test_a_column_without_a_name_is_not_made_and_yet_read(catalog: dk.Catalog) -> None:
+    inner = pa.struct([("", pa.int64())])
+    for kind in ([("id", pa.int64()), ("", pa.int64())], [("s", inner)], [("s", pa.list_(inner))]):
+        with pytest.raises(dk.InvalidInputError) as caught:
+            dk.create_table(catalog, "demo.nameless", pa.schema(kind))
+        assert (caught.value.kind, caught.value.field) == ("name", "schema")
+    rows = pa.table({"id": [1, 2], "n": [5, None]})
+    table = make(catalog, rows, schema=rows.schema)
+    for change in (lambda: dk.add_column(table, "", "int"), lambda: dk.rename_column(table, "n", "")):
+        with unchanged(table), pytest.raises(dk.InvalidInputError):
+            change()
+    nameless = Schema(*(f.model_copy(update={"name": f.name.strip("n")}) for f in table.schema.fields))
+    commit_schema(table, lambda _: nameless)
+    assert dk.scan(table).to_arrow().column_names == ["id", ""]
+    assert ids(table, '"" = 5') == ids(table, "`` + 1 = 6") == [1]
+    assert ids(table, '"" IS NULL') == [2]

@@ -61,18 +61,20 @@ ROWS = pa.table(
 AS_TIMES = [
     "c = DATE '2020-06-14'", "DATE '2020-06-15' <= c", "c < DATE '2020-06-15'", "c != TIMESTAMP '2020-06-14 00:00:00'",
     "c IN ('2020-06-14', DATE '2020-06-14')", "c NOT IN (DATE '2020-06-14')", "c BETWEEN DATE '2020-06-14' AND 'z'",
-    "c > TIME '12:00:00'", "c >= TIMESTAMP_NTZ '2020-06-14 00:00'", "lower(c) = DATE '2020-06-14'", "s.c > DATE '2020-01-01'",
+    "c > TIME '12:00:00'", "c >= TIMESTAMP_NTZ '2020-06-14 00:00'", "lower(c) = DATE '2020-06-14'",
+    "s.c > DATE '2020-01-01'",
     "coalesce(c, DATE '2020-06-14') = '2020-06-14'", "CASE WHEN id = 0 THEN c ELSE DATE '2020-06-15' END = c",
-    "nullif(c, DATE '2020-06-14') IS NULL", "greatest(c, DATE '2020-06-14') = c", "c || DATE '2020-06-14' = c", "c = day",
+    "nullif(c, DATE '2020-06-14') IS NULL", "greatest(c, DATE '2020-06-14') = c", "c || DATE '2020-06-14' = c",
+    "c = day",
     "c IN (day)", "CASE WHEN c = DATE '2020-06-14' THEN 1 ELSE 0 END = 1", "NOT (id = 0 AND c > DATE '2020-06-14')",
 ]  # fmt: skip
 VERBS: dict[str, Callable[[dk.Table, str], Any]] = {
     "scan": lambda t, w: dk.scan(t, w).to_arrow(),
     "count": lambda t, w: dk.scan(t, w).count(),
-    "explain": lambda t, w: dk.explain(t, w),
+    "explain": dk.explain,
     "update": lambda t, w: dk.update(t, {"c": "x"}, where=w),
     "overwrite": lambda t, w: dk.overwrite(t, ROWS.slice(0, 0), where=w),
-    "erase": lambda t, w: dk.erase(t, w),
+    "erase": dk.erase,
     "merge": lambda t, w: dk.merge(
         t, [{"key": 1}], on={"id": "key"}, when_matched=dk.Clause("delete", where=w), when_not_matched=None
     ),
@@ -111,7 +113,8 @@ def test_what_is_no_time_is_refused_behind_its_word(catalog: dk.Catalog) -> None
 def test_types_that_spark_has_not(catalog: dk.Catalog) -> None:
     table = make(catalog, ROWS, schema=ROWS.schema, format_version=3)
     same = f"u = '{uuid.UUID(int=7)}'"
-    found = [same, "tm = '12:30'", "tm = TIME '12:30:00'", "t9 > '1970-01-01'", "t9 = TIMESTAMP '1970-01-01 00:00:00.000000001'",
+    found = [same, "tm = '12:30'", "tm = TIME '12:30:00'", "t9 > '1970-01-01'",
+    "t9 = TIMESTAMP '1970-01-01 00:00:00.000000001'",
              "t9 >= DATE '1970-01-01'", "fx = X'32303230'", "coalesce(u, u) = u", "u IN (u)"]  # fmt: skip
     for where in found:
         assert ids(table, where) == [0], where
@@ -145,19 +148,11 @@ def test_types_that_spark_has_not(catalog: dk.Catalog) -> None:
             ids(table, where)
 
 
-PYTHON = [
-    1,
-    1.5,
-    Decimal("1.5"),
-    True,
-    b"1",
-    dt.date(2020, 6, 15),
-    dt.datetime(2020, 6, 15, 1),
-    dt.time(1),
-    uuid.UUID(int=1),
-]
+NOON = dt.datetime(2020, 6, 15, 12)  # noqa: DTZ001  # of a column without a zone
+PYTHON = [1, 1.5, Decimal("1.5"), True, b"1", dt.date(2020, 6, 15), NOON, dt.time(1), uuid.UUID(int=1)]
 TAKEN = {
-    "c": {str}, "id": {int}, "day": {dt.date}, "tm": {dt.time}, "u": {uuid.UUID}, "t9": {dt.date, dt.datetime}, "fx": set(),
+    "c": {str}, "id": {int}, "day": {dt.date}, "tm": {dt.time}, "u": {uuid.UUID},
+    "t9": {dt.date, dt.datetime}, "fx": set(),
 }  # fmt: skip
 
 

@@ -326,3 +326,39 @@ def test_a_filter_is_required(catalog: dk.Catalog) -> None:
     for where in (None, "", "  "):
         with refused(table, dk.InvalidInputError, "filter", field="where"):
             dk.update(table, {"value": 0.0}, where=where)
+
+
+def test_a_text_that_reads_as_an_expression_is_refused(catalog: dk.Catalog) -> None:
+    """A merge takes the same text for an expression: here it was stored, silently."""
+    rows = pa.table({"id": [1], "name": ["ann"], "x": [1.0], "s": ["a"]})
+    table = make(catalog, rows, schema=rows.schema, format_version=3)
+    texts = [
+        "upper(name)", "name", "target.name", "source.s", "name || s", "x + 1", "'new'", "NULL", "null", "concat(a)", "now()",
+        "upper(nmae)", "CASE WHEN x > 1 THEN 'a' END", "DATE '2020-01-01'", "`name`", '"s"', "cast(x as int)",
+    ]  # fmt: skip
+    for text in texts:
+        with refused(table, dk.InvalidInputError, "assignments", field="s") as refusal:
+            dk.update(table, {"s": text}, where="id = 1")
+        assert "pa.scalar" in str(refusal.error)
+    for text in (
+        "N/A",
+        "2024-01-31",
+        "5",
+        "true",
+        "Ann B.",
+        "a-b",
+        "",
+        "O'Neil",
+        "50% off",
+        "Smith (jr)",
+        "\u00fc",
+        "- ",
+    ):
+        dk.update(table, {"s": text}, where="id = 1")
+        assert dk.scan(table).to_arrow()["s"].to_pylist() == [text]
+    for text in ("upper(name)", "name", "'new'", "NULL"):
+        dk.update(table, {"s": pa.scalar(text)}, where="id = 1")
+        assert dk.scan(table).to_arrow()["s"].to_pylist() == [text]
+        clause = dk.Clause("update", {"s": pa.scalar(text)})
+        dk.merge(table, [{"id": 1}], on="id", when_matched=clause, when_not_matched=None)
+        assert dk.scan(table).to_arrow()["s"].to_pylist() == [text], "a scalar is a constant in both verbs"
