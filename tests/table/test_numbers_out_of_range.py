@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 
 import deletekit as dk
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import would_commit
+from deletekit.verbs.delete import DeletePlan
 from tests.maintenance.damage import edit_list, edit_manifest, put_back
 from tests.tables import ids, items, make, new_catalog
 
@@ -57,13 +60,16 @@ def build(catalog: dk.Catalog, version: int, **options: Any) -> dk.Table:
 
 def reads(table: dk.Table) -> dict[str, Callable[[], Outcome]]:
     def changed(mode: str) -> Any:
-        found = dk.delete(table, "id = 3", mode=mode, dry_run=True).summary
+        """What a delete would add and remove; nothing is written."""
+        change = plan_change(table, DeletePlan(where="id = 3", mode=mode), dry_run=True)
+        found = would_commit(change).summary
         return {k: v for k, v in found.items() if k.startswith(("added-", "deleted-", "removed-")) and "size" not in k}
 
     return {
         "scan": lambda: ids(table),
         "filter": lambda: ids(table, "value > 2 or category is null"),
         "count": lambda: dk.scan(table).count(),
+        "copy-on-write": lambda: changed("copy-on-write"),
         "merge-on-read": lambda: changed("merge-on-read"),
     }
 
@@ -149,6 +155,8 @@ def test_each_number_gives_the_rows_before_or_a_refusal(version: int, tmp_path: 
         table = build(catalog, version)
         before, failed, cases = outcomes(table), {}, 0
         assert before["scan"] == [1, 3, 4]
+        assert before["copy-on-write"] != before["merge-on-read"]
+        assert all(isinstance(value, list | int | dict) for value in before.values())
         for name, edit in list(edits(table)):
             with put_back(table):
                 edit()
@@ -166,11 +174,9 @@ def test_a_sequence_number_out_of_range_is_refused(tmp_path: Path) -> None:
         table = build(catalog, 2)
 
         def every(value: int) -> Callable[[Any], None]:
-            return lambda found: [e.__setitem__("sequence_number", value) for e in found] and None
+            return partial(set_in_entries, False, "sequence_number", value)
 
-        def first(name: str, value: int) -> Callable[[Any], None]:
-            return lambda rows: rows[0].__setitem__(name, value)
-
+        first = partial(partial, set_in_row, 0)
         cases: list[Callable[[], Any]] = [
             *(lambda v=v, c=c: edit_manifest(table, every(v), c, 0) for v in (-1, 0, 9, 10**9) for c in (0, 1)),
             *(lambda v=v: edit_list(table, first("sequence_number", v)) for v in (0, 9, 2**63 - 1)),
@@ -195,7 +201,7 @@ def test_a_lowest_number_that_other_writers_raise(tmp_path: Path) -> None:
         dk.upgrade_format_version(table, 2)
         dk.rewrite_manifests(table)
         table = table.refresh()
-        edit_list(table, lambda rows: [r.__setitem__("min_sequence_number", 1) for r in rows] and None)
+        edit_list(table, partial(set_in_entries, False, "min_sequence_number", 1))
         assert ids(table) == [1, 2]
 
 
@@ -204,7 +210,7 @@ def test_an_unknown_spec_is_refused_by_name_with_and_without_a_filter(tmp_path: 
         table = build(catalog, 2)
         for value in (-1, 77, 2**31 - 1):
             with put_back(table):
-                edit_list(table, lambda rows, v=value: [r.__setitem__("partition_spec_id", v) for r in rows] and None)
+                edit_list(table, partial(set_in_entries, False, "partition_spec_id", value))
                 for where in (None, "id > 1", "category = 'a'"):
                     for read in (dk.scan(table, where).to_arrow, dk.scan(table, where).count):
                         with pytest.raises(dk.FormatError) as error:

@@ -137,10 +137,8 @@ def test_a_partition_text_that_no_folder_can_be_named_by(tmp_path: Path) -> None
             dk.append(table, rows)
         assert error.value.kind == "path-length"
         properties = {"write.object-storage.enabled": "true", "write.object-storage.partitioned-paths": "false"}
-        for name, options in (("o", {"properties": properties, "by": "p"}), ("u", {"by": "truncate(20, p)"})):
-            helped = dk.create_table(
-                catalog, f"db.{name}", schema, partition_by=options["by"], properties=options.get("properties", {})
-            )
+        for name, by, more in (("o", "p", properties), ("u", "truncate(20, p)", {})):
+            helped = dk.create_table(catalog, f"db.{name}", schema, partition_by=by, properties=more)
             dk.append(helped, rows)
             dk.delete(helped, "id = 1", mode="merge-on-read")
             assert ids(helped) == [2]

@@ -56,7 +56,7 @@ def test_changes_of_a_table_without_counts(mode: str, tmp_path: Path) -> None:
             table = make(catalog, ROWS[:4], ROWS[4:], format_version=version)
             for at in (0, 1):
                 edit_manifest(table, counts(-1, 0), 0, at)
-            edit_list(table, lambda rows: [r.__setitem__("added_rows_count", -1) for r in rows] and None)
+            edit_list(table, lambda rows: [r | {"added_rows_count": -1} for r in rows])
             table = table.refresh()
             dk.delete(table, "id in (1, 5, 6, 7, 8)", mode=mode)
             dk.append(table, items((9, "b", 9.0)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +38,11 @@ def test_types(tmp_path: Path) -> None:
         for text in (*GOOD_TYPES, *BAD_TYPES):
             location.write_text(with_type(original, text))
             is_good = text in GOOD_TYPES
-            reads = [
+            reads: list[Callable[[], Any]] = [
                 lambda: dk.scan(dk.from_metadata(location)).to_arrow(),
                 lambda: dk.scan(dk.from_metadata(location)).count(),
                 lambda: dk.scan(dk.from_metadata(location), "f is null", columns=["id"]).count(),
-                lambda t=text: dk.add_column(make(catalog), "f", t),
+                partial(lambda text: dk.add_column(make(catalog), "f", text), text),
             ]
             for read in reads:
                 if is_good:
