@@ -8,15 +8,14 @@ from typing import Any
 
 from deletekit.errors import FormatError
 
-MAIN = "main"
 _CURRENT = (
     ("schemas", "schema-id", "current-schema-id", "schema"),
     ("partition-specs", "spec-id", "default-spec-id", "partition-spec"),
 )
 
 
-def in_v2_terms(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a metadata document with v2's fields. A field that is null is absent.
+def in_v2_terms(raw: Mapping[str, Any], main: str) -> dict[str, Any]:
+    """Return a metadata document with v2's fields, and `main` among its refs. A field that is null is absent.
 
     Which schema and spec are current is known only if there is one, or if it equals v1's single field. Raises
     FormatError where it is not known, and KeyError or TypeError for a document of another form.
@@ -50,7 +49,7 @@ def in_v2_terms(raw: Mapping[str, Any]) -> dict[str, Any]:
     if head == -1:
         out["current-snapshot-id"] = None
     elif head is not None:
-        refs.setdefault(MAIN, {"snapshot-id": head, "type": "branch"})
+        refs.setdefault(main, {"snapshot-id": head, "type": "branch"})
     return out
 
 

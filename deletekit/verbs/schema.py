@@ -204,9 +204,8 @@ def set_properties(table: Table, properties: Mapping[str, str | None]) -> None:
     def build(_: TableMetadata) -> list[Mapping[str, Any]]:
         sets = {k: v for k, v in properties.items() if v is not None}
         check_properties(sets)
-        sets = normalised_properties(sets)
         gone = [k for k, v in properties.items() if v is None]
-        setting = {"action": "set-properties", "updates": sets}
+        setting = {"action": "set-properties", "updates": normalised_properties(sets)}
         removing = {"action": "remove-properties", "removals": gone}
         return [*([setting] if sets else []), *([removing] if gone else [])]
 

@@ -237,7 +237,9 @@ def _on_id(model: Model, rng: Random, rows: Sequence[Values]) -> Filter:
         low = 1 if sign == "<" else 8  # not too many rows at once
     text = f"id {sign} {low}"
     return Filter(
-        spark=_without_nulls(text, "id"), ours=text, test=lambda row: column.shown(row) is not None and test(column.shown(row), low)
+        spark=_without_nulls(text, "id"),
+        ours=text,
+        test=lambda row: column.shown(row) is not None and test(column.shown(row), low),
     )
 
 
