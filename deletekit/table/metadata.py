@@ -23,13 +23,8 @@ from deletekit.formats.compression import decompress, json_limit
 from deletekit.formats.reserved_fields import LINEAGE_NAMES
 from deletekit.table.format_version import FORMAT_VERSIONS, NEWEST, FormatVersion, later_version
 from deletekit.table.locations import normalised, normalised_properties
-<<<<<<< HEAD
-from deletekit.table.metadata_of_v1 import MAIN, in_v2_terms
-from deletekit.table.metadata_parts import ById, Parts, encoded
-=======
 from deletekit.table.metadata_of_v1 import in_v2_terms
-from deletekit.table.metadata_parts import Parts, encoded
->>>>>>> s37/upgrade
+from deletekit.table.metadata_parts import ById, Parts, encoded
 from deletekit.table.properties import check_properties
 from deletekit.table.types import schema_from_json, schema_to_json, spec_from_json
 
