@@ -163,7 +163,9 @@ REFUSED = {"delta-schema-change", "delta-column-ids"}
 
 @pytest.mark.peers
 @pytest.mark.parametrize("seed", range(12))
-def test_random_replacements_have_deltas_rows(delta: HandMade, catalog: dk.Catalog, seed: int) -> None:
+def test_random_replacements_have_deltas_rows(  # noqa: PLR0915  # one history, step by step
+    delta: HandMade, catalog: dk.Catalog, seed: int
+) -> None:
     """Tables that are replaced by others, restored and appended to: each version has Delta's rows, and every older
     snapshot still has the rows that it had; or the sync is refused, and the table is as it was.
     """
@@ -208,8 +210,7 @@ def test_random_replacements_have_deltas_rows(delta: HandMade, catalog: dk.Catal
         try:
             table = sync(delta, catalog, format_version=version).table
         except dk.DeletekitError as e:
-            assert e.kind in REFUSED
-            assert "sync" in str(e.expected)
+            assert e.kind in REFUSED and "sync" in str(e.expected)  # noqa: PT017, PT018  # most syncs are not refused
             assert before is None or dk.load_table(catalog, "t.d").metadata_location == before
             refused += 1
             continue

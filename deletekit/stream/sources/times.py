@@ -126,7 +126,8 @@ def _number(text: str, unit: str, zone: str | None) -> int:
     fraction = (match[3] or "").ljust(9, "0")
     if fraction[digits:].strip("0"):
         raise ValueError(text)
-    return seconds * 10**digits + int(fraction[:digits])
+    scale: int = 10**digits
+    return seconds * scale + int(fraction[:digits])
 
 
 def _time(text: str) -> time:
