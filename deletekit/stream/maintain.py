@@ -239,7 +239,7 @@ class _Round:
             self._done = replace(self._done, expired_snapshots=len(done.snapshot_ids))
 
     def _limit_metadata(self) -> None:
-        """Let commits remove earlier metadata files, each of which has all snapshots, unless the table decides it."""
+        """Let commits remove earlier metadata files, unless the table decides it. Each file has all snapshots."""
         table, most = self._state.table.refresh(), self._policy.metadata_files
         wanted = {_DELETE_AFTER_COMMIT: "true", _PREVIOUS_VERSIONS: str(most)}
         if (

@@ -74,8 +74,7 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     sequence_by: a column of the table. A change with a lower value than its key's row or newest delete is dropped.
     forget_deletes_after: for how many batches the deletes of `sequence_by` are remembered; None for ever.
     evolve: `add` adds columns that only the batch has; `widen` also promotes types; `refuse` does neither.
-    maintain: how the table is kept small, in commits of their own: a `Maintain`, or after how many batches. `auto`:
-        as `Maintain()`, after every 20, but without an index equality deletes stay. None: never.
+    maintain: how the table is kept small: a `Maintain`, or after how many batches; `auto`: after 20; None: never.
     dead_letters, max_dead_letters: a table for rows that do not fit, and how many a batch may have; None: it has none.
     engine: where data files are read.
 
