@@ -70,9 +70,7 @@ def create_table(
     """
     key = to_identifier(identifier)
     check_new(key)
-    iceberg = schema_of(schema)
-    for field in index_by_id(iceberg).values():
-        check_name(field.name, "schema")
+    iceberg = _named(schema_of(schema))
     arrow_schema(iceberg)  # refuses, by name, a type that could never be read back
     spec = partition_spec(iceberg, partition_by)
     catalog.check_writable(format_version)
@@ -141,6 +139,12 @@ def append(
         return RowDelta(added_data_files=tuple(files), read_set=ReadSet())
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
+
+
+def _named(schema: Schema) -> Schema:
+    for field in index_by_id(schema).values():
+        check_name(field.name, "schema")
+    return schema
 
 
 def schema_of(schema: Schema | pa.Schema | pa.Table) -> Schema:

@@ -324,8 +324,8 @@ def test_a_mistyped_name_gets_the_nearest_one(catalog: dk.Catalog, verb: str) ->
 
 
 ODD_NAMES = [
-    "a.b", "a b", 'say "hi"', "tick`s", "it's", "select", "null", "and", "DATE", "1st", "-", "%", "ünï", "\u540d", " ",
-    "--",
+    "a.b", "a b", 'say "hi"', "tick`s", "it's", "select", "null", "and", "DATE", "1st", "-", "%",
+    "ünï", "\u540d", " ", "--",
 ]  # fmt: skip
 
 

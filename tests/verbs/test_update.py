@@ -334,7 +334,8 @@ def test_a_text_that_reads_as_an_expression_is_refused(catalog: dk.Catalog) -> N
     table = make(catalog, rows, schema=rows.schema, format_version=3)
     texts = [
         "upper(name)", "name", "target.name", "source.s", "name || s", "x + 1", "'new'", "NULL", "null", "concat(a)",
-        "now()", "upper(nmae)", "CASE WHEN x > 1 THEN 'a' END", "DATE '2020-01-01'", "`name`", '"s"', "cast(x as int)",
+        "now()",
+        "upper(nmae)", "CASE WHEN x > 1 THEN 'a' END", "DATE '2020-01-01'", "`name`", '"s"', "cast(x as int)",
     ]  # fmt: skip
     for text in texts:
         with refused(table, dk.InvalidInputError, "assignments", field="s") as refusal:
