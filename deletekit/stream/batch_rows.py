@@ -15,7 +15,7 @@ from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta
 from deletekit.stream.batch_digest import batch_digest
 from deletekit.stream.batch_letters import BatchLetters
 from deletekit.stream.change_rows import read_changes
-from deletekit.stream.dead_letters import without_dead_letters
+from deletekit.stream.dead_letters import with_rejected, without_dead_letters
 from deletekit.stream.evolve import evolve_table, evolving_rows, schema_for
 from deletekit.stream.sequence_guard import Guarded, RememberedBatch
 from deletekit.stream.sink_state import SinkState
@@ -116,7 +116,7 @@ class HeldRows:
         letters = self._state.dead_letters
         if letters is None:
             raise next(iter(error.rows.values()))
-        self._rows, self.letters = letters.without(self._rows, self.schema, error.rows, self.letters)
+        self._rows, self.letters = with_rejected(letters, self._rows, self.schema, error.rows, self.letters)
         self.parse(self.schema, self.fields)
 
     def by_position(self, base: Base) -> tuple[BatchDelta, int]:

@@ -137,22 +137,6 @@ class DeadLetters:
             raise too_many(f"a batch has more dead letters than {self.most}; the last: {letters[-1].error}", self.most)
         return HeldLetters(tuple(letters))
 
-    def without(
-        self, rows: Any, schema: Schema, wrong: Mapping[int, InvalidInputError], letters: BatchLetters
-    ) -> tuple[pa.Table, HeldLetters]:
-        """Return the rows of a batch without some, and its dead letters with these. They have no position."""
-        assert isinstance(letters, HeldLetters)
-        held = as_table(rows, schema, "changes")
-        unfit = [
-            UnfitRow(number=n, error=error, row=json_text(held.slice(n, 1).to_pylist()[0]))
-            for n, error in wrong.items()
-        ]
-        every = (*letters.letters, *(DeadLetter.of(row, "", "") for row in unfit))
-        if len(every) > self.most:
-            raise too_many(f"a batch has more dead letters than {self.most}; the last: {every[-1].error}", self.most)
-        left = [n for n in range(len(held)) if n not in wrong]
-        return held.take(pa.array(left, pa.int64())), HeldLetters(every)
-
     def check(self, table: Table) -> None:
         """Raise InvalidInputError (`dead-letter-table`) if the table cannot keep dead letters, or is the sink's own."""
         if self._is_checked:
@@ -221,3 +205,18 @@ def with_staged(letters: DeadLetters | None, staged: Sequence[LetterFile], io: F
         message = f"a batch has more dead letters than {letters.most}; the last: {staged[-1].last}"
         raise too_many(message, letters.most)
     return StagedLetters(staged, held.letters, io, engine)
+
+
+def with_rejected(
+    letters: DeadLetters, rows: Any, schema: Schema, wrong: Mapping[int, InvalidInputError], known: BatchLetters
+) -> tuple[pa.Table, HeldLetters]:
+    """Return the rows of a batch without some, and its dead letters with these, which have no position."""
+    assert isinstance(known, HeldLetters)
+    held = as_table(rows, schema, "changes")
+    texts = {number: json_text(held.slice(number, 1).to_pylist()[0]) for number in wrong}
+    unfit = [UnfitRow(number=number, error=error, row=texts[number]) for number, error in wrong.items()]
+    every = (*known.letters, *(DeadLetter.of(row, "", "") for row in unfit))
+    if len(every) > letters.most:
+        raise too_many(f"a batch has more dead letters than {letters.most}; the last: {every[-1].error}", letters.most)
+    left = [number for number in range(len(held)) if number not in wrong]
+    return held.take(pa.array(left, pa.int64())), HeldLetters(every)

@@ -1,4 +1,4 @@
-"""Refuse a batch of which nothing fits, where the fault is the sink's or the decoder's and not a message's.
+"""Refuse a batch in which nothing fits, where the fault is the sink's or the decoder's and not a message's.
 
 With a wrong format, or without an option that the table's columns need, every message becomes a dead letter: each batch
 is committed, the position goes on, and the table stays empty. One bad message does not stop a stream that has begun.

@@ -29,8 +29,9 @@ def decoder(format: str, **options: Any) -> Decoder:  # noqa: A002  # the word o
     options: of all formats: `ignore`, columns of the source to leave out; `sequence`, the field of the source that
         `_sequence` has (`lsn`, `ts_ms`, `binlog`); `time_unit` (`ms`, `us`, `ns`) of whole numbers in columns of times,
         if messages have no schema; `assume_utc`, for times without a zone in columns with one.
-        Of Debezium: `truncate='apply'`; `replica_identity='full'`; `unavailable`, its placeholder; and of messages
-        without a schema `binary` (`base64`, `base64-url-safe`, `hex`) and `decimal_texts`.
+        Of Debezium: `truncate='apply'`; `replica_identity='full'`; `unavailable`, its placeholder;
+        `tombstones='ignore'`; `servers`, whose logs a sequence is of, the oldest first; and of messages without a
+        schema `binary` (`base64`, `base64-url-safe`, `hex`) and `decimal_texts`.
         Of debezium-avro: `registry`, its address, or schemas by id; `id_bytes`.
 
     Raises InvalidInputError for another format or option.

@@ -15,15 +15,17 @@ from pyiceberg.schema import Schema
 from deletekit.errors import InvalidInputError
 
 CHANGE_TYPE = "_change_type"
-"""The column that decoders add, with Iceberg's words: INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE. A tombstone of
-Kafka, which has only a key and no place in the source's order, is TOMBSTONE."""
+"""The column that decoders add, with Iceberg's words: INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE.
+
+A tombstone of Kafka, which has only a key and no place in the source's order, is TOMBSTONE.
+"""
 SEQUENCE = "_sequence"
 """The column that decoders add if they are asked for a sequence."""
 UNCHANGED = "_unchanged"
 """The column that decoders add if values were not sent because they did not change: the names of a row's columns whose
 values are taken from the row before."""
 KEY_BEFORE = "_key_before"
-"""Beside `_unchanged`: a struct of the row before the update, as far as the message has it. Its key may be another."""
+"""Beside `_unchanged`: a struct of the row before the update, as far as it is known. Its key may be another."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ def rows_of(table: dk.Table) -> list[dict[str, Any]]:
 
 def test_each_form_of_the_placeholder(catalog: dk.Catalog) -> None:
     """Of each type, in JSON with and without a schema, and with a placeholder of one's own."""
-    for text, option in ((PLACEHOLDER, None), ("mine ÿ", "mine ÿ"), ("mine ÿ", "hex:" + "mine ÿ".encode().hex())):
+    mine = "mine ÿ"
+    for text, option in ((PLACEHOLDER, None), (mine, mine), (mine, f"hex:{mine.encode().hex()}")):
         data = text.encode()
         forms: list[tuple[pa.DataType, Any, Any, Any]] = [
             (pa.string(), "v", "v", text),
@@ -122,11 +123,8 @@ def test_where_an_unchanged_value_comes_from(catalog: dk.Catalog, mode: str) -> 
                 rows = form.decode(messages_of([*batches[last], *other]), table.schema)
                 assert sink.write(rows, last).dead_letters == 1, name
                 assert sink.write(rows, last).status == "skipped"
-        expected = {1: ("a", 1)} if left is None else left
-        if left is None and name != "inserted":
-            expected = {50: ("z", 0)}
-        found = {row["id"]: (row["bio"], row["n"]) for row in rows_of(table)}
-        assert found == expected, name
+        expected = {1: ("a", 1)} if name == "inserted" else {50: ("z", 0)} if left is None else left
+        assert {row["id"]: (row["bio"], row["n"]) for row in rows_of(table)} == expected, name
     assert PLACEHOLDER not in str(dk.scan(dead.refresh()).to_arrow().column("row").to_pylist())
 
 
