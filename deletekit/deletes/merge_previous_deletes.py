@@ -136,8 +136,8 @@ def replace_deletes(
 
     Parameters
     ----------
-    hidden: one item for each data file. They are taken one after the other, so that what was just read is still in
-        memory.
+    hidden: one item for each data file, in the order of a scan. They are taken one after the other, so that what was
+        just read is still in memory.
     granularity: of the delete files, as in `write_positions`.
     rows: returns the rows at some positions, to store them in position delete files.
     drops: whether data files without a live row are removed. Otherwise a delete covers all their rows.
@@ -244,9 +244,10 @@ def write_deletion_vectors(
 ) -> list[DeleteFile]:
     """Write a vector for each data file that has positions.
 
-    With `partition`, all go into one Puffin file, up to `write.delete.target-file-size-bytes`.
+    With `partition`, all go into one Puffin file, up to `write.delete.target-file-size-bytes`. Give them in the order in
+    which a scan reads their data files: DuckDB 1.5.5 takes one vector for another of a file that it reads to and fro.
     """
-    chosen = sorted((d for d in deletes if d.positions), key=lambda d: d.data_file.file_path)
+    chosen = [d for d in deletes if d.positions]
     by_file = granularity_of(context.metadata, granularity) == "file"
     most = 0 if by_file else value_of(context.metadata.properties, "write.delete.target-file-size-bytes")
     written: list[DeleteFile] = []

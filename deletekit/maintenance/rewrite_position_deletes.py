@@ -181,8 +181,9 @@ def _applying(head: Head, group: Iterable[ManifestEntry]) -> Iterator[tuple[Scan
     named = sorted({path for _, by_path in read for path in by_path})
     live = {task.data_file.file_path: task for task in head.tasks(named)}
     for entry, by_path in read:
-        for path in sorted(by_path.keys() & live.keys()):
-            task = live[path]
+        for path, task in live.items():
+            if path not in by_path:
+                continue
             applies = is_old_enough(task.data, entry) and scope_of(task.data_file) == scope_of(entry.data_file)
             if applies and by_path[path]:
                 yield task, by_path[path]

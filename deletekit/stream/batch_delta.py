@@ -80,7 +80,7 @@ def indexed_delta(base: Base, changes: Changes, index: TableIndex) -> BatchDelta
         written.append((file, FileKeys(columns=columns, row_ids=own)))
     hidden = [
         HiddenRows(file.task, PositionBitmap(hits.positions[at]), file.hidden)
-        for file, at in ((index.file(number), at) for number, at in by_file(hits.files))
+        for file, at in ((index.file(number), at) for number, at in index.in_scan_order(by_file(hits.files)))
     ]
     delta = by_position(base, hidden)
     delta = replace(delta, added_data_files=tuple(file for file, _ in written))

@@ -104,6 +104,7 @@ class TableIndex:
         self._runs: list[Run] = []
         self._known: dict[str, IndexedFile] = {}
         self._tasks: dict[int, ScanTask] = {}
+        self._places: dict[str, int] = {}
         self._number = 0
         self._live = LiveRows(self.fields)
         self._next: _Next | None = None
@@ -125,6 +126,10 @@ class TableIndex:
         assert self._context is not None
         task = self._tasks[number]
         return LiveFile(task, self._live.by_position(self._context, task))
+
+    def in_scan_order(self, files: Iterable[tuple[int, Numbers]]) -> list[tuple[int, Numbers]]:
+        """Return things of data files, by their numbers, in the order in which a scan reads the files."""
+        return sorted(files, key=lambda f: self._places[self._tasks[f[0]].data_file.file_path])
 
     def announce(self, written: Mapping[str, FileKeys]) -> None:
         """Announce the keys of data files, by their paths, that the next `catch_up` need not read."""
@@ -150,7 +155,7 @@ class TableIndex:
                 self._context = ReadContext(io, base.metadata)
             new = [t for path, t in tasks.items() if not self._has(path, t)]
             known = [(self._known[path].number, t) for path, t in tasks.items() if self._has(path, t)]
-            self._tasks = dict(known)
+            self._tasks, self._places = dict(known), {path: place for place, path in enumerate(tasks)}
             self._live.keep(tasks.values())
             read = self._read(self._context, new, engine)
             self._compact()
