@@ -1,4 +1,4 @@
-"""Columns of Delta's type void: `unknown` in format version 3, left out in version 2, and said; else refused by name."""
+"""Columns of Delta's type void: `unknown` in format version 3, left out in 2, and said; else refused by name."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from tests.delta.handmade import HandMade, Json, remove
 from tests.delta.delta_tables import latest_version, rows_at
+from tests.delta.handmade import HandMade, Json, remove
 from tests.delta.reading import check_synced, our_rows
 from tests.interop.rows import same_rows
 
