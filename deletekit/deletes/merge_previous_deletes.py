@@ -244,8 +244,8 @@ def write_deletion_vectors(
 ) -> list[DeleteFile]:
     """Write a vector for each data file that has positions.
 
-    With `partition`, all go into one Puffin file, up to `write.delete.target-file-size-bytes`. Give them in the order in
-    which a scan reads their data files: DuckDB 1.5.5 takes one vector for another of a file that it reads to and fro.
+    With `partition`, all go into one Puffin file, up to `write.delete.target-file-size-bytes`. Give them in the order
+    in which a scan reads their data files: DuckDB 1.5.5 mixes up the vectors of a file that it reads to and fro.
     """
     chosen = [d for d in deletes if d.positions]
     by_file = granularity_of(context.metadata, granularity) == "file"

@@ -62,8 +62,8 @@ class FileColumns:
     """The top-level columns of a file by field id, and the constants from its partition.
 
     `constants` maps field ids of identity-partitioned columns to Arrow scalars, for files that leave the columns out.
-    `null_parts` are those whose value is NULL. A file that has such a column may hold '' in it: Delta has no other way
-    to write NULL as a folder's name, and reads NULL, as Iceberg Java does.
+    `null_parts` are those whose value is NULL. A file that has such a column may hold '' in it, which Delta writes and
+    takes for NULL, as Iceberg Java does.
     """
 
     def __init__(self, schema: pa.Schema, constants: Mapping[int, pa.Scalar] | None = None) -> None:

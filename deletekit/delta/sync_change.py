@@ -100,11 +100,8 @@ class SyncChange:
 
     def summary(self) -> dict[str, str]:
         """Return the entries of the snapshot's summary."""
-        out = {
-            DELTA_VERSION: str(self.state.version),
-            DELTA_TABLE_ID: self.state.metadata.id,
-            DELTA_LOCATION: self.log.root,
-        }
+        state = self.state
+        out = {DELTA_VERSION: str(state.version), DELTA_TABLE_ID: state.metadata.id, DELTA_LOCATION: self.log.root}
         timestamp = self.log.timestamp_ms(self.state.version)
         if timestamp is not None:
             out[DELTA_TIMESTAMP] = str(timestamp)
@@ -116,14 +113,12 @@ class SyncChange:
         schema = schema_for(self.state.metadata, metadata)
         updates = evolving_updates(metadata, schema, self.log.root, self.directory)
         if updates:
-            metadata = apply_updates(metadata, updates)
-            base.write.metadata = metadata
+            base.write.metadata = metadata = apply_updates(metadata, updates)
         self._check_checksum()
         if self.known is not None:
             base.reader.searched = self.known.manifests_of(self.changes)
         wanted = _wanted_files(self.state, self.log.root)
-        touched = self._touched()
-        if touched is not None:  # what a resumed replay did not change is as the table has it
+        if (touched := self._touched()) is not None:  # what a resumed replay did not change is as the table has it
             touched -= {path for path, add in wanted.items() if isinstance(add, KnownFile)}
         plan = _plan_sync(base, self.log.root, wanted, touched)
         for path, add in wanted.items():
@@ -139,17 +134,16 @@ class SyncChange:
             time_zone=self.request.time_zone,
             check_size=self.request.check_data_files,
         )
-        engine = LocalEngine(reads_at_a_time(self.log.root))
-        entries = list(engine.map(lambda path: files.entry(plan.added[path], path), list(plan.added)))
+        each = LocalEngine(reads_at_a_time(self.log.root)).map
+        entries = list(each(lambda path: files.entry(plan.added[path], path), list(plan.added)))
         added = dict(zip(plan.added, entries, strict=True))
         self._check_counters(base, plan, wanted, {path: file.record_count for path, file in added.items()})
         carried = frozenset(added) if schema.carries_row_ids else frozenset()
         if schema.carries_row_ids and not (
             self._is_own(base, entries) and can_carry(wanted, added.values(), plan.kept)
         ):
-            more = evolving_updates(
-                metadata, schema_for(self.state.metadata, metadata, row_ids=False), self.log.root, self.directory
-            )
+            plain = schema_for(self.state.metadata, metadata, row_ids=False)
+            more = evolving_updates(metadata, plain, self.log.root, self.directory)
             base.write.metadata = apply_updates(metadata, more)
             updates, carried = (*updates, *more), frozenset()
         deletes = self._deletes(base, plan, added)
@@ -168,9 +162,10 @@ class SyncChange:
     def _is_own(self, base: Base, added: Iterable[DataFile]) -> bool:
         """Return whether only syncs have added rows to the table, and no replaced table gives out its ids again."""
         found = watermark_of(base.metadata, base.snapshot)
-        if found is None or found.foreign is not None or found.table_id == self.state.metadata.id:
-            return base.snapshot is None or (found is not None and found.foreign is None)
-        return all((file.first_row_id or 0) >= base.metadata.next_row_id for file in added)
+        if base.snapshot is None or found is None or found.foreign is not None:
+            return base.snapshot is None
+        is_same = found.table_id == self.state.metadata.id
+        return is_same or all((file.first_row_id or 0) >= base.metadata.next_row_id for file in added)
 
     def _touched(self) -> set[str] | None:
         """Return the storage paths in the commits since `before`, or None if every file must be compared."""

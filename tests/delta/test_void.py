@@ -1,4 +1,4 @@
-"""Columns of Delta's type void: `unknown` in version 3, left out in version 2, and said; or refused by name."""
+"""Columns of Delta's type void: `unknown` in format version 3, left out in 2, and said; else refused by name."""
 
 from __future__ import annotations
 

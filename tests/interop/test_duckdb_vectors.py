@@ -1,7 +1,7 @@
 """DuckDB reads tables with several vectors in one Puffin file right, whatever their partition specs.
 
-DuckDB 1.5.5 takes the bytes of one vector for those of another where it reads a Puffin file to and fro, and its cache of
-files has their neighbours. Written in the order of a scan, each file is read forwards.
+DuckDB 1.5.5 takes the bytes of one vector for those of another where it reads a Puffin file to and fro, and its cache
+of files has their neighbours. Written in the order of a scan, each file is read forwards.
 """
 
 from __future__ import annotations

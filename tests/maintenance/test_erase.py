@@ -302,8 +302,8 @@ def test_absence_never_rests_on_what_another_writer_counted(catalog: dk.Catalog,
             with path.open("wb") as target:
                 fastavro.writer(target, written, entries, metadata=kept)
         table = dk.load_table(catalog, f"t.lie{number}")
-        done = dk.erase(table, "id = 2", dry_run=True)
-        assert {ref: [h.rows for h in held] for ref, held in done.remaining.items()}["main"] == [1, 1], lie
+        tried = dk.erase(table, "id = 2", dry_run=True)
+        assert {ref: {h.rows for h in held} for ref, held in tried.remaining.items()} == {"main": {1}, "side": {1}}, lie
         done = dk.erase(table, "id = 2", all_refs=True)
         assert done.is_erased, lie
         assert not [path for path in files_of(table) if NAME.encode() in stored_at(path).read_bytes()], lie
