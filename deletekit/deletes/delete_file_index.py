@@ -269,7 +269,7 @@ class VectorIndex:
         hidden, has = np.zeros(len(numbers), np.int64), numbers >= 0
         if has.any():
             counts, highest = (of_all[numbers[has]] for of_all in self._said)
-            proven = (counts - 1 <= highest) & (highest >= 0) & (highest < rows[has])
+            proven = (counts > 0) & (counts - 1 <= highest) & (highest < rows[has])
             hidden[has] = np.where(proven, counts, -1)
         return hidden
 

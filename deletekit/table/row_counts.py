@@ -75,6 +75,8 @@ def _refusing(file: ContentFile) -> Iterator[None]:
 def _rows_of(io: FileIO, file: ContentFile) -> int:
     refuse_encrypted(file)
     if isinstance(file, DeleteFile) and file.is_deletion_vector:
-        return len(decode_blob(io.read(file.file_path, file.content_offset or 0, file.content_size_in_bytes)))
+        found = len(decode_blob(io.read(file.file_path, file.content_offset or 0, file.content_size_in_bytes)))
+        # A cardinality is also a check: without one, who reads the vector refuses it.
+        return found if file.record_count in (-1, found) else -1
     with open_sized(io, file.file_path, file.file_size_in_bytes) as source:
         return sum(group.num_rows for group in open_tabular(source, file.file_format).row_groups)

@@ -128,7 +128,7 @@ def _manifest(metadata: TableMetadata, number: int, content: ManifestContent, fi
         content=content,
         sequence_number=1 if content == ManifestContent.DATA else SEQUENCE_NUMBER,
         min_sequence_number=1 if content == ManifestContent.DATA else SEQUENCE_NUMBER,
-        added_snapshot_id=SNAPSHOT_ID,
+        added_snapshot_id=SNAPSHOT_ID - (content == ManifestContent.DATA),  # data are of a snapshot that has expired
         added_files_count=len(entries),
         existing_files_count=0,
         deleted_files_count=0,

@@ -161,13 +161,18 @@ def test_metadata_says_null_where_there_is_nothing() -> None:
     ("added", "existing", "live"), [(0, 0, False), (1, 0, True), (0, 1, True), (None, 0, True), (0, None, True)]
 )
 def test_manifest_has_live_files_unless_its_counts_say_no(added: int | None, existing: int | None, live: bool) -> None:
-    no_rows = {"added_rows_count": 0, "existing_rows_count": 0}
+    no_rows: dict[str, Any] = {"added_rows_count": 0, "existing_rows_count": 0}
     assert replace(ROW, added_files_count=added, existing_files_count=existing, **no_rows).has_live_files == live
 
 
 @pytest.mark.parametrize("name", ["added_rows_count", "existing_rows_count"])
 def test_rows_are_in_live_files_whatever_their_count(name: str) -> None:
-    none = {"added_files_count": 0, "existing_files_count": 0, "added_rows_count": 0, "existing_rows_count": 0}
+    none: dict[str, Any] = {
+        "added_files_count": 0,
+        "existing_files_count": 0,
+        "added_rows_count": 0,
+        "existing_rows_count": 0,
+    }
     assert replace(ROW, **{**none, name: 1}).has_live_files
 
 
