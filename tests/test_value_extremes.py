@@ -411,3 +411,41 @@ def test_pandas_polars_and_duckdb(table: dk.Table) -> None:
             name
         )
     assert refused == {"day", "local", "instant", "nano", "nano_instant"}
+
+
+def test_delta_partitions_and_statistics(catalog: dk.Catalog, tmp_path: Path) -> None:
+    """Delta has the years 1 to 9999: others are refused as partition values, and left out of statistics."""
+    second = {"day": 86_400, "local": 10**6, "instant": 10**6}
+    wanted = {
+        "day": ["0001-01-01", "9999-12-31"],
+        "local": ["0001-01-01 00:00:00.000000", "9999-12-31 23:59:59.000000"],
+    }
+    wanted["instant"] = [text.replace(" ", "T") + "Z" for text in wanted["local"]]
+    for name, texts in wanted.items():
+        kind = TYPES[name][0]
+        numbers = [s // second[name] if name == "day" else s * second[name] for s in (-62135596800, 253402300799)]
+        for values in (numbers, [2_932_897 if name == "day" else 253402300800000000]):
+            rows = pa.table({"n": pa.array(range(len(values))), name: column(kind, values)[: len(values)]})
+            one = make(catalog, rows, schema=rows.schema, format_version=3, partition_by=[name])
+            target = tmp_path / f"{name}{len(values)}"
+            if len(values) == 1:
+                with pytest.raises(dk.UnsupportedError) as refused:
+                    dk.export_delta(one, target)
+                assert refused.value.kind == "delta-partition-value"
+                continue
+            dk.export_delta(one, target)
+            log = [
+                json.loads(line) for file in target.glob("_delta_log/*.json") for line in file.read_text().splitlines()
+            ]
+            assert sorted(a["add"]["partitionValues"][name] for a in log if "add" in a) == texts
+        rows = extremes().select(["n", name])
+        plain = make(catalog, rows, schema=rows.schema, format_version=3)
+        dk.export_delta(plain, tmp_path / f"{name}-plain")
+        (add,) = (
+            json.loads(line)["add"]
+            for file in (tmp_path / f"{name}-plain").glob("_delta_log/*.json")
+            for line in file.read_text().splitlines()
+            if '"add"' in line
+        )
+        stats = json.loads(add["stats"])
+        assert (name in stats["minValues"], name in stats["maxValues"]) == (False, False)

@@ -120,7 +120,7 @@ def _number(text: str, unit: str, zone: str | None) -> int:
         raise ValueError(text)
     cycles, year = divmod(int(match[1]), 400)
     moment = datetime.fromisoformat(f"{2000 + year}{match[2]}{match[4] or '+00:00'}")
-    seconds = (moment - datetime(2000, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
+    seconds: int = (moment - datetime(2000, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
     seconds += (_DAYS_TO_2000 + (cycles - 5) * _CYCLE_DAYS) * 86_400
     digits = 9 if unit == "ns" else 6
     fraction = (match[3] or "").ljust(9, "0")
