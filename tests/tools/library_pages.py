@@ -52,7 +52,7 @@ doctor: Who reads it right: readers Readers EngineReading ReaderFinding make_rea
 streams: Streams: stream stream.sink stream.Sink stream.BatchProgress stream.Maintain stream.Maintenance
     stream.sinks stream.SinkInfo stream.reset_sink stream.drop_sink stream.create_dead_letters
     stream.dead_letter_schema stream.DeadLetters
-    stream.kafka stream.postgres stream.table_changes stream.foreach_messages stream.Source
+    stream.kafka stream.table_changes stream.foreach_messages stream.Source
     stream.decoder stream.Decoder stream.Message
     stream.fan_out stream.FanOut stream.convert stream.promote stream.Promotion
 delta: Delta Lake: sync_delta DeltaSync DeltaPlan export_delta DeltaExport
