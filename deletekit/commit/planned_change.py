@@ -71,7 +71,7 @@ class PlannedChange:
         if isinstance(self.delta, ManifestRewrite) or self.delta.read_set is None:
             return lost
         try:
-            head = read_base(self.request.table.refresh(), self.request.ref, reader=lambda _: self.base.reader)
+            head = read_base(self.request.table.refresh(), self.request.ref, reader=self.base.reader.follow)
             judge(self.delta, self.delta.read_set, self.base, head)
         except CommitConflictError as conflict:
             return conflict
@@ -87,8 +87,7 @@ class PlannedChange:
     def rebased(self) -> PlannedChange:
         """Return the change on the current head, with its files where that is safe; else planned again."""
         head = _current_head(self.request)
-        self.base.reader.follow(head.metadata)
-        base = replace(head, reader=self.base.reader, write=self.base.write, is_rebased=True)
+        base = replace(head, reader=self.base.reader.follow(head.metadata), write=self.base.write, is_rebased=True)
         delta = self._delta_on(base)
         if delta is None:
             return self.replanned(head)

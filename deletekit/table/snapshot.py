@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -150,11 +150,12 @@ class SnapshotReader:
         self._entries = {key: found for key, found in self._entries.items() if key in kept}
         self._columns = {key: found for key, found in self._columns.items() if key in kept}
 
-    def follow(self, metadata: TableMetadata) -> None:
-        """Go on with newer metadata. What is known of manifests is kept, unless schemas or partition specs changed."""
+    def follow(self, metadata: TableMetadata) -> Self:
+        """Go on with newer metadata, and return the reader. What is known of manifests is kept, unless schemas or partition specs changed."""
         if any(self._metadata.raw.get(n) != metadata.raw.get(n) for n in ("schemas", "partition-specs")):
             self._entries, self._columns = {}, {}
         self._metadata = metadata
+        return self
 
     def _read(self, listed: ManifestFile) -> ManifestColumns:
         if listed.key_metadata is not None:
