@@ -151,7 +151,10 @@ class SnapshotReader:
         self._columns = {key: found for key, found in self._columns.items() if key in kept}
 
     def follow(self, metadata: TableMetadata) -> Self:
-        """Go on with newer metadata, and return the reader. What is known of manifests is kept, unless schemas or partition specs changed."""
+        """Go on with newer metadata, and return the reader.
+
+        What is known of manifests is kept, unless schemas or partition specs changed.
+        """
         if any(self._metadata.raw.get(n) != metadata.raw.get(n) for n in ("schemas", "partition-specs")):
             self._entries, self._columns = {}, {}
         self._metadata = metadata
