@@ -73,7 +73,7 @@ def stream(
     Examples:
       deletekit stream --warehouse wh demo.users changes/ --key id
       deletekit stream --warehouse wh demo.users 'changes/*.csv' --key id
-      deletekit stream --warehouse wh demo.users m.jsonl --key id --format debezium-json
+      deletekit stream --warehouse wh demo.users m.jsonl --format debezium-json
       deletekit stream --warehouse wh demo.rate --rate 1000 --batches 20
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     if rate is not None and format is not None:
