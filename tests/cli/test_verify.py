@@ -11,7 +11,7 @@ import pytest
 
 import deletekit as dk
 from tests.cli.conftest import EVIL, Run, RunProgram
-from tests.maintenance.damage import edit_file, edit_list
+from tests.maintenance.damage import edit_file
 from tests.storage import stored_at
 from tests.tables import new_catalog
 
@@ -89,7 +89,7 @@ def test_what_can_be_repaired_is_said(run: Run, fresh: Path) -> None:
     with new_catalog(fresh) as catalog:
         table = dk.load_table(catalog, "demo.users")
         dk.delete_keys(table, [{"id": 1}])
-        edit_list(table, lambda rows: [r for r in rows if r["content"] == 1])
+        dk.delete(table, "true", mode="copy-on-write")
     result = run("verify", "--warehouse", fresh, "demo.users", "--heads")
     assert result.exit_code == 0
     assert "warning  dangling-equality-delete" in result.stdout

@@ -209,7 +209,9 @@ def test_colours_can_be_told_from_what_is_behind_them(scheme: int) -> None:
 
 
 def test_hostile_names_are_inert(catalog: dk.Catalog) -> None:
-    table = dk.create_table(catalog, ("hostile", HOSTILE[:-1].replace("/", "")), pa.schema([("id", pa.int64())]), format_version=3)
+    table = dk.create_table(
+        catalog, ("hostile", HOSTILE[:-1].replace("/", "")), pa.schema([("id", pa.int64())]), format_version=3
+    )
     dk.append(table, [{"id": 1}, {"id": 2}])
     dk.delete(table, "id = 1", mode="deletion-vector")
     for svg in (
