@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum
 from functools import partial
 from typing import Any, TypeVar
@@ -23,6 +23,57 @@ _UNSAFE = re.compile(
 _NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 LONGEST_VALUE = 200
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_FIRST_DAY = date(1970, 1, 1).toordinal()
+_CYCLE = 146_097
+"""The days of 400 years, after which the calendar begins again."""
+
+
+class IsoText(str):
+    """A day or time that Python has no value for, as ISO 8601 text: `+10000-01-01`, `-0001-12-31T23:59:59.999999`.
+
+    A year after 9999 has a plus, as Iceberg and Spark write it. PostgreSQL's infinity is the day or time that its
+    number means.
+    """
+
+    __slots__ = ()
+
+
+def day_of(number: int) -> date | IsoText:
+    """Return a day that is counted from 1970-01-01."""
+    try:
+        return date.fromordinal(number + _FIRST_DAY)
+    except (ValueError, OverflowError):
+        return IsoText(_day_text(number))
+
+
+def moment_of(number: int, unit: str, *, utc: bool) -> datetime | IsoText:
+    """Return a point in time that is counted from 1970, in `s`, `ms`, `us` or `ns`."""
+    micros, nanos = divmod(number * 10**9 // _PER_SECOND[unit], 1000)
+    try:
+        if not nanos:
+            return datetime(1970, 1, 1, tzinfo=UTC if utc else None) + timedelta(microseconds=micros)
+    except OverflowError:
+        pass
+    return IsoText(moment_text(number, unit, "+00:00" if utc else ""))
+
+
+def moment_text(number: int, unit: str, zone: str = "") -> str:
+    """Return the ISO text of a point in time that is counted from 1970: with six digits, or nine where it is `ns`."""
+    seconds, rest = divmod(number, _PER_SECOND[unit])
+    days, second = divmod(seconds, 86_400)
+    digits = 9 if unit == "ns" else 6
+    fraction = rest * 10**digits // _PER_SECOND[unit]
+    clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}.{fraction:0{digits}}"
+    return f"{_day_text(days)}T{clock}{zone}"
+
+
+def _day_text(number: int) -> str:
+    cycles, rest = divmod(number + _FIRST_DAY - 1, _CYCLE)
+    day = date.fromordinal(rest + 1)
+    year = day.year + 400 * cycles
+    sign = "+" if year > 9999 else "-" if year < 0 else ""
+    return f"{sign}{abs(year):04}-{day.month:02}-{day.day:02}"
 
 
 def plain(value: object) -> str:
@@ -57,6 +108,8 @@ def _literal(value: Any) -> str:
         return "NULL"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, IsoText):
+        return value.replace("T", " ")
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, bytes):

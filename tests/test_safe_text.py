@@ -106,14 +106,19 @@ def test_runs() -> None:
 
 
 def test_times_beyond_the_calendar() -> None:
-    from pyiceberg.transforms import DayTransform, IdentityTransform  # noqa: PLC0415 - slow, and for this test alone
-    from pyiceberg.types import DateType, TimestampType  # noqa: PLC0415
+    from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform  # noqa: PLC0415 - slow, and for this test alone
+    from pyiceberg.types import DateType, TimestampNanoType, TimestampType, TimestamptzType, TimeType  # noqa: PLC0415
 
-    from deletekit.cli.stored_values import _human  # noqa: PLC0415
+    from deletekit.table.partition import value_text  # noqa: PLC0415
 
-    assert _human(DayTransform(), DateType(), 20512) == "2026-02-28"
-    assert _human(DayTransform(), DateType(), 2**31 - 1) == "2147483647"
-    assert _human(IdentityTransform(), TimestampType(), -(2**63)) == str(-(2**63))
+    assert value_text(DayTransform(), DateType(), 20512) == "2026-02-28"
+    assert value_text(DayTransform(), DateType(), 2**31 - 1) == "+5881580-07-11"
+    assert value_text(HourTransform(), TimestampType(), 24 * 2932897 + 5) == "+10000-01-01-05"
+    assert value_text(HourTransform(), TimestampType(), -1) == "1969-12-31-23"
+    assert value_text(IdentityTransform(), TimestampType(), -(2**63)) == "-290308-12-21T19:59:05.224192"
+    assert value_text(IdentityTransform(), TimestamptzType(), 1) == "1970-01-01T00:00:00.000001+00:00"
+    assert value_text(IdentityTransform(), TimestampNanoType(), 1) == "1970-01-01T00:00:00.000000001"
+    assert value_text(IdentityTransform(), TimeType(), 86_400_000_000) == "86400000000"
 
 
 def test_small_ones() -> None:

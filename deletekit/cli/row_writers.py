@@ -9,12 +9,12 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from deletekit.errors import DeletekitError, InvalidInputError, UnsupportedError, storage_error
 from deletekit.safe_text import json_ready
+from deletekit.table.python_values import check_calendar, python_rows
 
 _LINES = 10_000
 """So many rows are Python's values at once."""
@@ -83,27 +83,6 @@ def json_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
             yield json.dumps(json_ready(row), allow_nan=False)
 
 
-def python_rows(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
-    """Return rows as Python's values. Days and times become text in a column with one that Python does not have.
-
-    These are years before 1 and after 9999 and, without pandas, nanoseconds. Raises UnsupportedError if they are inside
-    another value.
-    """
-    columns = [_python_values(name, rows.column(i)) for i, name in enumerate(rows.schema.names)]
-    return [dict(zip(rows.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def _python_values(name: str, column: Any) -> list[Any]:
-    try:
-        values: list[Any] = column.to_pylist()
-    except (OverflowError, ValueError) as e:
-        if not pa.types.is_temporal(column.type):
-            message, expected = "Python has no such day or time", "parquet or arrow; or leave it out by --column"
-            raise UnsupportedError(message, kind="column-type", field=name, found=str(e), expected=expected) from e
-        values = pc.replace_substring(column.cast(pa.string()), " ", "T").to_pylist()
-    return values
-
-
 class _JsonLines:
     """Writes `json_lines`."""
 
@@ -120,9 +99,26 @@ def _json_lines(path: str, _: pa.Schema) -> Any:
         yield _JsonLines(file)
 
 
+class _Csv:
+    """Writes CSV. Arrow's own text of a day or time that Python does not have is none that is read again."""
+
+    def __init__(self, writer: pa_csv.CSVWriter) -> None:
+        self._writer = writer
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        check_calendar(batch, "CSV", "json, parquet or arrow; or leave it out by --column")
+        self._writer.write_batch(batch)
+
+
+@contextmanager
+def _csv(path: str, schema: pa.Schema) -> Any:
+    with pa_csv.CSVWriter(path, schema) as writer:
+        yield _Csv(writer)
+
+
 _WRITERS: dict[str, Callable[[str, pa.Schema], AbstractContextManager[Any]]] = {
     "parquet": lambda path, schema: pq.ParquetWriter(path, schema, compression="zstd"),
-    "csv": pa_csv.CSVWriter,
+    "csv": _csv,
     "json": _json_lines,
     "arrow": pa.ipc.new_file,
 }

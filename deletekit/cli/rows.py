@@ -196,7 +196,7 @@ def merge(
 
 
 def _on_screen(table: dk.Table, output: Output, limit: int, asked: Mapping[str, Any]) -> Answer:
-    from deletekit.cli.row_writers import python_rows  # noqa: PLC0415  # not for help
+    from deletekit.table.python_values import python_rows  # noqa: PLC0415  # not for help
 
     with output.engine("Reading data files") as engine:
         read = dk.scan(table, limit=limit + 1 if limit else None, engine=engine, **asked)

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from pyiceberg.conversions import from_bytes
-from pyiceberg.transforms import IdentityTransform, Transform
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import (
     BinaryType,
     DecimalType,
@@ -24,6 +24,7 @@ from deletekit.cli.printer import grid
 from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.safe_text import count, literal, plain, size
 from deletekit.table.metadata import TableMetadata
+from deletekit.table.partition import value_text
 from deletekit.table.types import POSITION_DELETE_FIELDS
 
 _STORED_AS_BYTES = (DecimalType, UUIDType, FixedType, BinaryType)
@@ -74,7 +75,7 @@ class StoredValues:
         if value is None or source is None or name.startswith("bucket"):
             return literal(value)
         if name in _TIME_PARTS:
-            return _human(field.transform, source.field_type, value)
+            return plain(value_text(field.transform, source.field_type, value))
         return _text(source.field_type, _decoded(source.field_type, value), None)
 
     def key(self, file: Mapping[str, Any], column: str, value: Any) -> str:
@@ -134,13 +135,5 @@ def _text(kind: IcebergType, value: Any, longest: int | None) -> str:
     if isinstance(kind, UUIDType) and isinstance(value, bytes):
         value = UUID(bytes=value)
     if isinstance(value, int) and not isinstance(value, bool):
-        return _human(IdentityTransform(), kind, value)
+        return plain(value_text(IdentityTransform(), kind, value))
     return literal(value, longest)
-
-
-def _human(transform: Transform[Any, Any], kind: IcebergType, value: Any) -> str:
-    """Return days, months and microseconds since 1970 as dates and times, or as numbers if no calendar has them."""
-    try:
-        return plain(transform.to_human_string(kind, value))
-    except (ValueError, OverflowError):
-        return literal(value)

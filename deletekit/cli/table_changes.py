@@ -131,7 +131,7 @@ def _check_follow(asked: Mapping[str, Any]) -> None:
 def _on_screen(table: dk.Table, output: Output, limit: int, asked: Mapping[str, Any]) -> Answer:
     import pyarrow as pa  # noqa: PLC0415  # not for help
 
-    from deletekit.cli.row_writers import python_rows  # noqa: PLC0415
+    from deletekit.table.python_values import python_rows  # noqa: PLC0415
 
     with output.engine("Reading changes") as engine:
         result = dk.changes(table, engine=engine, **asked)

@@ -4,7 +4,6 @@ Spec: "JSON single-value serialization", https://iceberg.apache.org/spec/#json-s
 differences: a struct is an object by name, a map is a list of pairs, and NaN and the infinities are texts.
 """
 
-import datetime as dt
 import json
 import math
 import uuid
@@ -15,16 +14,17 @@ from typing import Any
 
 import pyarrow as pa
 
-Row = list[Any]
+from deletekit.safe_text import IsoText
+from deletekit.table.python_values import python_values
 
-_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  # both kinds of timestamps count from here
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+Row = list[Any]
 
 
 def rows_of(table: pa.Table) -> list[Row]:
     """Return the rows of a table as JSON values, sorted."""
     columns = [
-        [_encoder(field.type)(value) for value in _values(table.column(i))] for i, field in enumerate(table.schema)
+        [_encoder(field.type)(value) for value in _values(table.column(i), field.name)]
+        for i, field in enumerate(table.schema)
     ]
     return in_order(list(row) for row in zip(*columns, strict=True))
 
@@ -51,23 +51,10 @@ def number(value: float) -> float | str:
     return value if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def moment(count: int, unit: str, *, utc: bool) -> str:
-    """Return the ISO text of a timestamp that counts from 1970, with six digits, or nine where the unit is `ns`."""
-    seconds, rest = divmod(count, _PER_SECOND[unit])
-    digits = 9 if unit == "ns" else 6
-    fraction = rest * (10**digits // _PER_SECOND[unit])
-    return f"{(_EPOCH + dt.timedelta(seconds=seconds)).isoformat()}.{fraction:0{digits}d}{'+00:00' if utc else ''}"
-
-
-def _values(column: pa.ChunkedArray) -> list[Any]:
+def _values(column: pa.ChunkedArray, name: str) -> list[Any]:
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.cast(column.type.storage_type)
-    return column.to_pylist() if _is_nested(column.type) else _physical(column).to_pylist()  # type: ignore[no-any-return]
-
-
-def _physical(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return timestamps as numbers: Python's have no nanoseconds, and a smaller range."""
-    return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+    return python_values(column, name)
 
 
 def _is_nested(kind: pa.DataType) -> bool:
@@ -93,7 +80,7 @@ def _encoder_of_value(kind: pa.DataType) -> Callable[[Any], Any]:  # one answer 
     if types.is_timestamp(kind):
         return lambda value: _timestamp(value, kind)
     if types.is_date(kind) or types.is_time(kind):
-        return lambda value: value.isoformat(*(["microseconds"] if types.is_time(kind) else []))
+        return lambda value: str(value) if not types.is_time(kind) else value.isoformat("microseconds")
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         return lambda value: bytes(value).hex().upper()
     if types.is_struct(kind):
@@ -109,11 +96,11 @@ def _encoder_of_value(kind: pa.DataType) -> Callable[[Any], Any]:  # one answer 
 
 
 def _timestamp(value: Any, kind: pa.TimestampType) -> str:
-    """Return the text of a timestamp; inside of a nested value it comes as Python's."""
-    if isinstance(value, dt.datetime):
-        value = (value.replace(tzinfo=None) - _EPOCH) // dt.timedelta(microseconds=1)
-        return moment(value, "us", utc=kind.tz is not None)
-    return moment(value, kind.unit, utc=kind.tz is not None)
+    """Return the text of a timestamp with six digits, or nine where it counts nanoseconds."""
+    if isinstance(value, IsoText):
+        return str(value)
+    digits: str = value.replace(tzinfo=None).isoformat(timespec="microseconds")
+    return digits + ("000" if kind.unit == "ns" else "") + ("" if kind.tz is None else "+00:00")
 
 
 def _frozen(value: Any) -> Any:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from deletekit.deferred import pc
 from deletekit.deletes.keys import KeyNumbers, row_columns
 from deletekit.errors import InvalidInputError
+from deletekit.table.python_values import key_texts
 
 Numbers = npt.NDArray[np.int64]
 _NOTHING = np.zeros(0, np.int64)
@@ -99,7 +100,7 @@ def unique_keys(left: pa.Table, came: pa.Table, key: Sequence[str]) -> Numbers:
                 f"the key is not unique: {int(counts.max())} changed rows have it",
                 kind="key-not-unique",
                 field=", ".join(key),
-                found=", ".join(repr(rows.column(name)[row].as_py()) for name in key),
+                found=key_texts([rows.column(name) for name in key], row),
                 expected="one row for each key; name another key, or none (key=[])",
             )
     return numbers

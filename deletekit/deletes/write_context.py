@@ -16,7 +16,6 @@ import mmh3
 import pyarrow as pa
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, index_by_name
-from pyiceberg.transforms import DayTransform
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
 from deletekit.deletes.sort_order import RowOrder
@@ -27,7 +26,7 @@ from deletekit.table.file_io import FileIO, answering, try_delete
 from deletekit.table.locations import SpellingRules
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_file import metadata_folder
-from deletekit.table.partition import plain_value, schema_of_spec
+from deletekit.table.partition import schema_of_spec, value_text
 from deletekit.table.properties import (
     BLOOM_FILTER,
     BLOOM_FILTER_FPP,
@@ -277,7 +276,4 @@ def partition_path(spec: PartitionSpec, partition: tuple[Any, ...], metadata: Ta
 def _human(field: PartitionField, schema: Schema, value: Any) -> str:
     if value is None or schema.find_column_name(field.source_id) is None:
         return "null"
-    if isinstance(field.transform, DayTransform) and isinstance(value, int):
-        return str(pa.scalar(value, pa.date32()).as_py())
-    kind = field.transform.result_type(schema.find_type(field.source_id))
-    return field.transform.to_human_string(kind, plain_value(value, kind))
+    return value_text(field.transform, schema.find_type(field.source_id), value)

@@ -20,9 +20,6 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.utils.datetime import (
     date_str_to_days,
     datetime_to_micros,
-    days_to_date,
-    micros_to_timestamp,
-    micros_to_timestamptz,
 )
 
 from deletekit.delta.schema_from_delta import DeltaColumn
@@ -30,6 +27,7 @@ from deletekit.delta.schema_to_delta import ColumnMapping, partition_columns, ph
 from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
 from deletekit.formats.decimals import decimal_of_bytes, fitted
 from deletekit.formats.metrics import Metrics, upper_prefix
+from deletekit.safe_text import IsoText, day_of, moment_of
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import single_value_of_stored, stored_value
 
@@ -121,19 +119,24 @@ def partition_texts(
 def _text(value: Any, kind: it.IcebergType, name: str) -> str:
     if isinstance(kind, it.BooleanType):
         return "true" if value else "false"
-    if isinstance(kind, it.DateType):
-        return days_to_date(value).isoformat()
-    if isinstance(kind, it.TimestamptzType):
-        return micros_to_timestamptz(value).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    if isinstance(kind, it.TimestampType):
-        return micros_to_timestamp(value).strftime("%Y-%m-%d %H:%M:%S.%f")
+    if isinstance(kind, it.DateType | it.TimestampType | it.TimestamptzType):
+        found = day_of(value) if isinstance(kind, it.DateType) else moment_of(value, "us", utc=False)
+        if isinstance(found, IsoText):
+            raise _no_partition_value(name, found)
+        if not isinstance(found, datetime):
+            return found.isoformat()
+        zoned = isinstance(kind, it.TimestamptzType)
+        return found.isoformat("T" if zoned else " ", "microseconds") + ("Z" if zoned else "")
     if isinstance(kind, it.DecimalType):
         return str(decimal_of_bytes(value, kind.scale))
     if isinstance(value, bytes) or (isinstance(value, str) and (value == "" or value.startswith("__HIVE_DEFAULT"))):
-        raise UnsupportedError(
-            "Delta cannot hold this partition value", kind="delta-partition-value", field=name, found=repr(value)
-        )
+        raise _no_partition_value(name, value)
     return str(value)
+
+
+def _no_partition_value(name: str, value: Any) -> UnsupportedError:
+    message = "Delta cannot hold this partition value"
+    return UnsupportedError(message, kind="delta-partition-value", field=name, found=repr(value))
 
 
 def metrics_of(stats: Mapping[str, Any], columns: Iterable[DeltaColumn]) -> Metrics:

@@ -24,6 +24,7 @@ from deletekit.deletes.keys import KeyNumbers
 from deletekit.errors import InvalidInputError
 from deletekit.stream.sequence_column import newest_value, ranks, sequence_values
 from deletekit.stream.sources.marks import check_deletes, truncates
+from deletekit.table.python_values import key_texts
 from deletekit.table.types import arrow_type
 from deletekit.verbs.shared.equality_keys import key_column
 
@@ -256,7 +257,7 @@ def _check_order(changes: Changes, order: Numbers, form: ChangeFormat) -> None:
     pair = (changes.types[first] == ChangeType.UPDATE_BEFORE) & (changes.types[second] == ChangeType.UPDATE_AFTER)
     wrong = np.flatnonzero(tied & ~pair)
     if len(wrong):
-        key = [column[int(second[wrong[0]])].as_py() for column in changes.keys]
+        key = key_texts(changes.keys, int(second[wrong[0]]))
         message = "several changes of a key, and their order is not known"
         expected = "a column that puts the changes of each key in order"
         raise _refused(message, "change-order", form.order or "order", key, expected)

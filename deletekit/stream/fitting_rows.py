@@ -18,6 +18,7 @@ from deletekit.deletes.input_rows import align, as_table
 from deletekit.errors import InvalidInputError
 from deletekit.stream.change_rows import ChangeFormat, read_changes
 from deletekit.stream.fitting_parts import fitting_parts
+from deletekit.table.python_values import python_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +86,7 @@ def _unfit(rows: Any, check: Callable[[Any], None], most: int, first: InvalidInp
         if len(found) == most:
             raise too_many(f"more rows than {most} do not fit the table; the first: {first}", most) from error
         row = part(number, number + 1)
-        row = row[0] if is_list else row.to_pylist()[0]
+        row = row[0] if is_list else python_rows(row)[0]
         found.append(UnfitRow(number=number, error=error, row=json_text(row)))
 
     for _ in fitting_parts(lambda start, end: check(part(start, end)), refuse, 0, len(rows)):

@@ -29,6 +29,7 @@ from deletekit.public import public_methods
 from deletekit.safe_text import literal
 from deletekit.table.column_names import as_names
 from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.python_values import python_rows
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.verbs.shared.explain_sentences import SENTENCES, Say
@@ -325,7 +326,7 @@ class _Job:
     ) -> RowVersion:
         position = batch.first_position + row
         return RowVersion(
-            row=batch.table.slice(row, 1).to_pylist()[0],
+            row=python_rows(batch.table.slice(row, 1))[0],
             data_file=task.data_file.file_path,
             position=position,
             sequence_number=task.data.sequence_number or 0,

@@ -18,6 +18,7 @@ from deletekit.formats.tabular import open_tabular, read_all
 from deletekit.safe_text import json_ready
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import MAIN
+from deletekit.table.python_values import python_rows
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.verbs.shared.read_options import resolve_snapshot
@@ -106,14 +107,8 @@ def _contents(delete: DeleteFile, io: FileIO, loader: DeleteLoader, limit: int) 
         file = open_tabular(source, delete.file_format)
         if delete.content == FileContent.EQUALITY_DELETES:
             table = read_all(file)
-            rows = [{k: _value(v) for k, v in row.items()} for row in table.slice(0, limit).to_pylist()]
+            rows = [{k: to_json(v) for k, v in row.items()} for row in python_rows(table.slice(0, limit))]
             return {"rows": rows, "truncated": len(table) > limit}
         by_file = read_position_deletes(file)
     by_path = {path: list(islice(positions, limit)) for path, positions in by_file.items()}
     return {"positions_by_file": by_path, "truncated": any(len(b) > limit for b in by_file.values())}
-
-
-def _value(value: Any) -> Any:
-    """Return a key as JSON; a time as Python writes it."""
-    plain = value is None or isinstance(value, bool | int | float | str)
-    return value if plain else to_json(value) if isinstance(value, bytes | list | dict) else str(value)

@@ -41,7 +41,7 @@ def test_json_is_what_the_library_says(run: Run, warehouse: Path, table: Load, n
 def test_json_holds_every_kind_of_value(run: Run, warehouse: Path) -> None:
     shown = strict(run("inspect", "--warehouse", warehouse, "demo.types", "--deletes", "--json").stdout)
     assert shown["deletes"][0]["rows"] == [
-        {"b": "AP8bWzMxbQ==", "d": "2026-02-28", "n": "12.340", "t": "2026-02-28 12:30:00.000001"}
+        {"b": "AP8bWzMxbQ==", "d": "2026-02-28", "n": "12.340", "t": "2026-02-28T12:30:00.000001"}
     ]
     partition = shown["manifests"][0]["entries"][0]["data_file"]["partition"]
     day, number, *rest = partition
@@ -139,7 +139,7 @@ def test_equality_deletes_with_their_keys(run: Run, warehouse: Path) -> None:
     assert "sequence 2 · equality delete: 2 keys of id (1)" in deletes
     assert re.search(r"└── id\n    1\n    3\n", deletes)
     typed = run("inspect", "--warehouse", warehouse, "demo.types", "--deletes").stdout
-    assert re.search(r"X'00ff1b5b33316d'  2026-02-28  12\.340  2026-02-28 12:30:00\.000001", typed)
+    assert re.search(r"X'00ff1b5b33316d'  2026-02-28  12\.340  2026-02-28T12:30:00\.000001", typed)
 
 
 def test_position_deletes_in_runs(run: Run, warehouse: Path) -> None:

@@ -118,9 +118,7 @@ def test_days_that_python_does_not_have(run: Run, tmp_path: Path) -> None:
     assert run("scan", "--warehouse", tmp_path, "n.far", "-o", file).exit_code == 0
     lines = file.read_text(encoding="utf-8").splitlines()
     assert [json.loads(line) for line in lines] == [{"id": 1, "day": "-0221-09-04"}, {"id": 2, "day": None}]
-    for target in ([], ["-o", tmp_path / "inside.json"]):
-        done = run("scan", "--warehouse", tmp_path, "n.inside", *target)
-        assert (done.exit_code, "Python has no such day" in done.stderr) == (1, True), done.output
+    assert "[-0221-09-04]" in run("scan", "--warehouse", tmp_path, "n.inside").stdout
 
 
 # --- append, update, merge --------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.safe_text import brief, literal
 from deletekit.table.metadata import Snapshot
+from deletekit.table.python_values import python_values
 
 MOST_OTHERS = 200
 """Limit on non-applying deletes that are still opened to see whether they contain the row."""
@@ -237,7 +238,8 @@ def fates(
     rows = []
     for batch in read_task(view.context, ScanTask(data), ReadRequest(fields), wanted):
         low, high = max(batch.first_position, start), min(batch.first_position + len(batch), stop)
-        columns = [c.slice(low - batch.first_position, max(high - low, 0)).to_pylist() for c in batch.table.columns]
+        some = batch.table.slice(low - batch.first_position, max(high - low, 0))
+        columns = [python_values(some.column(i), f.name) for i, f in enumerate(fields)]
         for position in range(low, high):
             values = tuple(column[position - low] for column in columns)
             hits = tuple(delete for delete, positions in naming if position in positions)

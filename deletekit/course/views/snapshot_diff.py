@@ -19,6 +19,7 @@ from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.safe_text import brief, literal
 from deletekit.table.metadata import Snapshot
+from deletekit.table.python_values import python_values
 from deletekit.table.summary_counters import count_entries, count_totals
 from deletekit.verbs.changes import changes
 
@@ -120,7 +121,7 @@ class _Rows:
         except UnsupportedError as e:  # a table whose columns leave no room for those of a change
             return cls([], [], brief(e.message))
         columns = changed.column_names[: changed.column_names.index("_change_type")]
-        texts = [[literal(v, None) for v in changed.column(name).to_pylist()] for name in columns]
+        texts = [[literal(v, None) for v in python_values(changed.column(name), name)] for name in columns]
         by_type: dict[str, list[tuple[str, ...]]] = {kind: [] for kind in _MARKS}
         for row in zip(changed.column("_change_type").to_pylist(), *texts, strict=True):
             by_type[row[0]].append(row)

@@ -19,6 +19,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from itertools import groupby
 from typing import Any
 from uuid import UUID
@@ -27,8 +28,9 @@ import numpy as np
 import pyarrow as pa
 
 from deletekit.deletes.keys import same_keys
-from deletekit.safe_text import json_ready
+from deletekit.safe_text import json_ready, moment_text
 from deletekit.stream.sources import source_types as st
+from deletekit.table.python_values import python_values
 from deletekit.verbs.changes import Changes
 from deletekit.version import __version__
 
@@ -148,7 +150,7 @@ class _Written:
         return None if value is None else self.made(value)
 
     def values(self, column: Any) -> list[Any]:
-        return [self.one(value) for value in column.cast(self.storage).to_pylist()]
+        return [self.one(value) for value in python_values(column.cast(self.storage))]
 
 
 def _written(kind: pa.DataType) -> _Written:
@@ -162,7 +164,8 @@ def _written(kind: pa.DataType) -> _Written:
     if types.is_time(kind):
         return _Written(pa.int64(), "int64", f"io.debezium.time.{_UNITS[kind.unit]}Time")
     if types.is_timestamp(kind) and kind.tz is not None:
-        return _Written(pa.string(), "string", "io.debezium.time.ZonedTimestamp", made=lambda v: v.replace(" ", "T"))
+        made = partial(moment_text, unit=kind.unit, zone="Z")
+        return _Written(pa.int64(), "string", "io.debezium.time.ZonedTimestamp", made=made)
     if types.is_timestamp(kind):
         return _Written(pa.int64(), "int64", f"io.debezium.time.{_UNITS[kind.unit]}Timestamp")
     if types.is_decimal(kind):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from datetime import time
+from contextlib import suppress
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,8 @@ from deletekit.stream.sources.source_types import (
 from deletekit.stream.sources.unfit import UnfitError
 
 _TIME = re.compile(r"(\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z?", re.ASCII)
+_TIMESTAMP = re.compile(r"([+-]?\d{4,6})(-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?", re.ASCII)
+_CYCLE_DAYS, _DAYS_TO_2000 = 146_097, 10_957
 _PER_DAY = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
@@ -85,8 +88,33 @@ def _of_texts(texts: pa.Array, kind: pa.DataType, options: FormatOptions) -> pa.
 def _parsed(texts: pa.Array, kind: pa.DataType, zone: str | None) -> pa.Array:
     try:
         return texts.cast(kind)
-    except pa.ArrowInvalid:
-        return texts.cast(pa.timestamp("ns", zone)).cast(kind)  # with zeros at the end, or refused again
+    except pa.ArrowInvalid as e:
+        with suppress(pa.ArrowInvalid):
+            return texts.cast(pa.timestamp("ns", zone)).cast(kind)  # with zeros at the end
+        try:
+            numbers = [None if text is None else _number(text, kind.unit, zone) for text in texts.to_pylist()]
+            return pa.array(numbers, pa.int64()).view(kind)
+        except (ValueError, OverflowError):
+            raise e from None
+
+
+def _number(text: str, unit: str, zone: str | None) -> int:
+    """Return what a text counts from 1970, also before the year 1 and after 9999, as in `+10000-01-01T00:00:00Z`.
+
+    The calendar begins again after 400 years. Raises ValueError.
+    """
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None or (match[4] is None) != (zone is None):
+        raise ValueError(text)
+    cycles, year = divmod(int(match[1]), 400)
+    moment = datetime.fromisoformat(f"{2000 + year}{match[2]}{match[4] or '+00:00'}")
+    seconds: int = (moment - datetime(2000, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
+    seconds += (_DAYS_TO_2000 + (cycles - 5) * _CYCLE_DAYS) * 86_400
+    digits = 9 if unit == "ns" else 6
+    fraction = (match[3] or "").ljust(9, "0")
+    if fraction[digits:].strip("0"):
+        raise ValueError(text)
+    return seconds * int(10**digits) + int(fraction[:digits])
 
 
 def _time(text: str) -> time:

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from deletekit.errors import InvalidInputError
+from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.public import argument, public_methods
+from deletekit.table.python_values import LEAST, has_least, no_such_value
 
 if TYPE_CHECKING:
     import duckdb
     import polars as pl
+
+_NOT_PANDAS = "to_arrow, to_polars, or a filter without it"
 
 
 @public_methods
@@ -49,12 +52,19 @@ class ArrowResult(ABC):
     def to_pandas(self, **options: Any) -> Any:
         """Return all rows as a pandas DataFrame; `options` are those of `pyarrow.Table.to_pandas`.
 
-        Raises InvalidInputError for an option that it has not, or that it cannot follow.
+        Raises InvalidInputError for an option that it has not, or that it cannot follow; UnsupportedError, naming the
+        column, for a day or time that pandas has no value for.
         """
         rows = self.to_arrow()
+        for field, column in zip(rows.schema, rows.columns, strict=True):
+            if has_least(column):
+                raise no_such_value("pandas takes this value for none", field, LEAST, _NOT_PANDAS)
         try:
             return rows.to_pandas(**options)
-        except (TypeError, ValueError, pa.ArrowException) as e:
+        except (TypeError, ValueError, OverflowError, pa.ArrowException) as e:
+            if not options:
+                message = "pandas cannot hold these rows"
+                raise UnsupportedError(message, kind="column-value", found=str(e), expected=_NOT_PANDAS) from e
             message, field = "to_pandas() cannot follow these options", ", ".join(options)
             raise InvalidInputError(message, kind="argument", field=field, found=str(e)) from e
 

@@ -16,6 +16,7 @@ import pytest
 
 import deletekit as dk
 from deletekit.stream import Message, decoder
+from deletekit.table.python_values import python_values
 from deletekit.table.types import schema_from_arrow
 
 US, UTC_US = pa.timestamp("us"), pa.timestamp("us", "UTC")
@@ -47,7 +48,7 @@ def decode(kind: pa.DataType, value: Any, source: Any = None, **options: Any) ->
     data = value if isinstance(value, bytes) else json.dumps(envelope).encode()
     rows = decoder("debezium-json", **options).decode([Message(None, data, "t", 3, 7)], schema)
     assert rows.column_names == ["id", "v", "_change_type"]
-    return rows.column("v").to_pylist()[0]
+    return python_values(rows.column("v"))[0]
 
 
 def named(name: str, kind: str = "int64", **more: Any) -> dict[str, Any]:
@@ -258,3 +259,17 @@ def test_a_bad_option_is_refused(options: dict[str, Any]) -> None:
 def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(dk.InvalidInputError, match="debezium-json, debezium-avro"):
         decoder("debezium")
+
+
+def test_infinity_of_postgresql_is_its_number_or_refused() -> None:
+    """Debezium's numbers of it fit microseconds. Its texts, which are the years of milliseconds, do not."""
+    micro, zoned = named("io.debezium.time.MicroTimestamp"), named("io.debezium.time.ZonedTimestamp", "string")
+    assert decode(US, 9223372036825200000, micro) == "+294247-01-10T04:00:25.200000"
+    assert decode(US, -9223372036832400000, micro) == "-290308-12-21T19:59:27.600000"
+    assert decode(UTC_US, "+10000-01-01T00:00:00.5+01:00", zoned) == datetime(9999, 12, 31, 23, 0, 0, 500_000, UTC)
+    assert decode(UTC_US, "-0001-12-31T00:00:00Z", zoned) == "-0001-12-31T00:00:00.000000+00:00"
+    years = ("+292278994-08-16T23:00:00Z", "-292275055-05-16T23:00:00Z", "+294248-01-01T00:00:00Z")
+    for text in (*years, "infinity", "-infinity", "+10000-13-01T00:00:00Z", "+10000-01-01T00:00:00"):
+        with pytest.raises(dk.InvalidInputError) as refused:
+            decode(UTC_US, text, zoned)
+        assert refused.value.kind == "message-value"
