@@ -76,7 +76,13 @@ def unbound_filter(where: Filter, schema: Schema) -> BooleanExpression | None:
 
 def bound_filter(unbound: BooleanExpression | None, schema: Schema) -> BooleanExpression:
     """Return what `parse_filter` returns, of what `unbound_filter` returns."""
-    return ex.AlwaysTrue() if unbound is None else visitors.bind(nullable(schema), unbound, case_sensitive=True)
+    if unbound is None or isinstance(unbound, ex.AlwaysTrue | ex.AlwaysFalse):
+        return unbound or ex.AlwaysTrue()
+    kept, wanted = unbound.__dict__, nullable(schema)
+    if "_bound" not in kept or kept["_bound"][0] != wanted:  # the plan of a scan asks again, and a list may be long
+        kept["_bound"] = wanted, visitors.bind(wanted, unbound, case_sensitive=True)
+    made: BooleanExpression = kept["_bound"][1]
+    return made
 
 
 def nullable(schema: Schema) -> Schema:
