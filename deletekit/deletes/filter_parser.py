@@ -227,7 +227,7 @@ class Parser(Tokens):
         if 0 < len(truths) < len(literals):  # Python takes TRUE for 1
             raise self.error(truths[0].at, self.text[truths[0].at :][:5], "values of one type")
         if isinstance(left, Column) and len(literals) == len(values):
-            return ex.In(term=ex.Reference(left.name), values=[v.literal for v in literals])
+            return ex.In(term=ex.Reference(left.name), values={v.literal for v in literals if v.literal is not None})
         return self._computed(Call(at=left.at, function="in", arguments=(left, *values)))
 
     def _listed(self) -> Value:
