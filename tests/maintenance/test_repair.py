@@ -125,6 +125,7 @@ def doubtful(table: dk.Table, case: str) -> None:
         edit_list(table, lambda rows: rows.append(own))
 
 
+@pytest.mark.filterwarnings("ignore:record_count of files")
 @pytest.mark.parametrize("case", ["checksum", "gone", "cardinality", "live twice"])
 def test_a_doubt_about_a_vector_is_refused(catalog: dk.Catalog, case: str) -> None:
     table = with_two_vectors(catalog)
