@@ -183,9 +183,26 @@ class SnapshotReader:
             found = f"neither, for snapshot {snapshot.snapshot_id}"
             raise _damage("metadata-field", "snapshot lists no files", "manifest-list", found, "a list, or manifests")
         try:
-            return read_manifest_list(self._io.read(snapshot.manifest_list))
+            listed = read_manifest_list(self._io.read(snapshot.manifest_list))
+            self._check_numbers(listed, snapshot)
         except DeletekitError as e:
             raise e.in_file(snapshot.manifest_list) from e
+        return listed
+
+    def _check_numbers(self, listed: Iterable[ManifestFile], snapshot: Snapshot) -> None:
+        """Raise FormatError for a manifest with another sequence number than the snapshot that added it.
+
+        This metadata may be older than the snapshot. By a wrong number deletes would no longer find their rows.
+        """
+        known = {**self._metadata.snapshots, snapshot.snapshot_id: snapshot}
+        for row in listed if self._metadata.version.has_sequence_numbers else ():
+            number, writer = row.sequence_number, known.get(row.added_snapshot_id)
+            most = (writer or snapshot).sequence_number
+            if number > most or (writer is not None and number < most):
+                message = "manifest has another sequence number than the snapshot that added it"
+                found = f"{number} of {row.manifest_path}"
+                expected = f"{most if writer else f'at most {most}'}"
+                raise _damage("manifest-list", message, "sequence_number", found, expected)
 
     def _inline(self, path: str, snapshot: Snapshot) -> ManifestFile:
         """Oldest v1 tables list manifest paths in the snapshot itself. What a list would say is in the manifest."""
@@ -214,11 +231,6 @@ class SnapshotReader:
         raise _damage("partition-spec", message, "partition-spec-id", stored, known)
 
     def _check(self, columns: ManifestColumns, listed: ManifestFile) -> None:
-        writer, last = self._metadata.snapshots.get(listed.added_snapshot_id), self._metadata.last_sequence_number
-        number, stated = listed.sequence_number, writer.sequence_number if writer else f"at most {last}"
-        if self._metadata.version.has_sequence_numbers and (number != stated if writer else 0 < last < number):
-            message = "manifest has another sequence number than the snapshot that added it"
-            raise _damage("manifest-list", message, "sequence_number", number, stated)
         spec = self._metadata.specs.get(listed.partition_spec_id)
         if spec is None:
             message, known = "manifest of a partition spec the table does not have", sorted(self._metadata.specs)

@@ -23,7 +23,9 @@ from deletekit.formats.manifests import columns_of, inherit, read_manifest
 from tests.formats.test_manifests import DAMAGE, FIXED, READS, golden, listed
 from tests.golden_files import Entry
 
-LISTED = ManifestFile(manifest_path="m.avro", manifest_length=1, partition_spec_id=0, added_snapshot_id=77)
+LISTED = ManifestFile(
+    manifest_path="m.avro", manifest_length=1, partition_spec_id=0, added_snapshot_id=77, sequence_number=9
+)
 
 
 def by_polars(data: bytes, row: ManifestFile) -> list[ManifestEntry]:
