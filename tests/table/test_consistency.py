@@ -89,9 +89,8 @@ def test_an_appended_row_is_not_hidden_by_an_older_delete(catalog: dk.Catalog, v
         raw["snapshots"][0].pop("parent-snapshot-id")
 
     edit_metadata(table, behind)
-    with refused(table, dk.FormatError, "last-sequence-number", found=1) as refusal:
+    with refused(table, dk.FormatError, "manifest-list", field="sequence_number"):
         dk.append(table, items((9, "z", 9.0)))
-    assert "expected >= " in str(refusal.error)
     with pytest.raises(dk.FormatError, match="another sequence number"):
         ids(table)  # by such numbers a delete would no longer find its rows
     edit_metadata(
