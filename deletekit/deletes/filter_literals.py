@@ -24,6 +24,7 @@ from pyiceberg.schema import Schema
 
 from deletekit.deletes.filter_levels import with_few_levels
 from deletekit.deletes.filter_tokens import bad_filter
+from deletekit.deletes.in_list import one_of
 from deletekit.deletes.like import NotLike
 from deletekit.table.column_names import columns_like
 
@@ -203,12 +204,9 @@ def _compared(predicate: Any, kind: it.IcebergType) -> ex.BooleanExpression:
 def _one_of(predicate: ex.SetPredicate, kind: it.IcebergType) -> ex.BooleanExpression:
     if not predicate.literals:
         raise ValueError("IN needs a value")
-    made = [(literal, _equal_value(literal, kind)) for literal in predicate.literals]
-    if all(literal is value for literal, value in made):
-        return predicate  # a list may be very long, and is copied some times when a predicate is made
-    values = {value for _, value in made if value is not None}
+    values = [value for literal in predicate.literals if (value := _equal_value(literal, kind)) is not None]
     if values:
-        return type(predicate)(term=predicate.term, values=values)
+        return one_of(predicate.term, values, is_not=isinstance(predicate, ex.NotIn))
     return ex.AlwaysFalse() if isinstance(predicate, ex.In) else ex.NotNull(term=predicate.term)
 
 

@@ -41,6 +41,7 @@ from deletekit.deletes.filter_advice import advice_on
 from deletekit.deletes.filter_levels import LEVELS
 from deletekit.deletes.filter_literals import TimeText
 from deletekit.deletes.filter_tokens import Tokens, unquoted
+from deletekit.deletes.in_list import one_of
 from deletekit.deletes.like import like, like_regex
 from deletekit.errors import InvalidInputError
 
@@ -227,7 +228,7 @@ class Parser(Tokens):
         if 0 < len(truths) < len(literals):  # Python takes TRUE for 1
             raise self.error(truths[0].at, self.text[truths[0].at :][:5], "values of one type")
         if isinstance(left, Column) and len(literals) == len(values):
-            return ex.In(term=ex.Reference(left.name), values={v.literal for v in literals if v.literal is not None})
+            return one_of(ex.Reference(left.name), [v.literal for v in literals if v.literal is not None])
         return self._computed(Call(at=left.at, function="in", arguments=(left, *values)))
 
     def _listed(self) -> Value:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from deletekit.deletes.delete_file_index import DeleteFileIndex
-from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
+from deletekit.deletes.filter import Filter, bound_filter, unbound_filter
 from deletekit.deletes.plan import delete_index, plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
@@ -234,12 +234,12 @@ def explain(
     Raises as `scan`, except for such files. Spec: "Scan Planning", "Row-level Deletes".
     """
     snapshot, schema = resolve_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of=as_of)
-    bound = parse_filter(where, schema)
+    chosen = unbound_filter(where, schema)
+    bound = bound_filter(chosen, schema)
     fields = tuple(select_field(schema, name) for name in as_names(columns)) if columns else schema.fields
     if snapshot is None:
         return Explanation(table=table.name, snapshot_id=None, versions=())
     reader = SnapshotReader(table.io, table.metadata)
-    chosen = unbound_filter(where, schema)
 
     def planned() -> tuple[Sequence[ScanTask], DeleteFileIndex]:
         tasks = plan_scan(table.metadata, snapshot, reader, chosen, schema)

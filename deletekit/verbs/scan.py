@@ -15,7 +15,7 @@ from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.filter import Filter, keep_rows, parse_filter, unbound_filter
+from deletekit.deletes.filter import Filter, bound_filter, keep_rows, unbound_filter
 from deletekit.deletes.plan import ScanTasks, plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask, TaskPart, task_parts
@@ -88,8 +88,9 @@ def scan(
     own = {f.name: f for f in schema.fields}  # to select each of them takes time by the square of their number
     fields = {n: own.get(n) or select_field(schema, n) for n in names if not is_metadata_column(n, schema)}
     arrow_schema(Schema(*fields.values()))  # refuses, by name, a type that cannot be read
-    bound = parse_filter(where, schema)
-    return Scan(table, snapshot, schema, where, names, fields, bound, engine_or_default(engine), limit)
+    unbound = unbound_filter(where, schema)
+    bound = bound_filter(unbound, schema)
+    return Scan(table, snapshot, schema, where, names, fields, unbound, bound, engine_or_default(engine), limit)
 
 
 @public_methods
@@ -106,6 +107,7 @@ class Scan(ArrowResult):
     where: Filter
     columns: list[str]
     fields: dict[str, NestedField]
+    unbound: Any
     bound: Any
     engine: Engine
     limit: int | None = None
@@ -121,8 +123,8 @@ class Scan(ArrowResult):
         return self._plan()
 
     def _plan(self) -> ScanTasks:
-        reader, where = SnapshotReader(self.table.io, self.table.metadata), unbound_filter(self.where, self.schema)
-        return plan_scan(self.table.metadata, self.snapshot, reader, where, self.schema)
+        reader = SnapshotReader(self.table.io, self.table.metadata)
+        return plan_scan(self.table.metadata, self.snapshot, reader, self.unbound, self.schema)
 
     def __repr__(self) -> str:
         snapshot = None if self.snapshot is None else self.snapshot.snapshot_id
@@ -176,8 +178,9 @@ class Scan(ArrowResult):
 def narrowed(whole: Scan, columns: Sequence[str], where: BooleanExpression | None, limit: int | None) -> Scan:
     """Return a scan of some columns and rows of another. Raises InvalidInputError for a filter the schema refuses."""
     fields = {name: field for name, field in whole.fields.items() if name in columns}
-    bound = parse_filter(where, whole.schema)
-    return replace(whole, columns=list(columns), fields=fields, where=where, bound=bound, limit=limit)
+    unbound = unbound_filter(where, whole.schema)
+    bound = bound_filter(unbound, whole.schema)
+    return replace(whole, columns=list(columns), fields=fields, where=where, unbound=unbound, bound=bound, limit=limit)
 
 
 @dataclass(frozen=True)
