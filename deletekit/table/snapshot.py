@@ -194,9 +194,10 @@ class SnapshotReader:
 
         This metadata may be older than the snapshot. By a wrong number deletes would no longer find their rows.
         """
-        known = {**self._metadata.snapshots, snapshot.snapshot_id: snapshot}
         for row in listed if self._metadata.version.has_sequence_numbers else ():
-            number, writer = row.sequence_number, known.get(row.added_snapshot_id)
+            is_new = row.added_snapshot_id == snapshot.snapshot_id
+            number, writer = row.sequence_number, self._metadata.snapshots.get(row.added_snapshot_id)
+            writer = snapshot if is_new else writer
             most = (writer or snapshot).sequence_number
             if number > most or (writer is not None and number < most):
                 message = "manifest has another sequence number than the snapshot that added it"

@@ -40,6 +40,7 @@ SCHEMA = Schema(
 )
 SPEC = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "grp"), spec_id=0)
 SNAPSHOT_ID, SEQUENCE_NUMBER, ROWS = 4021, 2, 1000
+DELETES_NUMBER = SEQUENCE_NUMBER
 FILES_PER_GROUP = 100
 
 
@@ -121,14 +122,15 @@ def _manifest(metadata: TableMetadata, number: int, content: ManifestContent, fi
     groups = [e.data_file.partition[0] for e in entries]
     bounds = [struct.pack("<i", g) for g in (min(groups), max(groups))]
     rows = sum(e.data_file.record_count for e in entries)
+    number = 1 if content == ManifestContent.DATA else DELETES_NUMBER
     return ManifestFile(
         manifest_path=path,
         manifest_length=len(data),
         partition_spec_id=0,
         content=content,
-        sequence_number=1 if content == ManifestContent.DATA else SEQUENCE_NUMBER,
-        min_sequence_number=1 if content == ManifestContent.DATA else SEQUENCE_NUMBER,
-        added_snapshot_id=SNAPSHOT_ID - (content == ManifestContent.DATA),  # data are of a snapshot that has expired
+        sequence_number=number,
+        min_sequence_number=number,
+        added_snapshot_id=SNAPSHOT_ID - (number != SEQUENCE_NUMBER),  # others are of a snapshot that has expired
         added_files_count=len(entries),
         existing_files_count=0,
         deleted_files_count=0,

@@ -197,11 +197,12 @@ def test_a_vector_of_another_partition_is_refused(way: str, tmp_path: Path, monk
 
 
 def test_a_vector_older_than_its_file_is_refused(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning_tables, "SEQUENCE_NUMBER", 0)
+    monkeypatch.setattr(planning_tables, "DELETES_NUMBER", 0)
     table = dk.from_metadata(build(tmp_path / "old", 120, 4))
     with pytest.raises(dk.FormatError) as error:
         planned(table)
-    assert (error.value.kind, error.value.field) == ("manifest-list", "sequence_number")
+    assert (error.value.kind, error.value.found) == ("deletion-vector-sequence", 0)
+    assert error.value.file == vector(root_of(table), 0).file_path
 
 
 # --- other deletes ----------------------------------------------------------------------------------------------------

@@ -153,9 +153,10 @@ def manifests(draw: st.DrawFn) -> tuple[bytes, ManifestFile]:
         codec=draw(st.sampled_from(("null", "deflate", "zstandard", "snappy"))),
     )
     only_new = all(e.status == EntryStatus.ADDED for e in entries)
+    highest = max(e.sequence_number or 0 for e in entries)
     row = replace(
         LISTED,
-        sequence_number=draw(st.sampled_from((0, 9) if version > 1 or only_new else (0,))),
+        sequence_number=draw(st.sampled_from((highest, 2**63 - 1) if version > 1 or only_new else (0,))),
         first_row_id=draw(st.none() | POSITIVE),
     )
     return data, row
