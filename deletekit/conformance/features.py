@@ -16,6 +16,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, FloatType
 
+from deletekit.conformance.rows_at_stake import MIXED_UP, mixed_up_vectors
 from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.deletes.key_bounds import widened_bound
 from deletekit.deletes.plan import delete_index
@@ -46,7 +47,7 @@ SEEN = frozenset(
     | {"orc-deletes", *DATA_FORMATS, "identity-partition-value", "name-mapping", "position-before-filter"}
     | {"positions-from-zero", "partition-granularity", "path-exact", "row-groups-positions", "several-blobs-one-puffin"}
     | {"upgrade-keeps-deletes", "removed-deletes-do-not-apply", "removed-files-not-read", "existing-entries-count"}
-    | {"ref-own-deletes", "current-snapshot", "schema-evolution", "snapshot-schema", "named-ref"}
+    | {"ref-own-deletes", "current-snapshot", "schema-evolution", "snapshot-schema", "named-ref", MIXED_UP}
 )
 """Features that metadata can show. A rule that is not among them may hold or not: only files could tell."""
 
@@ -131,6 +132,8 @@ class _Found:
                 self.add("upgrade-keeps-deletes", delete.kind)
         if any(n > 1 for n in Counter(d.file_path for d in deletes if d.is_deletion_vector).values()):
             self.add("several-blobs-one-puffin", "deletion-vector")
+        if mixed_up_vectors(deletes):
+            self.add(MIXED_UP, "deletion-vector")
         if len({frozenset(d.equality_ids or ()) for d in deletes if d.content == FileContent.EQUALITY_DELETES}) > 1:
             self.add("own-equality-ids", "equality-delete")
         if len({task.data_file.spec_id for task in tasks}) > 1:

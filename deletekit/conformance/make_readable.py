@@ -15,6 +15,7 @@ from deletekit.conformance.engines import BUILT_IN
 from deletekit.conformance.features import DATA_FORMATS, KINDS, TABLE, Features, snapshot_features
 from deletekit.conformance.known_verdicts import Verdict, known_verdicts
 from deletekit.conformance.readers import EngineReading, Readers, in_use, judged, readers
+from deletekit.conformance.rows_at_stake import MIXED_UP, mixed_up_vectors
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import check_parquet_only
@@ -25,7 +26,7 @@ from deletekit.formats.manifest_list import ManifestContent
 from deletekit.maintenance.compact import compact
 from deletekit.maintenance.convert_equality_deletes import convert_equality_deletes
 from deletekit.maintenance.remove_dangling_deletes import remove_dangling_deletes
-from deletekit.maintenance.rewrite_position_deletes import rewrite_position_deletes
+from deletekit.maintenance.rewrite_position_deletes import rewrite_position_deletes, rewrite_vectors
 from deletekit.table.format_version import FormatVersion
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
@@ -35,19 +36,23 @@ from deletekit.verbs.schema import upgrade_format_version
 _V3 = FormatVersion(3)
 _CONVERT, _REWRITE = "convert-equality-deletes", "rewrite-position-deletes"
 _COMPACT, _COMPACT_ALL = "compact", "compact-all"
-_DANGLING, _UPGRADE = "remove-dangling-deletes", "upgrade-format-version"
+_DANGLING, _UPGRADE, _VECTORS = "remove-dangling-deletes", "upgrade-format-version", "rewrite-vectors"
 _WAYS = (
     (),
     (_DANGLING,),
+    (_VECTORS,),
     (_CONVERT,),
     (_REWRITE,),
     (_CONVERT, _REWRITE),
+    (_CONVERT, _REWRITE, _VECTORS),
     (_UPGRADE, _CONVERT, _REWRITE),
     (_COMPACT,),
     (_COMPACT_ALL,),
 )
 """From the least change to the largest. Compactions remove every delete, the last one data in Avro and ORC too."""
-_CHANGES = {_CONVERT: KINDS[:1], _REWRITE: KINDS[1:2], _COMPACT: KINDS, _COMPACT_ALL: KINDS, _DANGLING: KINDS}
+_CHANGES = {_CONVERT: KINDS[:1], _REWRITE: KINDS[1:2], _VECTORS: KINDS[2:]} | dict.fromkeys(
+    (_COMPACT, _COMPACT_ALL, _DANGLING), KINDS
+)
 """The kinds of deletes that a step replaces or removes."""
 
 
@@ -58,8 +63,8 @@ class ReadableStep:
     Attributes
     ----------
     action: the verb: `convert-equality-deletes`, `rewrite-position-deletes`, `upgrade-format-version`,
-        `remove-dangling-deletes`, `compact` (data files with deletes), or `compact-all`. After a compaction the deletes
-        that are left without effect are removed.
+        `rewrite-vectors`, `remove-dangling-deletes`, `compact` (data files with deletes), or `compact-all`. After a
+        compaction the deletes that are left without effect are removed.
     files: how many data files it is about; of `remove-dangling-deletes` how many delete files.
     rows: how many rows these data files hold.
     bytes_read, bytes_written: of data and delete files.
@@ -120,8 +125,9 @@ def make_readable(
     commit_properties: extra entries of the snapshot summaries.
 
     Equality deletes become deletion vectors (v3) or position deletes (v2); position delete files of a v3 table become
-    vectors. If an engine reads no such deletes, the data files with deletes are rewritten without the hidden rows. The
-    next larger change follows if an engine that was run still reads other rows.
+    vectors. Vectors that an engine takes for others of their Puffin file go to new files. If an engine reads no such
+    deletes, the data files with deletes are rewritten without the hidden rows. The next larger change follows if an
+    engine that was run still reads other rows.
 
     Raises UnsupportedError, before anything is written, if no step makes the table right for an engine;
     InvalidInputError for an unknown engine, a tag, a read-only table, or a property that asks for a file format that
@@ -190,6 +196,11 @@ class _State:
         )
 
     @property
+    def mixed_up(self) -> set[str]:
+        """The Puffin files that have vectors which a reader takes for others."""
+        return {vector.file_path for vector, _ in mixed_up_vectors(self.deletes)}
+
+    @property
     def dangling(self) -> list[DeleteFile]:
         """Deletes that no data file needs, by scope, age and bounds."""
         needed = {d.identity for task in self.tasks for d in task.delete_files}
@@ -253,6 +264,8 @@ def _after(action: str, features: Features, state: _State, version: FormatVersio
     kind = version.position_delete_kind
     if action == _UPGRADE:
         return {**_without(features, "v2"), "v3": frozenset({TABLE})}
+    if action == _VECTORS:
+        return _without(features, MIXED_UP)
     if action == _DANGLING:
         applied = {d.kind for task in state.tasks for d in task.delete_files}
         return _of(features, {TABLE, *applied}) if state.dangling else features
@@ -294,7 +307,11 @@ def _step(action: str, state: _State) -> ReadableStep | None:
     deletes = [d for d in (state.dangling if action == _DANGLING else state.deletes) if d.kind in kinds]
     if action == _DANGLING and deletes:
         return ReadableStep(action=action, files=len(deletes))
-    of_kinds = [task for task in state.tasks if any(d.kind in kinds for d in task.delete_files)]
+    if action == _VECTORS:
+        mixed_up = state.mixed_up
+        deletes = [d for d in deletes if d.file_path in mixed_up]
+    chosen = {d.identity for d in deletes}
+    of_kinds = [task for task in state.tasks if any(d.identity in chosen for d in task.delete_files)]
     tasks = state.tasks if action == _COMPACT_ALL else of_kinds
     if not deletes and not (action == _COMPACT_ALL and tasks):
         return None
@@ -339,6 +356,15 @@ def _run(action: str, table: Table, shared: Mapping[str, Any]) -> Iterator[Commi
         _CONVERT,
     ):  # after a compaction: keys that only bounds keep from older data files
         done.append(convert_equality_deletes(table, **shared).commit)
+    if action == _VECTORS:
+        done.append(
+            rewrite_vectors(
+                table,
+                _State.of(table, shared["ref"]).mixed_up,
+                ref=shared["ref"],
+                commit_properties=shared["commit_properties"],
+            )
+        )
     if action == _REWRITE:
         done.append(rewrite_position_deletes(table, rewrite_all=True, **shared).commit)
     if action in (_COMPACT, _COMPACT_ALL, _DANGLING):

@@ -8,16 +8,25 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from deletekit.conformance.features import DATA_FORMATS, KINDS, SEEN, Features, snapshot_features
 from deletekit.conformance.known_verdicts import NO_VERSION, OTHER_ROWS, VERDICTS, Verdict, known_verdicts
-from deletekit.conformance.rows_at_stake import BROKEN, RowsOfKinds, rows_at_stake, rows_if_ignored, rows_lost
+from deletekit.conformance.rows_at_stake import (
+    BROKEN,
+    MIXED_UP,
+    RowsOfKinds,
+    rows_at_stake,
+    rows_if_ignored,
+    rows_lost,
+    rows_mixed_up,
+)
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
+from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.safe_text import count
 from deletekit.table.metadata import MAIN
@@ -48,7 +57,7 @@ class ReaderFinding:
     breaks: the rule that a wrong answer breaks.
     rows: how many rows that would be; None if only a run could tell.
     exact: whether it is this number; else it is at most so many.
-    effect: whether deleted rows come back, or live rows are lost.
+    effect: whether deleted rows come back, or live rows are lost, or both.
     """
 
     verdict: str
@@ -61,7 +70,7 @@ class ReaderFinding:
     verified: bool = True
     rows: int | None = None
     exact: bool = False
-    effect: Literal["come back", "are lost"] = "come back"
+    effect: Literal["come back", "are lost", "come back or are lost"] = "come back"
 
     def __str__(self) -> str:
         number = f", {'' if self.exact else 'at most '}{count(self.rows, 'row')} {self.effect}"
@@ -209,6 +218,8 @@ def readers(
     hidden = rows_at_stake(context, [t for t in tasks if t.deletes], runner, exact=exact)
     live = list(reader.live_entries(snapshot, ManifestContent.DELETES)) if snapshot else []
     lost = {r: rows_lost(context, tasks, live, runner, r, exact=exact) for r in sorted(BROKEN & features.keys())}
+    if MIXED_UP in features:
+        lost[MIXED_UP] = rows_mixed_up(e.data_file for e in live if isinstance(e.data_file, DeleteFile))
     compared: tuple[Comparison, ...] = ()
     if names := tuple(against):
         from deletekit.conformance.against import compare  # noqa: PLC0415  # the adapters are for this only
@@ -346,7 +357,8 @@ def _finding(verdict: Verdict, have: frozenset[str], at_stake: _AtStake) -> Read
     shared = {name: getattr(verdict, name) for name in said}
     shared["features"] = tuple(sorted(verdict.features & have))
     if (lost := at_stake.lost.get(verdict.breaks or "")) is not None:
-        return ReaderFinding(**shared, rows=lost.rows, exact=lost.exact, effect="are lost")
+        effect: Any = "come back or are lost" if verdict.breaks == MIXED_UP else "are lost"
+        return ReaderFinding(**shared, rows=lost.rows, exact=lost.exact, effect=effect)
     if verdict.verdict != "WRONG" or verdict.breaks == OTHER_ROWS:
         return ReaderFinding(**shared)
     ignored = _IGNORED.get(verdict.breaks or "")

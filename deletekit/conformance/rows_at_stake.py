@@ -4,8 +4,9 @@ Exact counts read delete files, and key columns of data files with equality dele
 bound: a key may hide many rows, two deletes the same row, and a position may lie behind the end of its file.
 """
 
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,10 +17,16 @@ from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.verdict import reason_of
 from deletekit.deletes.which_apply import is_old_enough
 from deletekit.engines.local import Engine
-from deletekit.formats.content_file import FileContent, ManifestEntry, partition_key
+from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry, partition_key
 
 BROKEN = frozenset({"partition-scope", "spec-scope", "strictly-older", "older-data-only"})
 """The rules without which equality deletes hide live rows."""
+
+MIXED_UP = "vector-at-its-offset"
+"""The rule without which a vector of a Puffin file is taken for another one of it."""
+
+_TRAILER_BYTES = 12
+_LONGEST_WAY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +95,47 @@ def rows_lost(
 
     rows = sum(engine.map(lost, tasks))
     return RowsOfKinds(kinds=("equality-delete",), rows=rows, exact=exact or rows == 0)
+
+
+def rows_mixed_up(deletes: Iterable[DeleteFile]) -> RowsOfKinds:
+    """Return how many rows at most come back and are lost if the vectors of `mixed_up_vectors` are mixed up."""
+    rows = sum(vector.record_count + taken.record_count for vector, taken in mixed_up_vectors(deletes))
+    return RowsOfKinds(kinds=("deletion-vector",), rows=rows, exact=False)
+
+
+def mixed_up_vectors(deletes: Iterable[DeleteFile]) -> list[tuple[DeleteFile, DeleteFile]]:
+    """Return the vectors that DuckDB 1.5.5 takes for others: each with the one that it takes instead.
+
+    It keeps what it reads of a Puffin file, the last twelve bytes first. A read goes on to the next one that it has, if
+    the way there is not longer than what was asked for. For each vector in such a read it takes the first one.
+
+    Parameters
+    ----------
+    deletes: those of a snapshot, in the order in which manifests list them.
+    """
+    files: dict[str, list[DeleteFile]] = {}
+    for delete in deletes:
+        if delete.is_deletion_vector:
+            files.setdefault(delete.file_path, []).append(delete)
+    return [pair for vectors in files.values() if len(vectors) > 1 for pair in _mixed_up(vectors)]
+
+
+def _mixed_up(vectors: Sequence[DeleteFile]) -> Iterator[tuple[DeleteFile, DeleteFile]]:
+    size = vectors[0].file_size_in_bytes
+    starts, ends, first = [size - _TRAILER_BYTES], {size - _TRAILER_BYTES: size}, dict[int, DeleteFile]()
+    for vector in vectors:
+        start, length = vector.content_offset or 0, vector.content_size_in_bytes or 0
+        end, place = start + length, bisect_right(starts, start)
+        before = starts[place - 1] if place else None
+        if before is not None and end <= ends[before]:
+            if before != start and before in first:
+                yield vector, first[before]
+            continue
+        after = starts[bisect_left(starts, end) :][:1]
+        way = after[0] - end if after else _LONGEST_WAY_BYTES + 1
+        insort(starts, start)
+        ends[start] = end + way if way <= min(length, _LONGEST_WAY_BYTES) else end
+        first[start] = vector
 
 
 def _hides_without(rule: str, delete: ManifestEntry, data: ManifestEntry, specs: Mapping[int, PartitionSpec]) -> bool:

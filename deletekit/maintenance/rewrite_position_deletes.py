@@ -8,7 +8,7 @@ Spec: "Position Delete Files", "Deletion Vectors"; Java RewritePositionDeleteFil
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Unpack
 
@@ -110,6 +110,28 @@ def rewrite_position_deletes(
         commit=done if done.snapshot_id is not None else None,
         dry_run=dry_run,
     )
+
+
+def rewrite_vectors(
+    table: Table,
+    puffin_files: Collection[str],
+    *,
+    ref: str = MAIN,
+    commit_properties: Mapping[str, str] | None = None,
+) -> Commit:
+    """Write the deletion vectors of these Puffin files to new ones, as deletekit arranges them. No row changes.
+
+    Raises as `rewrite_position_deletes`.
+    """
+    check_delete_rewrite(table, None, ref, commit_properties)
+
+    def build(base: Base) -> RowDelta:
+        tasks = plan_scan(base.metadata, base.snapshot, base.reader)
+        chosen = [t for t in tasks if any(d.file_path in puffin_files for d in t.delete_files)]
+        hidden = [HiddenRows(task, PositionBitmap()) for task in chosen]
+        return replacing([replace_deletes(base.write, Head(base).context.loader, hidden, drops=False)])
+
+    return commit(plan_change(table, build, ref=ref, properties=commit_properties))
 
 
 def _groups(base: Base, head: Head, where: Filter, options: RewriteOptions) -> list[tuple[ManifestEntry, ...]]:

@@ -33,7 +33,7 @@ from deletekit.deletes.merge_previous_deletes import FilePositions, write_positi
 from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.delete_file import position_delete_schema
-from deletekit.formats.deletion_vector import PositionBitmap, decode_vector
+from deletekit.formats.deletion_vector import PositionBitmap, decode_vector, encode_blob
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.formats.parquet import ParquetOptions, encode_parquet
 from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
@@ -148,17 +148,27 @@ class Bench:
         """Write a Puffin file with one vector of these bytes, for a data file."""
         body = bytes.fromhex("d1d33964") + vector
         blob = struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
-        count = len(decode_vector(vector))
-        properties = {"referenced-data-file": data.file_path, "cardinality": str(count)}
-        puffin, footer = write_puffin([Blob(type=DELETION_VECTOR_V1, data=blob, fields=(POS,), properties=properties)])
+        return self._puffin((data, blob, len(decode_vector(vector))))
+
+    def shared_puffin(self, *pairs: tuple[DataFile, Iterable[int]]) -> list[DeleteFile]:
+        """Write a Puffin file with these vectors in just this order, whatever their sizes and specs."""
+        bitmaps = [(data, PositionBitmap(list(positions))) for data, positions in pairs]
+        return self._puffin(*((data, encode_blob(bitmap), len(bitmap)) for data, bitmap in bitmaps))
+
+    def _puffin(self, *vectors: tuple[DataFile, bytes, int]) -> list[DeleteFile]:
+        blobs = [
+            Blob(type=DELETION_VECTOR_V1, data=blob, fields=(POS,),
+                 properties={"referenced-data-file": data.file_path, "cardinality": str(count)})
+            for data, blob, count in vectors
+        ]  # fmt: skip
+        puffin, footer = write_puffin(blobs)
         path = self._path(".puffin")
         self.files.write(path, puffin)
         return [DeleteFile(
             content=FileContent.POSITION_DELETES, spec_id=data.spec_id, partition=data.partition, file_path=path,
             file_format="PUFFIN", record_count=count, file_size_in_bytes=len(puffin),
-            referenced_data_file=data.file_path, content_offset=footer.blobs[0].offset,
-            content_size_in_bytes=footer.blobs[0].length,
-        )]  # fmt: skip
+            referenced_data_file=data.file_path, content_offset=blob.offset, content_size_in_bytes=blob.length,
+        ) for (data, _, count), blob in zip(vectors, footer.blobs, strict=True)]  # fmt: skip
 
     def avro(self, content: FileContent, schema: Any, rows: list[Any], metadata: Any = None, **fields: Any) -> Content:
         """Write an Avro file by fastavro."""

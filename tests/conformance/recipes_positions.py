@@ -139,6 +139,30 @@ def three_vectors_in_one_puffin(b: Bench) -> None:
     b.add(*b.at((a, [0, 1]), (c, [2]), (d, [1])))
 
 
+@RECIPES.add("vector-at-its-offset", "deletion-vector", "shared-puffin", versions=(3,))
+def small_vector_behind_a_large_one(b: Bench) -> None:
+    """One Puffin file has a large vector, and behind it a small one. A reader may read on to the end of the file; the
+    small vector is at its own offset in what it has read.
+    """
+    b.create(id="int")
+    a = b.append(*((i,) for i in range(2000)))
+    c = b.append(*((i,) for i in range(5000, 5008)))
+    b.add(*b.shared_puffin((a, range(0, 2000, 2)), (c, [1, 2, 4])))
+
+
+@RECIPES.add("vector-at-its-offset", "deletion-vector", "shared-puffin", "partition-evolution", "partition-identity",
+             versions=(3,))  # fmt: skip
+def vectors_of_two_specs_in_one_puffin(b: Bench) -> None:
+    """One Puffin file has the vectors of three data files, of two partition specs. Those of the newer spec are listed
+    first, so the vectors are not read in the order in which they lie.
+    """
+    b.create(id="int", part="string")
+    a, c = b.append((1, "x"), (2, "x"), (3, "x")), b.append((11, "x"), (12, "x"), (13, "x"))
+    dk.add_partition_field(b.table, "part")
+    d = b.append((21, "x"), (22, "x"), (23, "x"))
+    b.add(*b.shared_puffin((a, [0]), (c, [1]), (d, [2])))
+
+
 @RECIPES.add("run-length-minus-one", "deletion-vector", "run-containers", versions=(3,))
 def vector_of_a_run(b: Bench) -> None:
     """A vector whose bitmap is one run of ten positions. A run is stored as its start and its length less one."""

@@ -65,6 +65,7 @@ BY_SECTION = {
     },
     "Deletion Vectors": {
         "several-blobs-one-puffin": "reads the first blob for each vector of a Puffin file",
+        "vector-at-its-offset": "takes the first of several vectors that one read brought for the others too",
         "sparse-keys-vector": "takes the number of a bitmap in a vector for its key",
         "high-positions": "drops the upper 32 bits of a position",
         "run-length-minus-one": "loses the last position of each run in a bitmap",

@@ -121,6 +121,46 @@ def test_position_deletes_of_an_upgraded_table_become_vectors(catalog: dk.Catalo
     assert live(table) == expected(rows)
 
 
+MIXED_UP = {"small_vector_behind_a_large_one": 1000 + 3, "vectors_of_two_specs_in_one_puffin": 1 + 1}
+"""Tables with a vector that DuckDB takes for another one, and how many positions these two have."""
+
+
+def mixed_up(catalog: dk.Catalog, folder: Path, name: str) -> dk.Table:
+    [case] = (case for case in load_suite(suite_folder()) if case.name == name)
+    catalog.register_table(f"suite.{name}", relocate(case, folder / name))
+    return dk.load_table(catalog, f"suite.{name}")
+
+
+@pytest.mark.parametrize("name", MIXED_UP)
+def test_vectors_that_are_mixed_up_are_written_anew(catalog: dk.Catalog, tmp_path: Path, name: str) -> None:
+    table = mixed_up(catalog, tmp_path, name)
+    (before,) = [r for r in dk.readers(table, engines=["duckdb"]) if r.verified]
+    finding = before.findings[0]
+    assert (before.verdict, finding.breaks, finding.case) == ("WRONG", "vector-at-its-offset", name)
+    assert (finding.rows, finding.exact, finding.effect) == (MIXED_UP[name], False, "come back or are lost")
+    rows, files = live(table), live_files(table, 0)
+    done = dk.make_readable(table, ["duckdb"], verify=False)
+    assert [step.action for step in done.steps] == ["rewrite-vectors"]
+    assert done.is_readable
+    assert "vector-at-its-offset" not in dk.readers(table).features
+    assert (live(table), [f["file_path"] for f in live_files(table, 0)]) == (rows, [f["file_path"] for f in files])
+    clean(table)
+    with unchanged(table):
+        assert dk.make_readable(table, ["duckdb"], verify=False).steps == ()
+
+
+@pytest.mark.slow
+@pytest.mark.peers
+@pytest.mark.parametrize("name", MIXED_UP)
+def test_duckdb_reads_vectors_that_were_mixed_up(catalog: dk.Catalog, tmp_path: Path, name: str) -> None:
+    table = mixed_up(catalog, tmp_path, name)
+    (before,) = dk.readers(table, engines=["duckdb"], against=["duckdb"]).against
+    assert (before.verdict, 0 < before.missing + before.extra <= MIXED_UP[name]) == ("WRONG", True)
+    done = dk.make_readable(table, ["duckdb"])
+    assert done.readers is not None
+    assert [run.verdict for run in done.readers.against] == ["right"]
+
+
 def test_deletes_that_hide_nothing_are_removed_alone(catalog: dk.Catalog, tmp_path: Path) -> None:
     """An engine that refuses equality deletes refuses also one that is older than every row."""
     table = make(catalog, format_version=2)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,9 @@ from deletekit.cli import main
 from deletekit.conformance.features import KINDS, SEEN
 from deletekit.conformance.known_verdicts import VERDICTS, known_verdicts
 from deletekit.conformance.readers import judged
+from deletekit.conformance.rows_at_stake import mixed_up_vectors
+from deletekit.formats.content_file import DeleteFile, FileContent
+from tests.conformance.oracle import _first_of_the_read
 from tests.conformance.readers_scenes import (
     SCENES,
     E,
@@ -191,6 +196,30 @@ def test_the_suite_is_judged_as_it_was_read() -> None:
                 assert rule in reading.doubts, (engine, v.case)
     right = sum(v.verdict == "right" for v in own)
     assert alarms <= 0.06 * right, f"{alarms} of {right}"
+
+
+def vector(offset: int, length: int, size: int) -> DeleteFile:
+    return DeleteFile(
+        content=FileContent.POSITION_DELETES, spec_id=0, file_path="a.puffin", file_format="PUFFIN", record_count=1,
+        file_size_in_bytes=size, content_offset=offset, content_size_in_bytes=length, referenced_data_file=str(offset),
+    )  # fmt: skip
+
+
+def test_vectors_that_are_mixed_up_are_those_of_the_oracle() -> None:
+    """Vectors of random sizes, listed in random orders, some of them not any more."""
+    rng = random.Random(4)
+    found = 0
+    for _ in range(500):
+        lengths = [rng.choice([46, 60, 300, 1000, 4000]) for _ in range(rng.randint(1, 7))]
+        ends = list(accumulate(lengths, initial=4))
+        size = ends[-1] + 350 * len(lengths)
+        listed = [vector(at, length, size) for at, length in zip(ends, lengths, strict=False)]
+        listed = rng.sample(listed, rng.randint(1, len(listed)))
+        mixed = {v.content_offset: taken.content_offset for v, taken in mixed_up_vectors(listed)}
+        shown = [{"content_offset": v.content_offset, "content_size_in_bytes": v.content_size_in_bytes} for v in listed]
+        assert mixed == {at: begin for at, begin in _first_of_the_read(shown, size).items() if at != begin}
+        found += bool(mixed)
+    assert 50 < found < 450
 
 
 OWN_ENGINE = """
