@@ -17,7 +17,6 @@ LISTED: Mapping[str, tuple[str, str]] = {
     "cherry-pick": ("refs", "Repeat on a branch what one snapshot did."),
     "clean-up-delta": ("delta", "Remove what syncs left behind."),
     "compact": ("rewrite", "Rewrite small data files and half-empty ones."),
-    "conformance": ("conformance", "Find which engines read deletes right."),
     "convert-equality-deletes": ("rewrite", "Turn equality deletes into deletes by position."),
     "delete": ("delete", "Delete rows in one commit, in any mode."),
     "doctor": ("doctor", "Say what works on this machine, and what fixes it."),

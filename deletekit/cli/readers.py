@@ -18,14 +18,15 @@ from deletekit.cli.terminal import Answer, Output
 from deletekit.safe_text import count, plain, size
 
 if TYPE_CHECKING:
-    from deletekit.conformance.readers import Comparison, EngineReading
+    from deletekit.conformance.against import Comparison
+    from deletekit.conformance.readers import EngineReading
 
 _FILE: Any = click.Path(dir_okay=False, exists=True)
 _STYLE = {"WRONG": "bold red", "crashes": "red", "refuses": "yellow", "unknown": "dim", "right": "green"}
 _MOST_FINDINGS = 3
 
 _verdicts_option = click.option(
-    "--verdicts", type=_FILE, metavar="FILE", help="Your own verdicts, as `deletekit conformance` writes them."
+    "--verdicts", type=_FILE, metavar="FILE", help="Your own verdicts, as `python -m conformance` writes them."
 )
 
 

@@ -1,1 +1,1 @@
-"""Which engines read the deletes of a table right: a suite of small tables, a runner, and what they say of a table."""
+"""Which engines read the deletes of a table right: what is known of them, and the least change that helps."""

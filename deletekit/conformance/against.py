@@ -3,12 +3,12 @@
 import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from deletekit.conformance.engines import Answer, EngineProcess, engine_of
-from deletekit.conformance.readers import Comparison
 from deletekit.conformance.rows import counted, rows_of
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
@@ -16,6 +16,27 @@ from deletekit.verbs.scan import scan
 
 _SECONDS = 600.0
 _MOST_ROWS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The rows that an engine really reads from the table, compared with the right ones.
+
+    Attributes
+    ----------
+    verdict: `right`, `refuses`, `crashes`, `WRONG`, or `unavailable` if it is not installed.
+    words: what the engine said instead of rows, or how it read them.
+    missing, extra: how many rows it lacks, and has too many.
+    missing_rows, extra_rows: up to five of them.
+    """
+
+    engine: str
+    verdict: str
+    words: str | None = None
+    missing: int = 0
+    extra: int = 0
+    missing_rows: tuple[object, ...] = ()
+    extra_rows: tuple[object, ...] = ()
 
 
 def compare(table: Table, engines: Iterable[str], *, ref: str = MAIN) -> tuple[Comparison, ...]:
@@ -28,6 +49,8 @@ def compare(table: Table, engines: Iterable[str], *, ref: str = MAIN) -> tuple[C
     Raises InvalidInputError for an engine that is not among them.
     """
     asked = [engine_of(name) for name in engines]
+    if not asked:
+        return ()
     read = scan(table, ref=ref)
     right = rows_of(read.to_arrow())
     request = {

@@ -25,7 +25,7 @@ from deletekit.errors import InvalidInputError
 from deletekit.safe_text import brief, without_secrets
 
 BUILT_IN = ("deletekit", "spark", "pyiceberg", "polars", "duckdb", "chdb", "pysail", "datafusion", "daft")
-"""The engines that have a module in `adapters/`. All but deletekit must be installed beside it."""
+"""The engines that have a program in `conformance/adapters` of the sources. All but deletekit must be installed."""
 
 REFUSES = 3
 """The exit code of a program that refuses; its words are on standard error."""
@@ -33,6 +33,7 @@ REFUSES = 3
 LARGEST_ANSWER = 64_000_000
 """Bytes. The rows of the suite's tables take some kilobytes."""
 
+_SOURCES = Path(__file__).parents[2]
 _LONGEST_WORDS = 300
 _KEPT_ERRORS = 4_000
 _SECONDS_TO_END = 10
@@ -71,11 +72,18 @@ def engine_of(text: str) -> Engine:
     if name not in BUILT_IN or is_own:
         expected = f"{', '.join(BUILT_IN)}; or NAME=COMMAND"
         raise InvalidInputError("no engine of this name", kind="engine", field="engine", found=text, expected=expected)
-    # The process works in another folder, and finds this deletekit by the variable if it is not installed.
-    path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
-    command = f"{__package__}.adapters.{name}"
-    program = (sys.executable, "-m", command)
+    if not can_ask():
+        message = "the programs that read with an engine are in the sources of deletekit, not in its package"
+        raise InvalidInputError(message, kind="engine", field="engine", found=text, expected="NAME=COMMAND")
+    # The process works in another folder, and finds the sources by the variable.
+    path = os.pathsep.join(filter(None, (str(_SOURCES), os.environ.get("PYTHONPATH"))))
+    program = (sys.executable, "-m", f"conformance.adapters.{name}")
     return Engine(name=name, command=program, variables={"PYTHONPATH": path}, is_built_in=True)
+
+
+def can_ask() -> bool:
+    """Tell whether the programs of `BUILT_IN` are here: in the sources, beside this package."""
+    return (_SOURCES / "conformance" / "adapters").is_dir()
 
 
 class EngineProcess:

@@ -11,7 +11,7 @@ from typing import Any
 
 from deletekit.commit.planned_change import check_request
 from deletekit.commit.swap import Commit
-from deletekit.conformance.engines import BUILT_IN
+from deletekit.conformance.engines import BUILT_IN, can_ask
 from deletekit.conformance.features import DATA_FORMATS, KINDS, TABLE, Features, snapshot_features
 from deletekit.conformance.known_verdicts import Verdict, known_verdicts
 from deletekit.conformance.readers import EngineReading, Readers, in_use, judged, readers
@@ -143,7 +143,7 @@ def make_readable(
     if dry_run:
         return MadeReadable(steps=_steps(_State.of(table, ref), ways[0]), engines=expected, dry_run=True)
     shared: dict[str, Any] = {"ref": ref, "engine": engine, "commit_properties": commit_properties}
-    runs = sorted({v.engine for v in known}.intersection(BUILT_IN)) if verify else []
+    runs = sorted({v.engine for v in known}.intersection(BUILT_IN)) if verify and can_ask() else []
 
     def asked() -> MadeReadable:
         found = readers(table, ref=ref, engines=names, against=runs, exact=False, verdicts=verdicts, engine=engine)

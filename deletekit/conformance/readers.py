@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
+from deletekit.conformance.against import Comparison, compare
 from deletekit.conformance.features import DATA_FORMATS, KINDS, SEEN, Features, snapshot_features
 from deletekit.conformance.known_verdicts import NO_VERSION, OTHER_ROWS, VERDICTS, Verdict, known_verdicts
 from deletekit.conformance.rows_at_stake import (
@@ -114,27 +115,6 @@ class EngineReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """The rows that an engine really reads from the table, compared with the right ones.
-
-    Attributes
-    ----------
-    verdict: `right`, `refuses`, `crashes`, `WRONG`, or `unavailable` if it is not installed.
-    words: what the engine said instead of rows, or how it read them.
-    missing, extra: how many rows it lacks, and has too many.
-    missing_rows, extra_rows: up to five of them.
-    """
-
-    engine: str
-    verdict: str
-    words: str | None = None
-    missing: int = 0
-    extra: int = 0
-    missing_rows: tuple[object, ...] = ()
-    extra_rows: tuple[object, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Readers:
     """What `readers` returns: iterate over the engines, or print it.
 
@@ -220,11 +200,6 @@ def readers(
     lost = {r: rows_lost(context, tasks, live, runner, r, exact=exact) for r in sorted(BROKEN & features.keys())}
     if MIXED_UP in features:
         lost[MIXED_UP] = rows_mixed_up(e.data_file for e in live if isinstance(e.data_file, DeleteFile))
-    compared: tuple[Comparison, ...] = ()
-    if names := tuple(against):
-        from deletekit.conformance.against import compare  # noqa: PLC0415  # the adapters are for this only
-
-        compared = compare(table, names, ref=ref)
     return Readers(
         table=table.name,
         ref=ref,
@@ -232,7 +207,7 @@ def readers(
         features=features,
         hidden=hidden,
         engines=tuple(judged(features, known, hidden, lost)),
-        against=compared,
+        against=compare(table, against, ref=ref),
     )
 
 

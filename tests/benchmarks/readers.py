@@ -16,11 +16,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from deletekit.conformance.adapters.daft import open_engine as open_daft
-from deletekit.conformance.adapters.datafusion import open_engine as open_datafusion
-from deletekit.conformance.adapters.duckdb import connect
-from deletekit.conformance.adapters.protocol import Request
-from deletekit.conformance.adapters.pysail import sail_query
+from conformance.adapters.daft import open_engine as open_daft
+from conformance.adapters.datafusion import open_engine as open_datafusion
+from conformance.adapters.duckdb import connect
+from conformance.adapters.protocol import Request
+from conformance.adapters.pysail import sail_query
 
 __all__ = ["COLUMNS", "PEERS", "READERS", "Job", "Reader", "duckdb_query", "open_reader", "raw_ways", "spark_session"]
 

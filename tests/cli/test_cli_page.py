@@ -58,7 +58,6 @@ ELSEWHERE = {
     "add-files",
     "cherry-pick",
     "clean-up-delta",
-    "conformance",
     "doctor",
     "fast-forward",
     "pipeline",

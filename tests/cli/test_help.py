@@ -17,7 +17,7 @@ COMMANDS = sorted(main.commands)
 
 def test_the_commands() -> None:
     assert COMMANDS == [
-        "add-files", "append", "branch", "changes", "cherry-pick", "clean-up-delta", "compact", "conformance",
+        "add-files", "append", "branch", "changes", "cherry-pick", "clean-up-delta", "compact",
         "convert-equality-deletes", "delete", "doctor", "erase", "expire-snapshots", "explain", "explore",
         "fast-forward", "inspect", "lab", "make-readable", "merge", "pipeline", "promote", "readers",
         "remove-dangling-deletes", "remove-orphan-files", "repack", "repair", "rewrite-manifests",

@@ -22,10 +22,10 @@ import opentelemetry.trace  # noqa: F401  # when it is imported, it asks for ids
 import pyarrow as pa
 
 import deletekit as dk
+from conformance.suite import SENTINEL
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import commit
-from deletekit.conformance.suite import SENTINEL
 from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.input_rows import align

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deletekit.conformance.suite import SENTINEL, load_case, moved
+from conformance.suite import SENTINEL, load_case, moved
 from tests.conformance.bench import Bench, same_bytes
 from tests.conformance.oracle import Oracle
 from tests.conformance.recipes import Recipe

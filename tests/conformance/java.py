@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from conformance.suite import SENTINEL
 from deletekit.conformance.rows import rows_of, same
-from deletekit.conformance.suite import SENTINEL
 from tests.conformance.build import absolute, location, reachable, write_case, write_index
 from tests.conformance.oracle import Oracle
 from tests.conformance.recipes import Recipe

@@ -7,9 +7,9 @@ import os
 import sys
 from pathlib import Path
 
+from conformance.runner import run_engine, suite_folder
+from conformance.suite import Case, load_suite
 from deletekit.conformance.engines import Engine
-from deletekit.conformance.runner import run_engine, suite_folder
-from deletekit.conformance.suite import Case, load_suite
 from tests.test_docs import blocks_of
 from tests.tools.conformance_page import PAGE, conformance_page
 

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 import deletekit as dk
+from conformance.runner import judge, suite_folder
+from conformance.suite import load_suite, relocate
 from deletekit.cli import main
 from deletekit.conformance.engines import EngineProcess, engine_of
-from deletekit.conformance.runner import judge, suite_folder
-from deletekit.conformance.suite import load_suite, relocate
 from tests.conformance.readers_scenes import (
     BY_POSITION,
     SCENES,

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from conformance.suite import load_suite, moved
 from deletekit.conformance.rows import rows_of, same
-from deletekit.conformance.suite import load_suite, moved
 from deletekit.formats.puffin import Blob, write_puffin
 from tests.conformance.test_suite import CASES, read
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-import deletekit
+from conformance.runner import EngineRun, Verdict, chosen_cases, run_engine, suite_folder
+from conformance.suite import Case, load_suite
+from deletekit.conformance import engines
 from deletekit.conformance.engines import Engine, EngineProcess, engine_of
-from deletekit.conformance.runner import OTHER_ROWS, EngineRun, Verdict, chosen_cases, run_engine, suite_folder
-from deletekit.conformance.suite import Case, load_suite
+from deletekit.conformance.known_verdicts import OTHER_ROWS
 from deletekit.errors import InvalidInputError, NotFoundError
 
 CASES = load_suite(suite_folder())
@@ -187,10 +188,12 @@ def test_names_of_engines() -> None:
         assert (found.value.kind, found.value.found) == ("engine", name)
 
 
-def test_where_the_suite_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deletekit, "__file__", str(tmp_path / "deletekit" / "__init__.py"))
-    with pytest.raises(NotFoundError, match="it is in the sources of deletekit"):
-        suite_folder()
+def test_the_package_alone_asks_by_a_command_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "_SOURCES", tmp_path)
+    assert engine_of("mine=a").command == ("a",)
+    with pytest.raises(InvalidInputError, match="in the sources of deletekit") as found:
+        engine_of("duckdb")
+    assert (found.value.kind, found.value.found, found.value.expected) == ("engine", "duckdb", "NAME=COMMAND")
 
 
 def test_cases_are_chosen_by_name(tmp_path: Path) -> None:

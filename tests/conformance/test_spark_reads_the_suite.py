@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from conformance.suite import Case, load_suite, relocate
 from deletekit.conformance.rows import rows_of, same
-from deletekit.conformance.suite import Case, load_suite, relocate
 from tests.conformance.build import SUITE
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from conformance.suite import SENTINEL, Case, load_suite, moved, relocate
 from deletekit.conformance.rows import rows_of, same
-from deletekit.conformance.suite import SENTINEL, Case, load_suite, moved, relocate
 from tests.conformance.build import SUITE, absolute, make, recipes
 from tests.conformance.oracle import Oracle
 from tests.conformance.rules import BY_SECTION, RULES, SECTIONS

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.runner import EngineRun, run_engine, suite_folder
+from conformance.suite import load_suite
+from conformance.verdicts import VERDICTS, read_verdicts
 from deletekit.conformance.engines import engine_of
-from deletekit.conformance.runner import EngineRun, run_engine, suite_folder
-from deletekit.conformance.suite import load_suite
-from deletekit.conformance.verdicts import VERDICTS, read_verdicts
 
 CASES = load_suite(suite_folder())
 KNOWN = (read_verdicts(VERDICTS) or {})["results"]
@@ -17,7 +17,7 @@ PEERS = ("pyiceberg", "polars", "duckdb", "chdb", "pysail")
 def same_as_known(run: EngineRun) -> None:
     """Compare a run with the verdicts that are known of this version of the engine."""
     known = [r for r in KNOWN if (r["engine"], r["version"], r["verified"]) == (run.engine, run.version, True)]
-    assert known, f"no verdicts on {run.engine} {run.version}: `deletekit conformance --write-verdicts` adds them"
+    assert known, f"no verdicts on {run.engine} {run.version}: `python -m conformance --write-verdicts` adds them"
     expected = {(r["case"], r["ref"]): (r["verdict"], r["breaks"]) for r in known}
     assert {(v.case, v.ref): (v.verdict, v.breaks) for v in run.verdicts} == expected
 

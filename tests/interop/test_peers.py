@@ -48,7 +48,7 @@ def by_polars(location: str) -> list[dict[str, Any]]:
 DUCKDB_SCRIPT = """
 import sys
 import pyarrow as pa
-from deletekit.conformance.adapters.duckdb import connect
+from conformance.adapters.duckdb import connect
 with connect() as connection:
     rows = connection.execute(f"SELECT * FROM iceberg_scan('{sys.argv[1]}')").to_arrow_table()
 # To a file: DuckDB draws a progress bar on standard output when what it does, loading among it, takes two seconds.

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from deletekit.conformance.runner import KINDS, suite_folder
-from deletekit.conformance.suite import load_suite
-from deletekit.conformance.verdicts import VERDICTS, engines_of, matrix, read_verdicts, spoken, summary
+from conformance.runner import KINDS, suite_folder
+from conformance.suite import load_suite
+from conformance.verdicts import VERDICTS, engines_of, matrix, read_verdicts, spoken, summary
 from tests.tools.lessons import ROOT
 
 PAGE = ROOT / "docs" / "conformance.md"

@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 
 import deletekit
+from conformance.runner import suite_folder
+from conformance.suite import Case, load_suite
 from deletekit.conformance.features import Features, snapshot_features
-from deletekit.conformance.runner import suite_folder
-from deletekit.conformance.suite import Case, load_suite
 from deletekit.deletes.plan import plan_scan
 from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.metadata import parse_metadata

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from deletekit.conformance.adapters.protocol import Read, RefusedError, Request, serve
+from conformance.adapters.protocol import Read, RefusedError, Request, serve
 
 
 def open_engine() -> tuple[str, Read]:

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from deletekit.conformance.adapters.protocol import BugError, Read, RefusedError, Request, serve
+from conformance.adapters.protocol import BugError, Read, RefusedError, Request, serve
 from deletekit.errors import EnvironmentMissingError
 from deletekit.spark.sessions import session
 

@@ -11,18 +11,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-import deletekit
+from conformance.suite import Case, load_suite, relocate
 from deletekit.conformance.engines import Answer, Engine, EngineProcess
+from deletekit.conformance.known_verdicts import OTHER_ROWS
 from deletekit.conformance.rows import Row, counted
-from deletekit.conformance.suite import Case, load_suite, relocate
 from deletekit.errors import NotFoundError
 from deletekit.safe_text import brief, count
 
 Kind = Literal["right", "refuses", "WRONG", "crashes"]
 KINDS: tuple[Kind, ...] = ("right", "refuses", "WRONG", "crashes")
-
-OTHER_ROWS = "other rows"
-"""What a WRONG verdict breaks if its rows equal those of no decoy."""
 
 SECONDS = 120.0
 """The longest that one answer may take."""
@@ -35,7 +32,7 @@ class Verdict:
     Attributes
     ----------
     words: the engine's own for what it refuses; for WRONG how many rows are missing and too many.
-    breaks: for WRONG the rule that the engine breaks, or `OTHER_ROWS`.
+    breaks: for WRONG the rule that the engine breaks, or `OTHER_ROWS` if they are those of no decoy.
     """
 
     engine: str
@@ -63,12 +60,8 @@ class EngineRun:
 
 
 def suite_folder() -> Path:
-    """Return the suite in the checkout that this package is in. Raises NotFoundError where it is installed alone."""
-    folder = Path(deletekit.__file__).parents[1] / "conformance"
-    if not folder.is_dir():
-        message, expected = "the suite is not installed: it is in the sources of deletekit", "the suite's folder"
-        raise NotFoundError(message, kind="suite-not-found", field="--suite", file=str(folder), expected=expected)
-    return folder
+    """Return the folder of the suite, which has this program too."""
+    return Path(__file__).parent
 
 
 def chosen_cases(folder: Path, pattern: str = "*") -> tuple[Case, ...]:

@@ -12,15 +12,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from deletekit.conformance.runner import KINDS, EngineRun
-from deletekit.conformance.suite import Case
+from conformance.runner import KINDS, EngineRun
+from conformance.suite import Case
+from deletekit.conformance import known_verdicts
 from deletekit.version import __version__
 
 Result = Mapping[str, Any]
 
 _FILE = re.compile(r"…/[^\s'\"`,;()]+")
 
-VERDICTS = Path(__file__).with_name("verdicts.json")
+VERDICTS = Path(known_verdicts.__file__).with_name("verdicts.json")
 """What is known of engines: the verdicts that were found when this version of deletekit was made."""
 
 

@@ -1,4 +1,4 @@
-"""The command `conformance`."""
+"""Ask engines for the rows of the suite's tables: `python -m conformance`."""
 
 from __future__ import annotations
 
@@ -10,20 +10,34 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from deletekit.cli.options import AnswerCommand, number_option, repeated_option
+from conformance import page as pages
+from conformance import runner, verdicts
+from deletekit.cli.commands import SETTINGS
+from deletekit.cli.options import TRACEBACK, AnswerCommand, number_option, repeated_option
 from deletekit.cli.printer import grid, heading
-from deletekit.cli.terminal import Answer, Output
+from deletekit.cli.terminal import Answer, Output, show_error
 from deletekit.conformance.engines import BUILT_IN, engine_of
-from deletekit.errors import InvalidInputError
+from deletekit.errors import DeletekitError, InvalidInputError
 from deletekit.safe_text import count, plain
 
 _FILE: Any = click.Path(dir_okay=False, path_type=Path)
 _FOLDER: Any = click.Path(file_okay=False, path_type=Path)
-_SUITE = "The suite of tables.  [default: conformance/ of the checkout of deletekit]"
+_SUITE = "The suite of tables.  [default: the folder of this program]"
 _OWN = "An engine of your own: the command that answers for it. Repeatable."
 
 
-@click.command(cls=AnswerCommand)
+class _Program(AnswerCommand):
+    """Prints an error as commands of deletekit do."""
+
+    def invoke(self, ctx: click.Context) -> None:
+        try:
+            super().invoke(ctx)
+        except DeletekitError as e:
+            show_error(e, with_traceback=ctx.meta.get(TRACEBACK, False))
+            ctx.exit(1)
+
+
+@click.command(cls=_Program, context_settings=SETTINGS)
 @click.argument("names", metavar="[ENGINE]...", nargs=-1, type=click.Choice(BUILT_IN))
 @repeated_option("--engine", "commands", "NAME=COMMAND", _OWN)
 @click.option("--suite", type=_FOLDER, metavar="DIR", help=_SUITE)
@@ -59,13 +73,10 @@ def conformance(
 
     \b
     Examples:
-      deletekit conformance polars duckdb
-      deletekit conformance --case 'equality_*' --page verdicts.html
-      deletekit conformance --engine mine='node my_reader.mjs' --json
+      python -m conformance polars duckdb
+      python -m conformance --case 'equality_*' --page verdicts.html
+      python -m conformance --engine mine='node my_reader.mjs' --json
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    from deletekit.conformance import page as pages  # noqa: PLC0415  # not for help
-    from deletekit.conformance import runner, verdicts  # noqa: PLC0415
-
     if page is not None and page.exists() and not overwrite:
         message, expected = "file exists already", "another name, or --overwrite"
         raise InvalidInputError(message, kind="output-exists", file=str(page), expected=expected)
@@ -91,8 +102,6 @@ def conformance(
 
 
 def _text(document: Mapping[str, Any]) -> Iterator[RenderableType]:
-    from deletekit.conformance import runner, verdicts  # noqa: PLC0415  # not for help
-
     results = document["results"]
     for engine, version in verdicts.engines_of(results):
         own = [r for r in results if (r["engine"], r["version"]) == (engine, version)]
@@ -108,3 +117,7 @@ def _text(document: Mapping[str, Any]) -> Iterator[RenderableType]:
         yield grid(("engine", "version", *(f"#{kind}" for kind in runner.KINDS)), verdicts.summary(results))
     for engine, why in document["unavailable"].items():
         yield Text(f"\n{plain(engine)} is not available: {plain(why)}")
+
+
+if __name__ == "__main__":
+    conformance(prog_name="python -m conformance")

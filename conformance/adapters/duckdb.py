@@ -4,7 +4,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from deletekit.conformance.adapters.protocol import Read, Request, serve
+from conformance.adapters.protocol import Read, Request, serve
 
 
 def open_engine() -> tuple[str, Read]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import deletekit as dk
-from deletekit.conformance.adapters.protocol import Read, Request, serve
+from conformance.adapters.protocol import Read, Request, serve
 from deletekit.version import __version__
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from deletekit.conformance.runner import KINDS, EngineRun
-from deletekit.conformance.suite import Case
-from deletekit.conformance.verdicts import case_name, engines_of, matrix, said, spoken, summary
+from conformance.runner import KINDS, EngineRun
+from conformance.suite import Case
+from conformance.verdicts import case_name, engines_of, matrix, said, spoken, summary
 from deletekit.html_table import html_table, safe_html
 
 _HEAD = """<!doctype html>

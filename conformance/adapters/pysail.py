@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-from deletekit.conformance.adapters.protocol import Read, RefusedError, Request, serve
+from conformance.adapters.protocol import Read, RefusedError, Request, serve
 
 _ALIVE: list[Any] = []
 """Servers, which stop when no name holds them."""
