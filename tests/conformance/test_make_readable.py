@@ -136,7 +136,7 @@ def test_vectors_that_are_mixed_up_are_written_anew(catalog: dk.Catalog, tmp_pat
     table = mixed_up(catalog, tmp_path, name)
     (before,) = [r for r in dk.readers(table, engines=["duckdb"]) if r.verified]
     finding = before.findings[0]
-    assert (before.verdict, finding.breaks, finding.case) == ("WRONG", "vector-at-its-offset", name)
+    assert (before.verdict, finding.breaks, finding.case in MIXED_UP) == ("WRONG", "vector-at-its-offset", True)
     assert (finding.rows, finding.exact, finding.effect) == (MIXED_UP[name], False, "come back or are lost")
     rows, files = live(table), live_files(table, 0)
     done = dk.make_readable(table, ["duckdb"], verify=False)
