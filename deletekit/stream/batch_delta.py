@@ -1,11 +1,7 @@
 """Write the files of a batch of changes, and return them as one RowDelta.
 
-| mode       | old rows of the batch's keys                       | rows that the batch itself replaces  |
-|------------|----------------------------------------------------|--------------------------------------|
-| indexed    | by position if the index finds them; all by value  | are not written                      |
-|            | if the index is not complete                       |                                      |
-| eq-only    | by value                                           | are not written                      |
-| flink      | by value                                           | are written, and hidden by position  |
+With an index old rows are hidden by position, and without one they are deleted by value. Rows that the batch itself
+replaces are not written.
 
 Data and deletes of a batch have one sequence number. An equality delete applies only to strictly older files, so it
 does not hide the batch's own rows. A position delete also applies to files of its own commit, so it may hide them.
@@ -22,12 +18,12 @@ from pyiceberg.partitioning import PartitionSpec
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.data_file_writer import split_by_partition, write_data_files
-from deletekit.deletes.merge_previous_deletes import FilePositions, HiddenRows, replace_deletes, write_positions
+from deletekit.deletes.merge_previous_deletes import HiddenRows, replace_deletes
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.row_lineage import with_row_ids
 from deletekit.deletes.sort_order import RowOrder
 from deletekit.deletes.write_context import WriteContext
-from deletekit.formats.content_file import DataFile, DeleteFile
+from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.stream.change_rows import Changes, LastChanges
@@ -99,25 +95,11 @@ def equality_delta(write: WriteContext, specs: Sequence[PartitionSpec], changes:
     last = changes.last
     rows = changes.puts.take(pa.array(last.put[last.put >= 0]))
     files = [file for file, _ in write_rows(write, rows)]
-    deletes = _by_value(write, specs, changes, np.arange(len(last)))
+    fields = changes.form.fields
+    keys = pa.table(dict(zip([str(f.field_id) for f in fields], last.keys, strict=True)))
+    deletes = write_key_deletes(write, specs, keys, fields, None) if len(last) else []
     delta = RowDelta(added_data_files=tuple(files), added_delete_files=tuple(deletes))
     return BatchDelta(delta=delta, misses=len(last))
-
-
-def flink_delta(write: WriteContext, specs: Sequence[PartitionSpec], changes: Changes) -> BatchDelta:
-    """Write every row, as Flink's upsert sink does, and hide by position the rows that a later change replaces."""
-    last = changes.last
-    numbers = changes.put_of[changes.order]
-    numbers = numbers[numbers >= 0]
-    files, hidden = [], []
-    for file, rows in write_rows(write, changes.puts.take(pa.array(numbers))):
-        files.append(file)
-        hidden.append(FilePositions(file, PositionBitmap(np.flatnonzero(~np.isin(numbers[rows], last.put)))))
-    deletes = _by_value(write, specs, changes, np.arange(len(last)))
-    deletes += write_positions(write, hidden, delete_granularity(write.metadata))
-    hits = sum(len(h.positions) for h in hidden)
-    delta = RowDelta(added_data_files=tuple(files), added_delete_files=tuple(deletes))
-    return BatchDelta(delta=delta, hits=hits, misses=len(last))
 
 
 def truncate_delta(base: Base, changes: Changes) -> BatchDelta:
@@ -178,17 +160,6 @@ def write_rows(
         for file in write_data_files(write, part.drop_columns("_pos"), order=order):
             yield file, numbers[start : start + file.record_count]
             start += file.record_count
-
-
-def _by_value(
-    write: WriteContext, specs: Sequence[PartitionSpec], changes: Changes, numbers: Numbers
-) -> list[DeleteFile]:
-    """Delete all rows with some of the batch's keys."""
-    if not len(numbers):
-        return []
-    fields, columns = changes.form.fields, [c.take(pa.array(numbers)) for c in changes.last.keys]
-    keys = pa.table(dict(zip([str(f.field_id) for f in fields], columns, strict=True)))
-    return write_key_deletes(write, specs, keys, fields, None)
 
 
 def _row_ids(base: Base, last: LastChanges, index: TableIndex, hits: Hits, kept: Numbers) -> pa.Array | None:

@@ -11,7 +11,7 @@ from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
 from deletekit.spark.releases import to_arrow
-from deletekit.stream.batch_delta import BatchDelta, equality_delta, flink_delta, indexed_delta, truncate_delta
+from deletekit.stream.batch_delta import BatchDelta, equality_delta, indexed_delta, truncate_delta
 from deletekit.stream.batch_digest import batch_digest
 from deletekit.stream.batch_letters import BatchLetters
 from deletekit.stream.change_rows import read_changes
@@ -70,9 +70,6 @@ class BatchRows(Protocol):
 
     def by_value(self, base: Base) -> BatchDelta:
         """Write the batch, with old rows deleted by value."""
-
-    def as_flink(self, base: Base) -> BatchDelta:
-        """Write the batch as Flink's sink does."""
 
     def as_truncation(self, base: Base) -> BatchDelta:
         """Remove all rows of the table, and write those of the batch."""
@@ -136,11 +133,6 @@ class HeldRows:
         if self.takes_stored:  # only these need to know where the old rows are
             changes, _ = self._state.with_index(base, lambda index: filled(base, self._changes, index))
         return equality_delta(base.write, specs_in_use(base), changes)
-
-    def as_flink(self, base: Base) -> BatchDelta:
-        if self.takes_stored:  # rows that the batch itself replaces have not all values
-            return self.by_value(base)
-        return flink_delta(base.write, specs_in_use(base), self._changes)
 
     def as_truncation(self, base: Base) -> BatchDelta:
         return truncate_delta(base, filled(base, self._changes, None))

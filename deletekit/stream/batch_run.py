@@ -44,7 +44,7 @@ class BatchProgress:
         its number is committed.
     rows, keys: change rows, and different keys among them.
     late: keys whose change was dropped, because `sequence_by` says that the table has a newer one.
-    hits, misses: keys with an old row in the index (in mode `flink`: in the batch), and the other keys.
+    hits, misses: keys with an old row in the index, and the other keys.
     fell_back: old rows were deleted by value in the end, because others kept committing.
     read_files: data files that were read to bring the index up to date.
     index_rows, index_bytes: the rows in the index, and its memory.
@@ -169,8 +169,6 @@ class BatchRun:
             written = rows.as_truncation(base)
         elif not len(rows):
             written = BatchDelta(delta=RowDelta())
-        elif self._state.mode == "flink":
-            written = rows.as_flink(base)
         elif self._state.mode == "eq-only" or self._falls_back:
             written = rows.by_value(base)
         else:

@@ -56,8 +56,8 @@ class Maintain:
         scan, and the more often a row is written again. A file of three quarters of `write.target-file-size-bytes` is
         not small.
     max_deletes_ratio: a data file is written again if deletes hide this share of its rows.
-    convert: replace equality deletes by positions. The sink's index finds them, so it is also built in the modes
-        `eq-only` and `flink`.
+    convert: replace equality deletes by positions. The sink's index finds them, so it is also built in the mode
+        `eq-only`.
     expire: `own`: expire the snapshots of this sink that the table's `history.expire.*` keeps no longer (by default
         those of more than 5 days), as soon as they are as many as all others. A number: as soon as the branch has twice
         as many, keep so many of every branch, unless the branch has its own `min-snapshots-to-keep`, and tags keep

@@ -42,7 +42,7 @@ from deletekit.table.sink_batches import Marker, history
 from deletekit.table.sink_files import SEQUENCE_BY, SEQUENCE_DELETES, SEQUENCE_SERVERS
 from deletekit.table.types import arrow_type
 
-_MODES = ("auto", "flink", "eq-only", "index-only")
+_MODES = ("auto", "eq-only", "index-only")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,7 +65,7 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     sink_id: names the sink in the table, as long as it exists. Each stream has its own.
     equality_fields: the key columns, the same for all batches of one id; default the schema's identifier fields.
     mode: how old rows are deleted. `auto`: by position, with an index, and by value where that cannot be; `index-only`:
-        by position; `eq-only`: by value; `flink`: by value, and by position rows that the batch itself replaces.
+        by position; `eq-only`: by value.
     ref: the branch.
     change_type: the column with the change's type: `INSERT`, `UPDATE_BEFORE`, `UPDATE_AFTER`, `DELETE`, or the words of
         Flink, Delta and Debezium. None: every row is an upsert.

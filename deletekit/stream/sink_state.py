@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from deletekit.stream.sources.messages import Reject
 
 T = TypeVar("T")
-SinkMode = Literal["auto", "flink", "eq-only", "index-only"]
+SinkMode = Literal["auto", "eq-only", "index-only"]
 Evolve = Literal["refuse", "add", "widen"]
 
 

@@ -34,7 +34,7 @@ from deletekit.errors import CommitConflictError, DeletekitError, UnsupportedErr
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.log import tell
-from deletekit.stream.batch_delta import BatchDelta, delete_granularity, equality_delta, flink_delta, write_rows
+from deletekit.stream.batch_delta import BatchDelta, delete_granularity, equality_delta, write_rows
 from deletekit.stream.batch_digest import digest_of
 from deletekit.stream.change_rows import Changes, read_changes
 from deletekit.stream.dead_letters import with_staged
@@ -80,7 +80,7 @@ class SplitRows:
         self.schema, self.fields = self._given.reads.schema, self._form.fields
         self._staging = WriteContext(state.table.io, state.table.metadata)
         try:
-            staged = self._given.staged(self._staging, keeps_all=state.mode == "flink")
+            staged = self._given.staged(self._staging)
             files = [file for _, file in staged if file is not None]
             self.letters = with_staged(state.dead_letters, files, state.table.io, self._engine)
         except BaseException:
@@ -120,9 +120,6 @@ class SplitRows:
 
     def by_value(self, base: Base) -> BatchDelta:
         return self._mapped(base, equality_delta)
-
-    def as_flink(self, base: Base) -> BatchDelta:
-        return self._mapped(base, flink_delta)
 
     def by_position(self, base: Base) -> tuple[BatchDelta, int]:
         try:

@@ -77,7 +77,7 @@ class GivenFrame:
         """Give the table the schema that the rows need."""
         evolve_table(table, self._empty, self._state.evolve, self._columns, self._wide)
 
-    def staged(self, context: WriteContext, *, keeps_all: bool) -> list[Staged]:
+    def staged(self, context: WriteContext) -> list[Staged]:
         """Shuffle the rows by their keys. Write a part for each partition, and a file of its dead letters."""
         reads, names, schema = self.reads, list(self.frame.columns), self.reads.schema
         paths = [schema.find_column_name(f.field_id) or f.name for f in reads.form.fields]
@@ -95,7 +95,7 @@ class GivenFrame:
             if not len(rows):
                 return None, letters
             changes = read_changes(rows, schema, reads.form)
-            return write_part(context, folded(rows, changes, keeps_all=keeps_all), changes, key_sum(changes)), letters
+            return write_part(context, folded(rows, changes), changes, key_sum(changes)), letters
 
         placed = with_arrow_column(self.frame, _BUCKET, IntegerType(), bucket, used)
         return self.engine.map_partitions(placed.repartition(self.engine.threads, _BUCKET), stage)

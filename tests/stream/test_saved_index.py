@@ -129,10 +129,9 @@ def test_a_bucket_is_looked_up_alone(catalog: dk.Catalog) -> None:
 # --- what is not saved, and what is named -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{"mode": "eq-only"}, {"mode": "flink"}], ids=str)
-def test_other_modes_save_nothing(catalog: dk.Catalog, options: Any) -> None:
+def test_the_mode_without_an_index_saves_nothing(catalog: dk.Catalog) -> None:
     table = make(catalog, schema=PEOPLE, format_version=3)
-    write(table, [put(1)], 0, **options)
+    write(table, [put(1)], 0, mode="eq-only")
     assert not [path for path in files_of(table) if "_deletekit" in path]
 
 

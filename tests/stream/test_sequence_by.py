@@ -281,7 +281,6 @@ def test_a_batch_is_in_order_by_sequence_before_order(catalog: dk.Catalog) -> No
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"sequence_by": "nome"}, "sequence-by"),
     ({"sequence_by": "flag"}, "sequence-by"),
-    ({"sequence_by": "seq", "mode": "flink"}, "sink-option"),
     ({"sequence_by": "seq", "mode": "eq-only"}, "sink-option"),
     ({"forget_deletes_after": 5}, "sink-option"),
     ({"sequence_by": "seq", "forget_deletes_after": 0}, "sink-option"),

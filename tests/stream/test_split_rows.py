@@ -59,7 +59,7 @@ def check_row_ids(before: dict[Any, int], now: dict[Any, int], batch: Sequence[R
     assert len(set(now.values())) == len(now)
 
 
-@pytest.mark.parametrize(("mode", "version"), [("index-only", 3), ("auto", 2), ("eq-only", 3), ("flink", 2)])
+@pytest.mark.parametrize(("mode", "version"), [("index-only", 3), ("auto", 2), ("eq-only", 3)])
 def test_beside_a_dict(
     spark: SparkSession, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch, mode: Any, version: int
 ) -> None:
