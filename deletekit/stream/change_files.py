@@ -5,7 +5,7 @@ The same paths give the same batches in the same order, because a stream that st
 gets the type of the table's column, whatever it looks like.
 
 A file is known by its path and applied once: the sink's logs tell which files are in the table (`file_log.py`). Without
-them (older tables, damaged logs) the history tells a part. A file is new only if that is certain: either all files of
+them (damaged logs) the history tells a part. A file is new only if that is certain: either all files of
 the stream are accounted for, or its name comes after all known names. A file before a known one counts as old if the
 table no longer tells. Any other file is refused by name.
 """

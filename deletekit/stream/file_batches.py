@@ -67,7 +67,7 @@ def check_not_moved(applied: AppliedFile, log: FileLog, batch: BatchId, moved: M
 def logged(base: Base, batch: BatchId) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """Return the summary entry that names the sink's logs of files, and the path of the log that was written for it.
 
-    The first log of a sink also has the files that the history names.
+    The first log of a sink also has the files before it, if the batches before it were written without their names.
     """
     metadata = base.metadata
     last = newest_marker(metadata, base.snapshot, batch.sink_id)
@@ -75,11 +75,7 @@ def logged(base: Base, batch: BatchId) -> tuple[Mapping[str, str], tuple[str, ..
     if batch.applied is None:
         return ({FILE_LOGS: ",".join(logs)}, ()) if logs else ({}, ())
     new = [batch.applied]
-    if not logs:
-        named = [m for m in markers(metadata, base.snapshot, batch.sink_id) if m.file is not None]
-        older = [AppliedFile(path=str(m.file), batch_id=m.batch_id) for m in reversed(named)]
-        if last is None or last.files_total is None:
-            older = [AppliedFile(path=f, batch_id=number) for number, f in enumerate(batch.before)]
-        new = [*older, batch.applied]
+    if last is None or last.files_total is None:
+        new = [*(AppliedFile(path=f, batch_id=number) for number, f in enumerate(batch.before)), batch.applied]
     logs = write_log(base.write, batch.sink_id, logs, new)
     return {FILE_LOGS: ",".join(logs)}, (sink_path(metadata, logs[-1]),)

@@ -30,7 +30,7 @@ class AppliedFile:
 
     Attributes
     ----------
-    size, modified_ns, sha256: of its content; None if only its path is known, from a marker without a log.
+    size, modified_ns, sha256: of its content; None if only its path is known.
     """
 
     path: str
