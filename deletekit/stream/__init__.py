@@ -11,8 +11,7 @@ from deletekit.stream.fan_out import FanOut, fan_out
 from deletekit.stream.maintain import Maintain, Maintenance
 from deletekit.stream.promote import Promotion, promote
 from deletekit.stream.sink import Sink, sink
-from deletekit.stream.sink_list import SinkInfo, drop_sink, sinks
-from deletekit.stream.sink_reset import reset_sink
+from deletekit.stream.sinks import SinkInfo, drop_sink, reset_sink, sinks
 from deletekit.stream.sources import Decoder, Message, Source, decoder, foreach_messages, kafka, table_changes
 
 __all__ = [

@@ -27,8 +27,7 @@ from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.stream.change_rows import Changes, LastChanges
-from deletekit.stream.file_keys import FileKeys
-from deletekit.stream.key_index import by_file
+from deletekit.stream.key_index import FileKeys, by_file
 from deletekit.stream.saved_index import SavedIndex
 from deletekit.stream.table_index import Hits, TableIndex
 from deletekit.table.metadata import TableMetadata

@@ -13,9 +13,8 @@ from deletekit.commit.change import Base
 from deletekit.spark.releases import to_arrow
 from deletekit.stream.batch_delta import BatchDelta, equality_delta, indexed_delta, truncate_delta
 from deletekit.stream.batch_digest import batch_digest
-from deletekit.stream.batch_letters import BatchLetters
 from deletekit.stream.change_rows import read_changes
-from deletekit.stream.dead_letters import with_rejected, without_dead_letters
+from deletekit.stream.dead_letters import BatchLetters, with_rejected, without_dead_letters
 from deletekit.stream.evolve import evolve_table, evolving_rows, schema_for
 from deletekit.stream.sequence_guard import Guarded, RememberedBatch
 from deletekit.stream.sink_state import SinkState

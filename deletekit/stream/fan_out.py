@@ -20,13 +20,12 @@ from deletekit.commit.planned_change import PlannedChange
 from deletekit.commit.together import commit_together
 from deletekit.errors import CommitStateUnknownError, InvalidInputError, NotFoundError
 from deletekit.public import public, public_methods
+from deletekit.spark.releases import query_of_frame
 from deletekit.stream.applied_batches import check_sink_id
 from deletekit.stream.batch_rows import is_data_frame
-from deletekit.stream.batch_run import AlreadyCommittedError, BatchProgress, BatchRun
-from deletekit.stream.given_batch import GivenBatch, prepared
+from deletekit.stream.batch_run import AlreadyCommittedError, BatchProgress, BatchRun, GivenBatch, prepared
 from deletekit.stream.routes import Create, Router, created_table, without_others
 from deletekit.stream.sink import Sink, sink
-from deletekit.stream.spark_query import query_of_frame
 from deletekit.table.catalog import Catalog
 from deletekit.table.table import Table, load_table
 

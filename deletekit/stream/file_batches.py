@@ -8,8 +8,18 @@ import pyarrow as pa
 from deletekit.commit.change import Base
 from deletekit.errors import InvalidInputError
 from deletekit.stream.applied_batches import BatchId, marker_in_branch, newest_marker
-from deletekit.stream.change_files import FileBatch, change_files, plan_files, read_changes_file
-from deletekit.stream.file_log import AppliedFile, FileLog, check_unchanged, identify, read_logs, write_log
+from deletekit.stream.change_files import (
+    AppliedFile,
+    FileBatch,
+    FileLog,
+    change_files,
+    check_unchanged,
+    identify,
+    plan_files,
+    read_changes_file,
+    read_logs,
+    write_log,
+)
 from deletekit.stream.sink_state import SinkState
 from deletekit.stream.sources import Decoder
 from deletekit.stream.sources.json_lines import read_messages

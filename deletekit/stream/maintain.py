@@ -30,7 +30,7 @@ from deletekit.log import tell
 from deletekit.maintenance.compact import compact_groups
 from deletekit.maintenance.expire_snapshots import ExpiryRequest, expire_only, expire_snapshots, plan_expiry
 from deletekit.maintenance.rewrite_position_deletes import rewrite_position_deletes
-from deletekit.stream.file_keys import kept_keys
+from deletekit.stream.key_index import kept_keys
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.properties import value_of

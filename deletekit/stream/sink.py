@@ -16,14 +16,12 @@ from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.public import public, public_methods
+from deletekit.spark.releases import query_of_frame
 from deletekit.stream.applied_batches import Step, last_marker
-from deletekit.stream.batch_report import report
-from deletekit.stream.batch_run import BatchProgress
-from deletekit.stream.change_files import FileBatch
+from deletekit.stream.batch_run import BatchProgress, GivenBatch, prepared, report
+from deletekit.stream.change_files import FileBatch, FileLog, check_unchanged
 from deletekit.stream.dead_letters import DeadLetters
 from deletekit.stream.file_batches import plan_batches, read_file
-from deletekit.stream.file_log import FileLog, check_unchanged
-from deletekit.stream.given_batch import GivenBatch, prepared
 from deletekit.stream.maintain import Maintain, as_policy
 from deletekit.stream.run_source import query_of, run_source
 from deletekit.stream.sequence_guard import check_options
@@ -31,7 +29,6 @@ from deletekit.stream.sink_state import Evolve, SinkMode, SinkState
 from deletekit.stream.sources import Decoder
 from deletekit.stream.sources.json_lines import check_messages_file, file_decoder
 from deletekit.stream.sources.source import Source, SourceBatch, Until
-from deletekit.stream.spark_query import query_of_frame
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table

@@ -19,11 +19,11 @@ from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.stream.applied_batches import check_owner, check_sink_id, newest_marker
+from deletekit.stream.change_order import sequence_field
 from deletekit.stream.change_rows import ChangeFormat
 from deletekit.stream.dead_letters import DeadLetters
 from deletekit.stream.remembered_deletes import RememberedDeletes
 from deletekit.stream.saved_index import SavedIndex, tell_damage
-from deletekit.stream.sequence_column import sequence_field
 from deletekit.stream.sequence_guard import SequenceGuard, check_guard
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.index_files import DamagedIndexError

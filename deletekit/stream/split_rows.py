@@ -2,7 +2,7 @@
 
 1. Spark brings all changes of a key into one partition. Its task parses them, keeps the last change of each key, and
    writes these rows to a file, its part of the batch. A part never changes: a task that runs again gives the same rows.
-2. Tasks find the old rows of all keys in the table's key index (`split_lookup.py`, `split_index.py`).
+2. Tasks find the old rows of all keys in the table's key index (`saved_index.py`).
 3. Spark brings the old rows to the parts of their keys. Tasks write the new rows, with the row ids of the old ones.
 4. Spark brings the old rows of each data file together. Tasks write what hides them.
 
@@ -13,7 +13,7 @@ again, from the same parts. `discard` removes the parts. Those of a killed proce
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,32 +22,180 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
-from pyspark.sql import DataFrame, Window, functions
+from pyspark.sql import DataFrame, SparkSession, Window, functions
 
 from deletekit.commit.change import Base, RowDelta
+from deletekit.deletes.keys import KeyNumbers, flat
 from deletekit.deletes.merge_previous_deletes import HiddenRows, Replacement, replace_deletes
 from deletekit.deletes.plan import plan_scan
-from deletekit.deletes.read import ReadContext
+from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import CommitConflictError, DeletekitError, UnsupportedError
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.log import tell
+from deletekit.spark.engine import SparkEngine
 from deletekit.stream.batch_delta import BatchDelta, delete_granularity, equality_delta, write_rows
 from deletekit.stream.batch_digest import digest_of
 from deletekit.stream.change_rows import Changes, read_changes
 from deletekit.stream.dead_letters import with_staged
-from deletekit.stream.sequence_guard import Guarded, RememberedBatch
+from deletekit.stream.key_hashes import KeyHasher, KeyHashes
+from deletekit.stream.key_index import NO_ID, by_file
+from deletekit.stream.live_rows import LiveRows
+from deletekit.stream.saved_index import IndexHits, RunPart, SplitIndex, find_in_parts, split_index
+from deletekit.stream.sequence_guard import Guarded, RememberedBatch, SplitGuard, StoredRows, files_of, without_keys
 from deletekit.stream.sink_state import SinkState
-from deletekit.stream.split_guard import SplitGuard, without_keys
-from deletekit.stream.split_index import split_index
-from deletekit.stream.split_lookup import FILE, KEY, LATE, POSITION, ROW_ID, found_rows
 from deletekit.stream.split_parts import Part, read_parts
 from deletekit.stream.split_staging import GivenFrame, table_of
 from deletekit.stream.stored_values import UnsentError
+from deletekit.table.index_files import DamagedIndexError
 from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import specs_in_use
+
+KEY, FILE, POSITION, ROW_ID, LATE = "key", "file", "position", "row_id", "late"
+HITS = f"{KEY} long, {FILE} long, {POSITION} long, {ROW_ID} long, {LATE} long"
+"""An old row: the number of its key in the batch, the number of its data file, its position, its row id or -1, and
+whether `sequence_by` says that it is newer than the change (1) or not (0)."""
+
+# A task that reads a data file holds so many keys of the batch at a time.
+_KEYS_AT_ONCE = 2_000_000
+
+Parsed = Callable[[pa.Table], Changes]
+
+
+def found_rows(
+    context: ReadContext,
+    tasks: Sequence[ScanTask],
+    index: SplitIndex,
+    parts: Sequence[Part],
+    parsed: Parsed,
+    session: SparkSession,
+    engine: SparkEngine,
+    stored: StoredRows | None = None,
+) -> DataFrame:
+    """Return the live rows with keys of the batch, as a lazy DataFrame of HITS. `stored` compares by `sequence_by`."""
+    runs, indexed = index.parts, {number: tasks[place] for number, place in index.places.items()}
+    searches: list[_Scan | _Lookup] = [_Lookup(part, dict(index.places)) for part in parts] if runs else []
+    searches += [_Scan(place, tasks[place], some) for place in index.others for some in _some(parts)]
+
+    def find(search: _Scan | _Lookup) -> Iterator[pa.RecordBatch]:
+        if isinstance(search, _Lookup):
+            yield search.find(context, parsed, runs, indexed, stored)
+        else:
+            yield from search.find(context, parsed, stored)
+
+    return engine.frame(session, find, searches, HITS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    """Look for the keys of a part in the index. `places` has the place of each live data file of the index."""
+
+    part: Part
+    places: Mapping[int, int]
+
+    def find(
+        self,
+        context: ReadContext,
+        parsed: Parsed,
+        runs: Sequence[RunPart],
+        indexed: Mapping[int, ScanTask],
+        stored: StoredRows | None,
+    ) -> pa.RecordBatch:
+        changes = parsed(read_parts(context.io, [self.part]))
+        fields = changes.form.fields
+        found = live_in_index(context, runs, indexed, fields, KeyHasher(fields)(changes.last.keys))
+        ids = found.row_ids.copy()
+        for number, rows in by_file(found.files):
+            first = indexed[number].data_file.first_row_id
+            inherits = rows[ids[rows] == NO_ID]
+            ids[inherits if first is not None else rows] = NO_ID if first is None else first + found.positions[inherits]
+        places = np.array([self.places[n] for n in found.files.tolist()], np.int64)
+        late = None
+        if stored is not None:
+            files = files_of(found.files, indexed.__getitem__)
+            late = stored.newer(context, changes, found.keys, files, found.positions)
+        return hits_batch(found.keys + self.part.first_key, places, found.positions, ids, late)
+
+
+def live_in_index(
+    context: ReadContext,
+    runs: Sequence[RunPart],
+    indexed: Mapping[int, ScanTask],
+    fields: Sequence[NestedField],
+    hashes: KeyHashes,
+) -> IndexHits:
+    """Return the live rows of data files of an index that have one of some keys.
+
+    Parameters
+    ----------
+    indexed: the live data files in it, by their numbers.
+
+    Raises DamagedIndexError for files of the index; FormatError and NotFoundError for deletes.
+    """
+    found = find_in_parts(context.io, runs, hashes)
+    found = found.take(np.isin(found.files, list(indexed)))
+    for number, rows in by_file(found.files):
+        _check_positions(indexed[number], found.positions[rows])
+    where, wanted = (found.files, found.positions), hashes.take(found.keys)
+    return found.take(LiveRows(fields).are_live(context, indexed.__getitem__, *where, wanted))
+
+
+def _check_positions(task: ScanTask, positions: Any) -> None:
+    file = task.data_file
+    if int(positions.max()) >= file.record_count:
+        message = "the key index has a row behind the end of a data file"
+        raise DamagedIndexError(message, kind="key-index", file=file.file_path, expected=f"{file.record_count} rows")
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """Look for the keys of some parts in one data file, by reading its key columns."""
+
+    number: int
+    task: ScanTask
+    parts: tuple[Part, ...]
+
+    def find(self, context: ReadContext, parsed: Parsed, stored: StoredRows | None) -> Iterator[pa.RecordBatch]:
+        changes = parsed(read_parts(context.io, self.parts))
+        keys, fields = KeyNumbers(changes.last.keys), changes.form.fields
+        has_ids = self.task.data_file.first_row_id is not None
+        columns = fields if stored is None else (*fields, stored.column)
+        for batch in read_task(context, self.task, ReadRequest(columns, lineage=has_ids, only_live=True)):
+            numbers = keys.find(batch.table.columns[: len(fields)])
+            hit = (numbers >= 0) & ~batch.deleted
+            row_ids = batch.table.column("_row_id").filter(pa.array(hit)) if has_ids else None
+            found, late = numbers[hit], None
+            if stored is not None:
+                values = flat(batch.table.column(len(fields)).filter(pa.array(hit)))
+                late = stored.compared(changes, found, values)
+            yield hits_batch(found + self.parts[0].first_key, self.number, batch.positions(hit), row_ids, late)
+
+
+def hits_batch(keys: Any, file: Any, positions: Any, row_ids: Any, late: Any = None) -> pa.RecordBatch:
+    """Return old rows as Arrow rows of HITS."""
+    count = len(keys)
+    ids = np.full(count, -1) if row_ids is None else row_ids
+    if isinstance(ids, pa.ChunkedArray):
+        ids = ids.combine_chunks().fill_null(-1)
+    columns = [keys, np.broadcast_to(file, count), positions, ids, np.zeros(count) if late is None else late]
+    arrays = [c if isinstance(c, pa.Array) else pa.array(np.ascontiguousarray(c, np.int64)) for c in columns]
+    return pa.RecordBatch.from_arrays(arrays, names=[KEY, FILE, POSITION, ROW_ID, LATE])
+
+
+def _some(parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+    """Return the parts in order, in groups that a task holds at a time."""
+    groups: list[list[Part]] = []
+    held = 0
+    for part in parts:
+        if not groups or held + part.keys > _KEYS_AT_ONCE:
+            groups.append([])
+            held = 0
+        groups[-1].append(part)
+        held += part.keys
+    return [tuple(group) for group in groups]
+
 
 _GROUP = "__deletekit_group"
 _HIT = (KEY, FILE, POSITION, ROW_ID, LATE)

@@ -24,11 +24,10 @@ from deletekit.spark.data_frames import SparkRows
 from deletekit.spark.engine import SparkEngine
 from deletekit.spark.types import from_spark
 from deletekit.stream.batch_digest import key_sum
-from deletekit.stream.batch_letters import LetterFile, stage_letters
 from deletekit.stream.change_rows import ChangeFormat, check_columns, read_changes
+from deletekit.stream.dead_letters import LetterFile, stage_letters
 from deletekit.stream.evolve import evolve_table, evolving_rows, schema_for, wide_fields
-from deletekit.stream.fitting_parts import fitting_parts
-from deletekit.stream.fitting_rows import UnfitRow, fitting_rows, is_of_all_rows, too_many
+from deletekit.stream.fitting_rows import UnfitRow, fitting_parts, fitting_rows, is_of_all_rows, too_many
 from deletekit.stream.key_hashes import KeyHasher, bucket_of
 from deletekit.stream.sink_state import Evolve, SinkState
 from deletekit.stream.split_parts import Part, folded, write_part

@@ -32,9 +32,20 @@ from deletekit.engines.local import Engine
 from deletekit.errors import NotFoundError
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.stream.file_keys import FileKeys, index_rows, read_file_keys
 from deletekit.stream.key_hashes import KeyHasher, Numbers
-from deletekit.stream.key_index import MOST_FILES, NO_ID, IndexRows, Run, by_file, compacted, new_run, with_run
+from deletekit.stream.key_index import (
+    MOST_FILES,
+    NO_ID,
+    FileKeys,
+    IndexRows,
+    Run,
+    by_file,
+    compacted,
+    index_rows,
+    new_run,
+    read_file_keys,
+    with_run,
+)
 from deletekit.stream.live_rows import LiveRows
 from deletekit.stream.saved_index import (
     SavedIndex,

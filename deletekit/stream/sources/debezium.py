@@ -24,13 +24,12 @@ from pyiceberg import types as it
 from pyiceberg.schema import Schema
 
 from deletekit.errors import InvalidInputError
-from deletekit.stream.sources.clocks import is_of_log, server_of
-from deletekit.stream.sources.format_options import COMMON, FormatOptions, format_options
+from deletekit.stream.sources.format_options import COMMON, FormatOptions, OptionError, format_options
+from deletekit.stream.sources.left_out import is_of_log, server_of
 from deletekit.stream.sources.messages import Message, Reject
 from deletekit.stream.sources.row_changes import TRUNCATE, Change, Kind, Row, Truncate, decode_messages
 from deletekit.stream.sources.source_types import SourceType
 from deletekit.stream.sources.strict_json import StrictJson
-from deletekit.stream.sources.unfit import OptionError
 
 OF_DEBEZIUM = (*COMMON, "truncate", "unavailable", "binary", "decimal_texts", "tombstones", "servers")
 OPTIONS = (*OF_DEBEZIUM, "replica_identity")

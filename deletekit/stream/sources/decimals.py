@@ -11,9 +11,8 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg import types as it
 
-from deletekit.stream.sources.format_options import FormatOptions
+from deletekit.stream.sources.format_options import FormatOptions, UnfitError, check_types, each
 from deletekit.stream.sources.source_types import DECIMAL, VARIABLE_DECIMAL, SourceType
-from deletekit.stream.sources.unfit import UnfitError, check_types, each
 
 Values = Sequence[Any]
 

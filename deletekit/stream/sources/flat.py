@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.schema import Schema
 
-from deletekit.stream.sources.clocks import is_of_log, server_of
 from deletekit.stream.sources.debezium import OF_DEBEZIUM, Key, has_decimals, refused, sequence_of, tombstone
 from deletekit.stream.sources.format_options import format_options
+from deletekit.stream.sources.left_out import is_of_log, server_of
 from deletekit.stream.sources.messages import Message, Reject
 from deletekit.stream.sources.row_changes import TRUNCATE, Change, Kind, Row, Truncate, decode_messages
 from deletekit.stream.sources.source_types import SourceType

@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from deletekit.errors import InvalidInputError
 from deletekit.public import public
-from deletekit.spark.releases import to_arrow
+from deletekit.spark.releases import query_of_frame, to_arrow
 from deletekit.stream.sources.messages import Decoder, Message
-from deletekit.stream.spark_query import query_of_frame
 
 if TYPE_CHECKING:
     from deletekit.stream.sink import Sink

@@ -22,11 +22,10 @@ from pyiceberg import types as it
 from deletekit.deletes.projection import repeated
 from deletekit.errors import InvalidInputError
 from deletekit.stream.sources.decimals import WIDE, decimal_values, decimals
-from deletekit.stream.sources.format_options import FormatOptions
+from deletekit.stream.sources.format_options import FormatOptions, OptionError, UnfitError, check_types, each
+from deletekit.stream.sources.left_out import unavailable, unavailable_at
 from deletekit.stream.sources.source_types import DECIMAL, DURATIONS, VARIABLE_DECIMAL, SourceType
 from deletekit.stream.sources.times import dates, times, timestamps
-from deletekit.stream.sources.unavailable import unavailable, unavailable_at
-from deletekit.stream.sources.unfit import OptionError, UnfitError, check_types, each
 from deletekit.table.types import arrow_type
 
 Values = Sequence[Any]

@@ -15,8 +15,7 @@ import pytest
 
 import deletekit as dk
 from deletekit.stream.batch_run import BatchProgress
-from deletekit.stream.sources.kafka import kafka
-from deletekit.stream.sources.kafka_offsets import Offsets
+from deletekit.stream.sources.kafka import Offsets, kafka
 from tests.commit.faults import KILLED
 from tests.conftest import found_jars
 from tests.invariants import check_table
