@@ -80,13 +80,11 @@ class BatchRows(Protocol):
 class HeldRows:
     """Rows in this process. Raises as `read_changes`."""
 
-    def __init__(
-        self, state: SinkState, rows: Any, columns: tuple[str | None, str | None], *, ordered: bool, source: str
-    ) -> None:
-        metadata = state.table.metadata
-        rows = evolving_rows(rows, metadata.schema, state.evolve, columns)
-        schema = schema_for(metadata, rows, state.evolve, columns)
-        self._state, self._form = state, state.form(schema, columns, ordered=ordered)
+    def __init__(self, state: SinkState, rows: Any, *, ordered: bool, source: str) -> None:
+        metadata, options = state.table.metadata, state.options
+        rows = evolving_rows(rows, metadata.schema, options.evolve, options.columns)
+        schema = schema_for(metadata, rows, options.evolve, options.columns)
+        self._state, self._form = state, options.form(schema, ordered=ordered)
         self._rows, self.letters = without_dead_letters(state.dead_letters, rows, schema, self._form, source)
         self.source = rows if isinstance(rows, pa.Table) else None
         self.guarded: Guarded | RememberedBatch | None = None
@@ -97,12 +95,13 @@ class HeldRows:
         return len(self._changes)
 
     def evolve(self, table: Table) -> None:
-        evolve_table(table, self._rows, self._state.evolve, (self._form.change_type, self._form.order))
-        self.parse(table.schema, self._state.key_fields(table.schema))
+        options = self._state.options
+        evolve_table(table, self._rows, options.evolve, options.columns)
+        self.parse(table.schema, options.key_fields(table.schema))
         self.digest = batch_digest(self._changes)
 
     def parse(self, schema: Schema, fields: tuple[NestedField, ...]) -> None:
-        form = replace(self._form, fields=fields, sequence=self._state.sequence(schema))
+        form = replace(self._state.options.form(schema, ordered=self._form.ordered), fields=fields)
         self._changes = read_changes(self._rows, schema, form)
         self.schema, self.fields = schema, fields
         self.keys, self.newest = len(self._changes.last), self._changes.newest
@@ -140,27 +139,24 @@ class HeldRows:
         """Nothing is kept outside of memory."""
 
 
-def batch_rows(
-    state: SinkState, rows: Any, columns: tuple[str | None, str | None], *, ordered: bool, source: str
-) -> BatchRows:
+def batch_rows(state: SinkState, rows: Any, *, ordered: bool, source: str) -> BatchRows:
     """Return the rows of a batch, those of a Spark DataFrame on its executors. Raises InvalidInputError.
 
     Parameters
     ----------
-    columns: the names of the columns with the change's type and with the order.
     ordered: whether rows come in order; those of a DataFrame never do.
     source: the path of the file that they come from, or no text.
     """
     if not is_data_frame(rows):
-        return HeldRows(state, rows, columns, ordered=ordered, source=source)
+        return HeldRows(state, rows, ordered=ordered, source=source)
     # By name: a sink works without pyspark, which is an extra.
-    made: BatchRows = import_module("deletekit.stream.split_rows").SplitRows(state, rows, columns)
+    made: BatchRows = import_module("deletekit.stream.split_rows").SplitRows(state, rows)
     if not made.takes_stored:
         return made
     # What values of other rows decide is worked out in one place.
     made.discard()
     held = import_module("deletekit.spark.types").from_spark(to_arrow(rows), state.table.metadata.schema)
-    return HeldRows(state, held, columns, ordered=False, source=source)
+    return HeldRows(state, held, ordered=False, source=source)
 
 
 def is_data_frame(rows: Any) -> bool:

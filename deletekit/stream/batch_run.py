@@ -5,8 +5,6 @@ If rows were found by position, any concurrent commit makes it look again. Equal
 commit, so a batch that lost several races uses them.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -118,17 +116,19 @@ class BatchRun:
         state, table = self._state, self._state.table
         if self._is_committed(self._head()):
             raise AlreadyCommittedError
-        if self.rows.schema != table.metadata.schema and state.evolve != "refuse":
+        if self.rows.schema != table.metadata.schema and state.options.evolve != "refuse":
             self.rows.evolve(table)
             self._batch = replace(self._batch, digest=self.rows.letters.digest(self.rows.digest))
-        if state.mode != "index-only" and not partitionable(table.metadata, self.rows.fields):
+        if state.options.mode != "index-only" and not partitionable(table.metadata, self.rows.fields):
             ensure_unpartitioned_spec(table)
         while True:
             check_some_fit(table.metadata, self._head(), self._batch, self.rows)
             if state.dead_letters is not None:
                 state.dead_letters.write(table, self._batch, self.rows.letters)
             try:
-                return plan_change(table, self._build, ref=state.ref, validate=self._validate, reader=state.reader)
+                return plan_change(
+                    table, self._build, ref=state.options.ref, validate=self._validate, reader=state.reader
+                )
             except UnsentError as e:  # some rows take values from rows that are not there
                 self.rows.reject(e)
 
@@ -163,9 +163,9 @@ class BatchRun:
             state.table.metadata,
             head,
             self._batch,
-            allow_rewind=state.allow_rewind,
-            allow_gaps=state.allow_gaps,
-            starts_anywhere=state.starts_anywhere,
+            allow_rewind=state.options.allow_rewind,
+            allow_gaps=state.options.allow_gaps,
+            starts_anywhere=state.options.starts_anywhere,
         )
 
     def _build(self, base: Base) -> RowDelta:
@@ -173,18 +173,18 @@ class BatchRun:
         metadata = base.metadata
         rows = self.rows
         if metadata.schema != rows.schema:
-            rows.parse(metadata.schema, self._state.key_fields(metadata.schema))
+            rows.parse(metadata.schema, self._state.options.key_fields(metadata.schema))
         if rows.truncates:
             written = rows.as_truncation(base)
         elif not len(rows):
             written = BatchDelta(delta=RowDelta())
-        elif self._state.mode == "eq-only" or self._falls_back:
-            written = rows.by_value(base)
-        else:
+        elif self._is_by_position:
             written, self._read_files = rows.by_position(base)
+        else:
+            written = rows.by_value(base)
         self._written = written
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
-        index, index_files = index_entry(base, rows.fields, written.index, keeps=self._is_indexed)
+        index, index_files = index_entry(base, rows.fields, written.index, keeps=self._state.options.is_indexed)
         logs, log_files = logged(base, self._batch)
         summary = {**summary_of(self._batch, metadata, base.snapshot), **index, **logs, **self._newest_time()}
         guard = self._state.guard(metadata.schema)
@@ -203,19 +203,16 @@ class BatchRun:
         return {} if newest is None else {NEWEST_TIME: str(newest)}
 
     @property
-    def _is_indexed(self) -> bool:
-        return self._state.mode in {"auto", "index-only"}
-
-    @property
     def _falls_back(self) -> bool:
-        return self._state.mode == "auto" and self._state.sequence_by is None and self._plans > _PLANS_BY_POSITION
+        options = self._state.options
+        return options.mode == "auto" and options.sequence_by is None and self._plans > _PLANS_BY_POSITION
 
     @property
     def _is_by_position(self) -> bool:
-        return self._state.mode == "index-only" or (self._state.mode == "auto" and not self._falls_back)
+        return self._state.options.is_indexed and not self._falls_back
 
     def _head(self) -> Snapshot | None:
-        return self._state.table.metadata.snapshot_of_ref(self._state.ref)
+        return self._state.table.metadata.snapshot_of_ref(self._state.options.ref)
 
     def _progress(
         self, status: Literal["committed", "skipped", "empty"], started: float, done: Commit | None = None
@@ -323,20 +320,16 @@ class GivenBatch:
     step: Step | None = None
 
 
-def prepared(state: SinkState, columns: tuple[str | None, str | None], changes: Any, given: GivenBatch) -> BatchRun:
+def prepared(state: SinkState, changes: Any, given: GivenBatch) -> BatchRun:
     """Return a batch ready to be written. Nothing is written yet. The caller holds the lock of the sink.
-
-    Parameters
-    ----------
-    columns: the names of the columns with the change's type and with the order.
 
     Raises InvalidInputError for changes that do not fit the table.
     """
     state.table.refresh()
     state.check()
     source = given.source
-    rows = batch_rows(state, changes, columns, ordered=given.ordered, source=source.file if source else "")
-    if rows.truncates and state.sequence_by is not None and not state.allow_rewind:
+    rows = batch_rows(state, changes, ordered=given.ordered, source=source.file if source else "")
+    if rows.truncates and state.options.sequence_by is not None and not state.options.allow_rewind:
         raise InvalidInputError(
             "a truncation has no value of sequence_by, so an older change could bring a row back after it",
             kind="truncate",
@@ -345,7 +338,7 @@ def prepared(state: SinkState, columns: tuple[str | None, str | None], changes: 
             expected="a sink without sequence_by; allow_rewind=True applies it",
         )
     batch = BatchId(
-        sink_id=state.sink_id,
+        sink_id=state.options.sink_id,
         query_id=given.query_id,
         batch_id=given.batch_id,
         digest=rows.letters.digest(rows.digest),

@@ -53,4 +53,6 @@ def convert_by_index(state: SinkState, properties: Mapping[str, str] | None = No
 
     with state.lock:
         check_same_table(state.table.refresh(), state.table_uuid)
-        return commit(plan_change(state.table, build, ref=state.ref, properties=properties, reader=state.reader))
+        return commit(
+            plan_change(state.table, build, ref=state.options.ref, properties=properties, reader=state.reader)
+        )

@@ -36,22 +36,20 @@ def plan_batches(
     """
     files = change_files(paths, as_given=as_given, check=check)
     metadata = state.table.refresh().metadata
-    head = metadata.snapshot_of_ref(state.ref)
-    if not state.allow_rewind:
-        marker_in_branch(metadata, head, state.sink_id)
-    newest = newest_marker(metadata, head, state.sink_id)
+    head = metadata.snapshot_of_ref(state.options.ref)
+    if not state.options.allow_rewind:
+        marker_in_branch(metadata, head, state.options.sink_id)
+    newest = newest_marker(metadata, head, state.options.sink_id)
     log = read_logs(state.table.io, metadata, newest)
-    known = list(markers(metadata, head, state.sink_id))
-    return plan_files(files, newest, known, log, allow_rewind=state.allow_rewind), log
+    known = list(markers(metadata, head, state.options.sink_id))
+    return plan_files(files, newest, known, log, allow_rewind=state.options.allow_rewind), log
 
 
-def read_file(
-    source: FileBatch, state: SinkState, change_type: str | None, messages: Decoder | None
-) -> tuple[pa.Table, AppliedFile]:
+def read_file(source: FileBatch, state: SinkState, messages: Decoder | None) -> tuple[pa.Table, AppliedFile]:
     """Return the change rows of a new file, and what the file is. Raise InvalidInputError if it changes meanwhile."""
     before = identify(source.file, source.batch_id)
     if messages is None:
-        rows = read_changes_file(source.file, state.table.refresh().schema, change_type)
+        rows = read_changes_file(source.file, state.table.refresh().schema, state.options.change_type)
     else:
         lines = read_messages(source.file)
         rows = state.decoded(lambda schema, reject: messages.decode(lines, schema, reject=reject))

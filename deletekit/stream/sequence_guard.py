@@ -50,8 +50,6 @@ from deletekit.table.sink_batches import Marker, history
 from deletekit.table.sink_files import SEQUENCE_BY, SEQUENCE_DELETES, SEQUENCE_SERVERS
 from deletekit.table.types import arrow_type
 
-_MODES = ("auto", "eq-only", "index-only")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded:
@@ -186,23 +184,6 @@ class SequenceGuard:
         table = rows_at(context, task, ReadRequest((self.column,)), PositionBitmap(wanted))
         values = flat(table.column(0)).take(pa.array(np.searchsorted(wanted, positions)))
         return rows, pl.Series("value", values)
-
-
-def check_options(mode: str, sequence_by: str | None, forget_deletes_after: int | None, evolve: str) -> None:
-    """Raise InvalidInputError for options of a sink that are unknown or do not go together."""
-    if mode not in _MODES:
-        raise InvalidInputError("unknown mode", kind="sink-mode", field="mode", found=mode, expected=", ".join(_MODES))
-    kind = "sink-option"
-    if sequence_by is not None and mode not in ("auto", "index-only"):
-        message, expected = "sequence_by needs the index, to find the stored row of each change", "auto or index-only"
-        raise InvalidInputError(message, kind=kind, field="sequence_by", found=f"mode {mode}", expected=expected)
-    if forget_deletes_after is not None and (sequence_by is None or forget_deletes_after < 1):
-        message, expected = "only deletes of sequence_by are remembered, for some batches", "sequence_by, and 1 or more"
-        field, found = "forget_deletes_after", f"{forget_deletes_after}, sequence_by {sequence_by}"
-        raise InvalidInputError(message, kind=kind, field=field, found=found, expected=expected)
-    if evolve not in ("refuse", "add", "widen"):
-        message, expected = "unknown way to evolve a schema", "refuse, add, widen"
-        raise InvalidInputError(message, kind=kind, field="evolve", found=evolve, expected=expected)
 
 
 def check_guard(metadata: TableMetadata, marker: Marker, column: NestedField | None) -> None:

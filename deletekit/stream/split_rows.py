@@ -221,8 +221,8 @@ class SplitRows:
     truncates = False
     source = None
 
-    def __init__(self, state: SinkState, frame: DataFrame, columns: tuple[str | None, str | None]) -> None:
-        self._state, self._given = state, GivenFrame(state, frame, columns)
+    def __init__(self, state: SinkState, frame: DataFrame) -> None:
+        self._state, self._given = state, GivenFrame(state, frame)
         self.guarded: Guarded | RememberedBatch | None = None
         self._form, self._engine, self._session = self._given.reads.form, self._given.engine, frame.sparkSession
         self.schema, self.fields = self._given.reads.schema, self._form.fields
@@ -383,8 +383,7 @@ class SplitRows:
     def _parsed(self) -> Callable[[pa.Table], Changes]:
         """Return what parses rows of parts, in any process."""
         schema = self.schema
-        sequence = self._state.sequence(schema)
-        form = replace(self._form, fields=self.fields, order=None, ordered=True, sequence=sequence)
+        form = replace(self._state.options.form(schema, ordered=True), fields=self.fields, order=None)
         return lambda rows: read_changes(rows, schema, form)
 
     def _groups(self, parts: Sequence[Part]) -> list[list[Part]]:

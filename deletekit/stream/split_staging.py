@@ -29,7 +29,8 @@ from deletekit.stream.dead_letters import LetterFile, stage_letters
 from deletekit.stream.evolve import evolve_table, evolving_rows, schema_for, wide_fields
 from deletekit.stream.fitting_rows import UnfitRow, fitting_parts, fitting_rows, is_of_all_rows, too_many
 from deletekit.stream.key_hashes import KeyHasher, bucket_of
-from deletekit.stream.sink_state import Evolve, SinkState
+from deletekit.stream.sink_options import Evolve
+from deletekit.stream.sink_state import SinkState
 from deletekit.stream.split_parts import Part, folded, write_part
 from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import key_column
@@ -47,15 +48,16 @@ class GivenFrame:
     Raises InvalidInputError as `check_columns`, and for columns that cannot be added.
     """
 
-    def __init__(self, state: SinkState, frame: DataFrame, columns: tuple[str | None, str | None]) -> None:
-        metadata = state.table.metadata
+    def __init__(self, state: SinkState, frame: DataFrame) -> None:
+        metadata, options = state.table.metadata, state.options
+        evolve, columns = options.evolve, options.columns
         self.frame, self._state, self._columns = frame, state, columns
         self.engine = state.spark_engine = engine_on(frame, state.engine, state.spark_engine)
         given = SparkRows(frame, self.engine).empty("changes")
-        self._empty = evolving_rows(given, metadata.schema, state.evolve, columns)
-        self._wide = self._too_wide() if state.evolve == "widen" else frozenset()
-        schema = schema_for(metadata, self._empty, state.evolve, columns, self._wide)
-        form = state.form(schema, columns, ordered=False)
+        self._empty = evolving_rows(given, metadata.schema, evolve, columns)
+        self._wide = self._too_wide() if evolve == "widen" else frozenset()
+        schema = schema_for(metadata, self._empty, evolve, columns, self._wide)
+        form = options.form(schema, ordered=False)
         empty = from_spark(self._empty, schema)
         check_columns(empty, schema, form)
         letters = state.dead_letters
@@ -63,7 +65,7 @@ class GivenFrame:
             known=metadata.schema,
             schema=schema,
             form=form,
-            evolve=state.evolve,
+            evolve=evolve,
             most=None if letters is None or is_of_all_rows(empty, schema, form) else letters.most,
         )
 
@@ -74,7 +76,7 @@ class GivenFrame:
 
     def evolve(self, table: Table) -> None:
         """Give the table the schema that the rows need."""
-        evolve_table(table, self._empty, self._state.evolve, self._columns, self._wide)
+        evolve_table(table, self._empty, self._state.options.evolve, self._columns, self._wide)
 
     def staged(self, context: WriteContext) -> list[Staged]:
         """Shuffle the rows by their keys. Write a part for each partition, and a file of its dead letters."""

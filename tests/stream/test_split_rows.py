@@ -199,7 +199,7 @@ def test_what_a_killed_driver_leaves(spark: SparkSession, catalog: dk.Catalog) -
     table = make(catalog, schema=PEOPLE, format_version=3)
     batch = [{"id": i, "name": "x", "score": 1.0, "_change_type": "INSERT"} for i in range(4)]
     with sink(table) as running:
-        SplitRows(running.state, framed(spark, batch), ("_change_type", "_at"))
+        SplitRows(running.state, framed(spark, batch))
         left = left_files(table)
         assert left
         running.write(framed(spark, batch), 0)

@@ -12,7 +12,7 @@ from deletekit.course.recordings import stream_steps
 from deletekit.course.views import stream_stepper as view
 from deletekit.course.views.page import Facts, Grid, Page
 from deletekit.course.views.stream_stepper import BATCHES, CRASHES, STREAM_MODES
-from deletekit.stream.sink_state import SinkMode
+from deletekit.stream.sink_options import SinkMode
 from tests.stream.replay import replay
 from tests.tables import entries, position_deletes, snapshots_json, vectors
 
