@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import reduce
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyiceberg.expressions import And, BooleanExpression, EqualTo, Reference
@@ -47,6 +47,7 @@ from deletekit.verbs.shared.read_options import select_field
 
 _SAME = ("source", "position", "kind", "row")
 _LETTERS = "-letters"
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,43 +70,6 @@ class DeadLetter:
         return self.source, self.position, self.kind, self.row
 
 
-@runtime_checkable
-class BatchLetters(Protocol):
-    """The dead letters of one batch."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def first(self) -> str:
-        """The error of one of them."""
-
-    def digest(self, of_rows: str) -> str:
-        """Return the digest of the batch from that of its other rows: it covers all rows as they were given."""
-
-    def files(self, write: LetterWriter) -> list[DataFile]:
-        """Write those that are not in the table yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeldLetters:
-    """Dead letters in this process."""
-
-    letters: tuple[DeadLetter, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.letters)
-
-    @property
-    def first(self) -> str:
-        return self.letters[0].error if self.letters else ""
-
-    def digest(self, of_rows: str) -> str:
-        return f"{of_rows}+{_digest(self.letters)}" if self.letters else of_rows
-
-    def files(self, write: LetterWriter) -> list[DataFile]:
-        return write(self.letters)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetterFile:
     """A file of dead letters that a task staged: how many they are, and the last of their errors."""
@@ -115,35 +79,47 @@ class LetterFile:
     last: str
 
 
-class StagedLetters:
-    """Dead letters in staged files, and some in this process. One task holds all that a batch may have."""
+@dataclass(frozen=True, slots=True)
+class BatchLetters:
+    """The dead letters of one batch. One process holds all of them at a time.
 
-    def __init__(self, staged: Sequence[LetterFile], held: Sequence[DeadLetter], io: FileIO, engine: Engine) -> None:
-        self._count = sum(file.count for file in staged) + len(held)
-        self._all = _Staged(io, tuple(file.path for file in staged), tuple(held))
-        self._engine, self.first = engine, (held[0].error if held else staged[0].last)
-        (self._own,) = engine.map(lambda these: _digest(these.read()), [self._all])
+    Attributes
+    ----------
+    held: those in this process; staged: files of those that tasks found; source: what reads these files.
+    """
+
+    held: tuple[DeadLetter, ...] = ()
+    staged: tuple[LetterFile, ...] = ()
+    source: tuple[FileIO, Engine] | None = None
 
     def __len__(self) -> int:
-        return self._count
+        return len(self.held) + sum(file.count for file in self.staged)
+
+    @property
+    def first(self) -> str:
+        """The error of one of them."""
+        return (*(letter.error for letter in self.held), *(file.last for file in self.staged), "")[0]
 
     def digest(self, of_rows: str) -> str:
-        return f"{of_rows}+{self._own}"
+        """Return the digest of the batch from that of its other rows: it covers all rows as they were given."""
+        return f"{of_rows}+{self._of_all(_digest)}" if len(self) else of_rows
 
     def files(self, write: LetterWriter) -> list[DataFile]:
-        (files,) = self._engine.map(lambda these: write(these.read()), [self._all])
-        return files
+        """Write those that are not in the table yet."""
+        return self._of_all(write)
 
+    def _of_all(self, make: Callable[[Sequence[DeadLetter]], _T]) -> _T:
+        """Return what a function makes of all letters, called in a task if some are staged."""
+        if self.source is None:
+            return make(self.held)
+        held, (io, engine) = self.held, self.source
 
-@dataclass(frozen=True, slots=True)
-class _Staged:
-    io: FileIO
-    paths: tuple[str, ...]
-    held: tuple[DeadLetter, ...]
+        def task(paths: Sequence[str]) -> _T:
+            rows = (row for path in paths for row in read_rows(io, path).to_pylist())
+            return make([*held, *(DeadLetter(**row) for row in rows)])
 
-    def read(self) -> list[DeadLetter]:
-        rows = (row for path in self.paths for row in read_rows(self.io, path).to_pylist())
-        return [*self.held, *(DeadLetter(**row) for row in rows)]
+        (made,) = engine.map(task, [[file.path for file in self.staged]])
+        return made
 
 
 def stage_letters(context: WriteContext, unfit: Iterable[UnfitRow]) -> LetterFile | None:
@@ -280,7 +256,7 @@ class DeadLetters:
         """Forget what was added and not written."""
         self._waiting.clear()
 
-    def take(self, unfit: Iterable[UnfitRow], source: str, *, ordered: bool) -> HeldLetters:
+    def take(self, unfit: Iterable[UnfitRow], source: str, *, ordered: bool) -> BatchLetters:
         """Return what was added, and rows of the batch that do not fit. What was added is forgotten.
 
         Rows of a batch that comes in any order have no position.
@@ -290,7 +266,7 @@ class DeadLetters:
         self.clear()
         if len(letters) > self.most:
             raise too_many(f"a batch has more dead letters than {self.most}; the last: {letters[-1].error}", self.most)
-        return HeldLetters(tuple(letters))
+        return BatchLetters(tuple(letters))
 
     def check(self, table: Table) -> None:
         """Raise InvalidInputError (`dead-letter-table`) if the table cannot keep dead letters, or is the sink's own."""
@@ -341,10 +317,10 @@ class DeadLetters:
 
 def without_dead_letters(
     letters: DeadLetters | None, rows: Any, schema: Schema, form: ChangeFormat, source: str
-) -> tuple[Any, HeldLetters]:
+) -> tuple[Any, BatchLetters]:
     """Return the rows of a batch that fit the table, and its dead letters. Without `letters` all rows must fit."""
     if letters is None:
-        return rows, HeldLetters()
+        return rows, BatchLetters()
     rows, unfit = fitting_rows(rows, schema, form, letters.most)
     return rows, letters.take(unfit, source, ordered=form.ordered)
 
@@ -352,26 +328,25 @@ def without_dead_letters(
 def with_staged(letters: DeadLetters | None, staged: Sequence[LetterFile], io: FileIO, engine: Engine) -> BatchLetters:
     """Return the dead letters of a batch whose rows tasks have read. Without `letters` there are none."""
     if letters is None:
-        return HeldLetters()
+        return BatchLetters()
     held = letters.take((), "", ordered=False)
     if not staged:
         return held
     if len(held) + sum(file.count for file in staged) > letters.most:
         message = f"a batch has more dead letters than {letters.most}; the last: {staged[-1].last}"
         raise too_many(message, letters.most)
-    return StagedLetters(staged, held.letters, io, engine)
+    return BatchLetters(held.held, tuple(staged), (io, engine))
 
 
 def with_rejected(
     letters: DeadLetters, rows: Any, schema: Schema, wrong: Mapping[int, InvalidInputError], known: BatchLetters
-) -> tuple[pa.Table, HeldLetters]:
+) -> tuple[pa.Table, BatchLetters]:
     """Return the rows of a batch without some, and its dead letters with these, which have no position."""
-    assert isinstance(known, HeldLetters)
     held = as_table(rows, schema, "changes")
     texts = {number: json_text(held.slice(number, 1).to_pylist()[0]) for number in wrong}
     unfit = [UnfitRow(number=number, error=error, row=texts[number]) for number, error in wrong.items()]
-    every = (*known.letters, *(DeadLetter.of(row, "", "") for row in unfit))
+    every = (*known.held, *(DeadLetter.of(row, "", "") for row in unfit))
     if len(every) > letters.most:
         raise too_many(f"a batch has more dead letters than {letters.most}; the last: {every[-1].error}", letters.most)
     left = [number for number in range(len(held)) if number not in wrong]
-    return held.take(pa.array(left, pa.int64())), HeldLetters(every)
+    return held.take(pa.array(left, pa.int64())), BatchLetters(every)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -100,7 +99,7 @@ class SequenceGuard:
     def newest_of(self, base: Base, changes: Changes, index: TableIndex) -> Guarded:
         """Drop the changes that are older than what an attempt's base has. It writes nothing."""
         last, column = changes.last, self.column
-        own = pl.Series("value", changes.sequence.take(pa.array(last.rows)))
+        own = _own(changes)
         hashes = self.deletes.hashes(last.keys)
         known = self.deletes.newest(base.table.io, base.metadata, self.memory(base), hashes)
         known = newer(known, self._stored(base, index, index.find(last.keys), len(last)))
@@ -167,9 +166,13 @@ class SequenceGuard:
         """Return the value of the stored row of each key, or null."""
         context, kind = ReadContext(base.table.io, base.metadata), arrow_type(self.column.field_type)
         found = pl.Series("value", pa.nulls(count, kind))
-        asked = [(index.file(number).task, rows) for number, rows in by_file(hits.files)]
-        read = partial(self._read, context, hits)
-        for rows, values in self.engine.map(lambda task_and_rows: read(*task_and_rows), asked):
+        column, positions = self.column, hits.positions
+
+        def read(asked: tuple[ScanTask, np.ndarray]) -> tuple[np.ndarray, pl.Series]:
+            task, rows = asked
+            return rows, _values_at(context, column, task, positions[rows])
+
+        for rows, values in self.engine.map(read, files_of(hits.files, lambda number: index.file(number).task)):
             # Others may have written a key twice, and of one key only one row can be set at once.
             keys, order = hits.keys[rows], values.rank("dense").fill_null(0).to_numpy()
             by_key = np.lexsort((order, keys))
@@ -177,13 +180,6 @@ class SequenceGuard:
             here = pl.Series("value", pa.nulls(count, kind)).scatter(keys[newest], values.gather(newest))
             found = newer(found, here)
         return found
-
-    def _read(self, context: ReadContext, hits: Hits, task: ScanTask, rows: np.ndarray) -> tuple[np.ndarray, pl.Series]:
-        positions = hits.positions[rows]
-        wanted = np.unique(positions)
-        table = rows_at(context, task, ReadRequest((self.column,)), PositionBitmap(wanted))
-        values = flat(table.column(0)).take(pa.array(np.searchsorted(wanted, positions)))
-        return rows, pl.Series("value", values)
 
 
 def check_guard(metadata: TableMetadata, marker: Marker, column: NestedField | None) -> None:
@@ -237,10 +233,7 @@ class StoredRows:
         """
         late = np.zeros(len(keys), np.bool_)
         for task, rows in found:
-            wanted = np.unique(positions[rows])
-            table = rows_at(context, task, ReadRequest((self.column,)), PositionBitmap(wanted))
-            values = flat(table.column(0)).take(pa.array(np.searchsorted(wanted, positions[rows])))
-            late[rows] = self.compared(changes, keys[rows], values)
+            late[rows] = self.compared(changes, keys[rows], _values_at(context, self.column, task, positions[rows]))
         return late
 
     def compared(self, changes: Changes, keys: Any, values: Any) -> Mask:
@@ -323,6 +316,13 @@ def without_keys(changes: Changes, late: Mask) -> Changes:
 def files_of(numbers: Any, task_of: Any) -> list[tuple[ScanTask, Any]]:
     """Return the data file of each number, with the numbers of its rows."""
     return [(task_of(number), rows) for number, rows in by_file(numbers)]
+
+
+def _values_at(context: ReadContext, column: NestedField, task: ScanTask, positions: np.ndarray) -> pl.Series:
+    """Return the values of a column in some rows of a data file."""
+    wanted = np.unique(positions)
+    table = rows_at(context, task, ReadRequest((column,)), PositionBitmap(wanted))
+    return pl.Series("value", flat(table.column(0)).take(pa.array(np.searchsorted(wanted, positions))))
 
 
 def _own(changes: Changes) -> pl.Series:

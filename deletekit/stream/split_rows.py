@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 from pyspark.sql import DataFrame, SparkSession, Window, functions
@@ -36,7 +37,7 @@ from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.log import tell
 from deletekit.spark.engine import SparkEngine
-from deletekit.stream.batch_delta import BatchDelta, delete_granularity, equality_delta, write_rows
+from deletekit.stream.batch_delta import BatchDelta, delete_granularity, equality_delta, write_last_rows
 from deletekit.stream.batch_digest import digest_of
 from deletekit.stream.change_rows import Changes, read_changes
 from deletekit.stream.dead_letters import with_staged
@@ -411,27 +412,17 @@ class _WrittenRows:
 def _written(
     context: WriteContext, changes: Changes, found: pa.Table, first_key: int, guard: SplitGuard | None
 ) -> _WrittenRows:
-    """Write the last row of each key that is not late.
-
-    It takes over the row id of the old row, unless the batch deleted that first.
-    """
-    is_hit = found.column(KEY).to_numpy() >= 0
-    keys, row_ids = found.column(KEY).to_numpy()[is_hit] - first_key, found.column(ROW_ID).to_numpy()[is_hit]
+    """Write the last row of each key that is not late."""
+    found = found.filter(pc.greater_equal(found.column(KEY), 0))
+    keys = found.column(KEY).to_numpy() - first_key
     late = np.zeros(len(changes.last), np.bool_)
-    late[keys[found.column(LATE).to_numpy()[is_hit] > 0]] = True
-    of_key = np.full(len(late), -1, np.int64)
-    of_key[keys] = row_ids
-    of_key[changes.last.was_deleted] = -1
-    changes, of_key = without_keys(changes, late), of_key[~late]
-    last = changes.last
-    kept = np.flatnonzero(last.put >= 0)
-    ids = None
-    if context.metadata.version.has_row_lineage and (of_key >= 0).any():
-        ids = pa.array(of_key[kept], mask=of_key[kept] < 0)
-    rows = changes.puts.take(pa.array(last.put[kept]))
-    files = tuple(file for file, _ in write_rows(context, rows, ids))
+    late[keys[found.column(LATE).to_numpy() > 0]] = True
+    left, numbers = ~late[keys], np.cumsum(~late) - 1
+    changes, keys = without_keys(changes, late), numbers[keys[left]]
+    row_ids = found.column(ROW_ID).filter(pa.array(left))
+    files = tuple(file for file, _, _ in write_last_rows(context, changes, keys, row_ids))
     deletes = None if guard is None else guard.staged_deletes(changes, first_key)
-    hits = len(np.unique(keys[~late[keys]]))
+    hits = len(np.unique(keys))
     return _WrittenRows(files, hits, int(late.sum()), () if deletes is None else (deletes,))
 
 

@@ -21,7 +21,8 @@ from pyiceberg import types as it
 
 from deletekit.deletes.projection import repeated
 from deletekit.errors import InvalidInputError
-from deletekit.stream.sources.decimals import WIDE, decimal_values, decimals
+from deletekit.formats.decimals import EXACT
+from deletekit.stream.sources.decimals import decimal_values, decimals
 from deletekit.stream.sources.format_options import FormatOptions, OptionError, UnfitError, check_types, each
 from deletekit.stream.sources.left_out import unavailable, unavailable_at
 from deletekit.stream.sources.source_types import DECIMAL, DURATIONS, VARIABLE_DECIMAL, SourceType
@@ -119,7 +120,7 @@ def _integers(column: _Column) -> pa.Array:
 
 
 def _integer_of_decimal(value: Decimal) -> int:
-    if value != value.to_integral_value(context=WIDE):
+    if value != value.to_integral_value(context=EXACT):
         raise UnfitError("a number with decimals is no integer", found=value)
     return int(value)
 
