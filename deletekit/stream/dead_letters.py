@@ -256,17 +256,20 @@ class DeadLetters:
         """Forget what was added and not written."""
         self._waiting.clear()
 
-    def take(self, unfit: Iterable[UnfitRow], source: str, *, ordered: bool) -> BatchLetters:
-        """Return what was added, and rows of the batch that do not fit. What was added is forgotten.
-
-        Rows of a batch that comes in any order have no position.
-        """
-        letters = list(self._waiting.values())
-        letters += [DeadLetter.of(row, source, str(row.number) if ordered else "") for row in unfit]
+    def of_batch(
+        self,
+        letters: Iterable[DeadLetter],
+        staged: Sequence[LetterFile] = (),
+        source: tuple[FileIO, Engine] | None = None,
+    ) -> BatchLetters:
+        """Return the dead letters of a batch: what was added, which is forgotten, and others. Refuse too many."""
+        held = (*self._waiting.values(), *letters)
         self.clear()
-        if len(letters) > self.most:
-            raise too_many(f"a batch has more dead letters than {self.most}; the last: {letters[-1].error}", self.most)
-        return BatchLetters(tuple(letters))
+        found = BatchLetters(held, tuple(staged), source if staged else None)
+        if len(found) > self.most:
+            last = staged[-1].last if staged else held[-1].error
+            raise too_many(f"a batch has more dead letters than {self.most}; the last: {last}", self.most)
+        return found
 
     def check(self, table: Table) -> None:
         """Raise InvalidInputError (`dead-letter-table`) if the table cannot keep dead letters, or is the sink's own."""
@@ -322,20 +325,16 @@ def without_dead_letters(
     if letters is None:
         return rows, BatchLetters()
     rows, unfit = fitting_rows(rows, schema, form, letters.most)
-    return rows, letters.take(unfit, source, ordered=form.ordered)
+    # Rows of a batch that comes in any order have no position.
+    places = (str(row.number) if form.ordered else "" for row in unfit)
+    return rows, letters.of_batch(DeadLetter.of(row, source, at) for row, at in zip(unfit, places, strict=True))
 
 
 def with_staged(letters: DeadLetters | None, staged: Sequence[LetterFile], io: FileIO, engine: Engine) -> BatchLetters:
     """Return the dead letters of a batch whose rows tasks have read. Without `letters` there are none."""
     if letters is None:
         return BatchLetters()
-    held = letters.take((), "", ordered=False)
-    if not staged:
-        return held
-    if len(held) + sum(file.count for file in staged) > letters.most:
-        message = f"a batch has more dead letters than {letters.most}; the last: {staged[-1].last}"
-        raise too_many(message, letters.most)
-    return BatchLetters(held.held, tuple(staged), (io, engine))
+    return letters.of_batch((), staged, (io, engine))
 
 
 def with_rejected(
@@ -345,8 +344,6 @@ def with_rejected(
     held = as_table(rows, schema, "changes")
     texts = {number: json_text(held.slice(number, 1).to_pylist()[0]) for number in wrong}
     unfit = [UnfitRow(number=number, error=error, row=texts[number]) for number, error in wrong.items()]
-    every = (*known.held, *(DeadLetter.of(row, "", "") for row in unfit))
-    if len(every) > letters.most:
-        raise too_many(f"a batch has more dead letters than {letters.most}; the last: {every[-1].error}", letters.most)
+    found = letters.of_batch([*known.held, *(DeadLetter.of(row, "", "") for row in unfit)])
     left = [number for number in range(len(held)) if number not in wrong]
-    return held.take(pa.array(left, pa.int64())), BatchLetters(every)
+    return held.take(pa.array(left, pa.int64())), found

@@ -33,7 +33,19 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.log import tell
 from deletekit.stream.key_hashes import KeyHasher, KeyHashes, Numbers
-from deletekit.stream.key_index import MOST_FILES, Run, compacted, index_rows, new_run, open_run, read_file_keys, unpack
+from deletekit.stream.key_index import (
+    MOST_FILES,
+    NO_ID,
+    Run,
+    by_file,
+    compacted,
+    index_rows,
+    new_run,
+    open_run,
+    read_file_keys,
+    unpack,
+)
+from deletekit.stream.live_rows import LiveRows
 from deletekit.table.file_io import FileIO
 from deletekit.table.index_files import (
     BLOCK_ROWS,
@@ -233,6 +245,38 @@ def find_in_parts(io: FileIO, parts: Sequence[RunPart], hashes: KeyHashes) -> In
                 hits = find_in_runs([open_run(io, part.path, part.info)], hashes.take(some))
                 found.append(replace(hits, keys=some[hits.keys]))
     return IndexHits(*(np.concatenate([getattr(f, name) for f in found]) for name in IndexHits.__slots__))
+
+
+def live_hits(
+    context: ReadContext, found: IndexHits, tasks: Mapping[int, ScanTask], live: LiveRows, hashes: KeyHashes
+) -> IndexHits:
+    """Return the hits that are live rows.
+
+    Parameters
+    ----------
+    tasks: the live data files of the index, by their numbers.
+    live: what deletes hide of them; hashes: the wanted ones.
+
+    Raises DamagedIndexError for a position behind the end of a file; FormatError and NotFoundError for deletes.
+    """
+    found = found.take(np.isin(found.files, list(tasks)))
+    for number, rows in by_file(found.files):
+        file = tasks[number].data_file
+        if int(found.positions[rows].max()) >= file.record_count:
+            message, expected = "the key index has a row behind the end of a data file", f"{file.record_count} rows"
+            raise DamagedIndexError(message, kind="key-index", file=file.file_path, expected=expected)
+    wanted = hashes.take(found.keys)
+    return found.take(live.are_live(context, tasks.__getitem__, found.files, found.positions, wanted))
+
+
+def row_ids_of(hits: IndexHits, tasks: Mapping[int, ScanTask]) -> Numbers:
+    """Return the `_row_id` of each row; -1 for rows without one."""
+    ids = hits.row_ids.copy()
+    for number, rows in by_file(hits.files):
+        first = tasks[number].data_file.first_row_id
+        inherits = rows[ids[rows] == NO_ID]
+        ids[rows if first is None else inherits] = NO_ID if first is None else first + hits.positions[inherits]
+    return ids
 
 
 def find_in_runs(runs: Sequence[Run], hashes: KeyHashes) -> IndexHits:

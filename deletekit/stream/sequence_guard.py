@@ -40,10 +40,11 @@ from deletekit.stream.remembered_deletes import (
     memory_of,
     newer,
 )
+from deletekit.stream.saved_index import IndexHits
 from deletekit.stream.sources.left_out import another_server, servers_in
 from deletekit.stream.sources.messages import SEQUENCE
 from deletekit.stream.split_parts import Part, read_rows, rows_path, write_rows_file
-from deletekit.stream.table_index import Hits, TableIndex
+from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.sink_batches import Marker, history
 from deletekit.table.sink_files import SEQUENCE_BY, SEQUENCE_DELETES, SEQUENCE_SERVERS
@@ -162,7 +163,7 @@ class SequenceGuard:
             marker = newest_marker(base.metadata, base.snapshot, self.sink_id)
         return Memory() if marker is None else memory_of(marker.snapshot.summary)
 
-    def _stored(self, base: Base, index: TableIndex, hits: Hits, count: int) -> pl.Series:
+    def _stored(self, base: Base, index: TableIndex, hits: IndexHits, count: int) -> pl.Series:
         """Return the value of the stored row of each key, or null."""
         context, kind = ReadContext(base.table.io, base.metadata), arrow_type(self.column.field_type)
         found = pl.Series("value", pa.nulls(count, kind))

@@ -41,16 +41,14 @@ from deletekit.stream.batch_delta import BatchDelta, delete_granularity, equalit
 from deletekit.stream.batch_digest import digest_of
 from deletekit.stream.change_rows import Changes, read_changes
 from deletekit.stream.dead_letters import with_staged
-from deletekit.stream.key_hashes import KeyHasher, KeyHashes
-from deletekit.stream.key_index import NO_ID, by_file
+from deletekit.stream.key_hashes import KeyHasher
 from deletekit.stream.live_rows import LiveRows
-from deletekit.stream.saved_index import IndexHits, RunPart, SplitIndex, find_in_parts, split_index
+from deletekit.stream.saved_index import RunPart, SplitIndex, find_in_parts, live_hits, row_ids_of, split_index
 from deletekit.stream.sequence_guard import Guarded, RememberedBatch, SplitGuard, StoredRows, files_of, without_keys
 from deletekit.stream.sink_state import SinkState
 from deletekit.stream.split_parts import Part, read_parts
 from deletekit.stream.split_staging import GivenFrame, table_of
 from deletekit.stream.stored_values import UnsentError
-from deletekit.table.index_files import DamagedIndexError
 from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import specs_in_use
 
@@ -106,48 +104,16 @@ class _Lookup:
     ) -> pa.RecordBatch:
         changes = parsed(read_parts(context.io, [self.part]))
         fields = changes.form.fields
-        found = live_in_index(context, runs, indexed, fields, KeyHasher(fields)(changes.last.keys))
-        ids = found.row_ids.copy()
-        for number, rows in by_file(found.files):
-            first = indexed[number].data_file.first_row_id
-            inherits = rows[ids[rows] == NO_ID]
-            ids[inherits if first is not None else rows] = NO_ID if first is None else first + found.positions[inherits]
+        hashes = KeyHasher(fields)(changes.last.keys)
+        found = find_in_parts(context.io, runs, hashes)
+        found = live_hits(context, found, indexed, LiveRows(fields), hashes)
+        ids = row_ids_of(found, indexed)
         places = np.array([self.places[n] for n in found.files.tolist()], np.int64)
         late = None
         if stored is not None:
             files = files_of(found.files, indexed.__getitem__)
             late = stored.newer(context, changes, found.keys, files, found.positions)
         return hits_batch(found.keys + self.part.first_key, places, found.positions, ids, late)
-
-
-def live_in_index(
-    context: ReadContext,
-    runs: Sequence[RunPart],
-    indexed: Mapping[int, ScanTask],
-    fields: Sequence[NestedField],
-    hashes: KeyHashes,
-) -> IndexHits:
-    """Return the live rows of data files of an index that have one of some keys.
-
-    Parameters
-    ----------
-    indexed: the live data files in it, by their numbers.
-
-    Raises DamagedIndexError for files of the index; FormatError and NotFoundError for deletes.
-    """
-    found = find_in_parts(context.io, runs, hashes)
-    found = found.take(np.isin(found.files, list(indexed)))
-    for number, rows in by_file(found.files):
-        _check_positions(indexed[number], found.positions[rows])
-    where, wanted = (found.files, found.positions), hashes.take(found.keys)
-    return found.take(LiveRows(fields).are_live(context, indexed.__getitem__, *where, wanted))
-
-
-def _check_positions(task: ScanTask, positions: Any) -> None:
-    file = task.data_file
-    if int(positions.max()) >= file.record_count:
-        message = "the key index has a row behind the end of a data file"
-        raise DamagedIndexError(message, kind="key-index", file=file.file_path, expected=f"{file.record_count} rows")
 
 
 @dataclass(frozen=True, slots=True)

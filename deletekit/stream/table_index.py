@@ -48,11 +48,14 @@ from deletekit.stream.key_index import (
 )
 from deletekit.stream.live_rows import LiveRows
 from deletekit.stream.saved_index import (
+    IndexHits,
     SavedIndex,
     find_in_runs,
     is_named,
     key_of,
+    live_hits,
     load_index,
+    row_ids_of,
     tell_damage,
 )
 from deletekit.table.file_io import FileIO
@@ -61,22 +64,6 @@ from deletekit.table.sink_files import RUN, new_name, root_name, sink_path
 
 # Rows are sorted when so many have been read.
 _SORTED_ROWS = 1 << 23
-
-
-@dataclass(frozen=True, slots=True)
-class Hits:
-    """Live rows with one of the wanted keys: the index of the key, the number of the file, the position.
-
-    `stored_ids` are the row ids that data files store, -1 for none.
-    """
-
-    keys: Numbers
-    files: Numbers
-    positions: Numbers
-    stored_ids: Numbers
-
-    def __len__(self) -> int:
-        return len(self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,27 +258,15 @@ class TableIndex:
 
     # --- looking up ---------------------------------------------------------------------------------------------------
 
-    def find(self, keys: Sequence[Any]) -> Hits:
+    def find(self, keys: Sequence[Any]) -> IndexHits:
         """Find the live rows with one of these keys, given as columns of the fields' types.
 
         Raises DamagedIndexError for files of the index; FormatError and NotFoundError for deletes.
         """
-        if self._context is None:
-            return Hits(*(np.empty(0, np.int64) for _ in range(4)))
         hashes = self._hasher(keys)
-        found = find_in_runs(self._runs, hashes)
-        of_live = np.isin(found.files, list(self._tasks))
-        hits = [part[of_live] for part in (found.keys, found.files, found.positions, found.row_ids)]
-        self._check_positions(hits[1], hits[2])
-        live = self._live.are_live(self._context, self._tasks.__getitem__, hits[1], hits[2], hashes.take(hits[0]))
-        return Hits(*(part[live] for part in hits))
-
-    def _check_positions(self, files: Numbers, positions: Numbers) -> None:
-        for number, rows in by_file(files):
-            count = self._tasks[number].data_file.record_count
-            if int(positions[rows].max()) >= count:
-                message, path = "the key index has a row behind the end of a data file", self._tasks[number].data_file
-                raise DamagedIndexError(message, kind="key-index", file=path.file_path, expected=f"{count} rows")
+        if self._context is None:
+            return find_in_runs((), hashes)
+        return live_hits(self._context, find_in_runs(self._runs, hashes), self._tasks, self._live, hashes)
 
     def hidden_by_value(self) -> Iterator[HiddenRows]:
         """List what equality deletes hide of each data file, apart from what deletes by position hide."""
@@ -316,21 +291,16 @@ class TableIndex:
             if positions - file.hidden:
                 yield HiddenRows(file.task, positions - file.hidden, file.hidden)
 
-    def row_ids(self, hits: Hits) -> pa.Array:
+    def row_ids(self, hits: IndexHits) -> pa.Array:
         """Return the `_row_id` of each row; null for rows without one."""
-        ids = hits.stored_ids.copy()
-        for number, rows in by_file(hits.files):
-            first = self._tasks[number].data_file.first_row_id
-            if first is not None:
-                by_position = rows[ids[rows] == NO_ID]
-                ids[by_position] = first + hits.positions[by_position]
-            else:
-                ids[rows] = NO_ID
+        ids = row_ids_of(hits, self._tasks)
         return pa.array(ids, mask=ids == NO_ID)
 
     # --- what a commit adds -------------------------------------------------------------------------------------------
 
-    def expect(self, written: Sequence[tuple[DataFile, FileKeys]], deletes: Iterable[DeleteFile], hits: Hits) -> None:
+    def expect(
+        self, written: Sequence[tuple[DataFile, FileKeys]], deletes: Iterable[DeleteFile], hits: IndexHits
+    ) -> None:
         """Announce what a commit writes, so that the next `catch_up` need not read it, and `save` saves it.
 
         `written` are data files and their keys. `deletes` are its delete files; vectors for files of `hits` hide those
