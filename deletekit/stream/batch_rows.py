@@ -16,7 +16,7 @@ from deletekit.stream.batch_digest import batch_digest
 from deletekit.stream.change_rows import read_changes
 from deletekit.stream.dead_letters import BatchLetters, with_rejected, without_dead_letters
 from deletekit.stream.evolve import evolve_table, evolving_rows, schema_for
-from deletekit.stream.sequence_guard import Guarded, RememberedBatch
+from deletekit.stream.sequence_guard import Guarded
 from deletekit.stream.sink_state import SinkState
 from deletekit.stream.stored_values import UnsentError, filled
 from deletekit.stream.table_index import TableIndex
@@ -46,7 +46,7 @@ class BatchRows(Protocol):
     newest: Any
     digest: str
     truncates: bool
-    guarded: Guarded | RememberedBatch | None
+    guarded: Guarded | None
     takes_stored: bool
     source: pa.Table | None
 
@@ -87,7 +87,7 @@ class HeldRows:
         self._state, self._form = state, options.form(schema, ordered=ordered)
         self._rows, self.letters = without_dead_letters(state.dead_letters, rows, schema, self._form, source)
         self.source = rows if isinstance(rows, pa.Table) else None
-        self.guarded: Guarded | RememberedBatch | None = None
+        self.guarded: Guarded | None = None
         self.parse(schema, self._form.fields)
         self.digest = batch_digest(self._changes)
 
@@ -118,12 +118,10 @@ class HeldRows:
         return self._state.with_index(base, partial(self._indexed, base))
 
     def _indexed(self, base: Base, index: TableIndex) -> BatchDelta:
-        guard, changes = self._state.guard(base.metadata.schema), self._changes
+        guard, changes, known = self._state.guard(base.metadata.schema), self._changes, None
         if guard is not None:
-            self.guarded = guarded = guard.newest_of(base, changes, index)
-            changes = filled(base, guarded.changes, index, guarded.known)
-        else:
-            changes = filled(base, changes, index)
+            changes, known, self.guarded = guard.newest_of(base, changes, index)
+        changes = filled(base, changes, index, known)
         return indexed_delta(base, changes, index)
 
     def by_value(self, base: Base) -> BatchDelta:

@@ -19,6 +19,7 @@ from pyiceberg.types import NestedField
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.errors import UnsupportedError
+from deletekit.formats.content_file import DataFile
 from deletekit.stream.key_hashes import KeyHasher, KeyHashes, Numbers, Words
 from deletekit.table.file_io import FileIO
 from deletekit.table.index_files import (
@@ -389,6 +390,11 @@ def kept_keys(rows: pa.Table) -> FileKeys:
     has_ids = rows.column_names[-1] == "_row_id"
     columns = rows.columns[:-1] if has_ids else rows.columns
     return FileKeys(columns=tuple(columns), row_ids=rows.column("_row_id") if has_ids else None)
+
+
+def indexed_file(number: int, file: DataFile) -> IndexedFile:
+    """Return a data file as an index has it."""
+    return IndexedFile(number=number, path=file.file_path, rows=file.record_count, size=file.file_size_in_bytes)
 
 
 def index_rows(hasher: KeyHasher, number: int, keys: FileKeys) -> IndexRows:

@@ -40,6 +40,7 @@ from deletekit.stream.key_index import (
     by_file,
     compacted,
     index_rows,
+    indexed_file,
     new_run,
     open_run,
     read_file_keys,
@@ -395,16 +396,30 @@ def _extended(
     old = [] if found.saved is None else _with_live_files(found.saved, live)
     stacks = _stacks([*old, *new])
     merged = engine.map(lambda stack: stack[0] if len(stack) == 1 else _merged(write, stack, live), stacks)
+    return write_root(base, fields, next_number, tuple(merged))
+
+
+def write_root(base: Base, fields: Sequence[NestedField], next_number: int, runs: tuple[RunInfo, ...]) -> SavedIndex:
+    """Write the root of an index with the files of an attempt's base."""
     root = IndexRoot(
         table_uuid=base.metadata.table_uuid,
         key=key_of(fields),
         snapshot_id=base.snapshot.snapshot_id if base.snapshot else None,
         next_number=next_number,
-        runs=tuple(merged),
+        runs=runs,
     )
     name, data = encode_root(root)
-    write.write(sink_path(base.metadata, name), data)
+    base.write.write(sink_path(base.metadata, name), data)
     return SavedIndex(base.table.io, base.metadata, name, root)
+
+
+def save_run(write: WriteContext, run: Run, name: str) -> RunInfo:
+    """Write a run with the files of an attempt. Return what a root has of it."""
+    path = sink_path(write.metadata, name)
+    write.remember(path)
+    run.save(write.io, path)
+    assert run.saved is not None
+    return run.saved
 
 
 def _run_of(
@@ -412,15 +427,7 @@ def _run_of(
 ) -> RunInfo:
     hasher = KeyHasher(fields)
     rows = [index_rows(hasher, number, read_file_keys(context, task, fields)) for number, task in group]
-    files = [
-        IndexedFile(
-            number=number,
-            path=task.data_file.file_path,
-            rows=task.data_file.record_count,
-            size=task.data_file.file_size_in_bytes,
-        )
-        for number, task in group
-    ]
+    files = [indexed_file(number, task.data_file) for number, task in group]
     return _written(write, new_run(rows, files, wide=not hasher.exact), f"n{group[0][0]}")
 
 
@@ -432,11 +439,7 @@ def _merged(write: WriteContext, runs: Sequence[RunInfo], live: npt.NDArray[np.b
 
 def _written(write: WriteContext, run: Run, text: str) -> RunInfo:
     # With the attempt in its name, the driver removes the files of others.
-    path = sink_path(write.metadata, f"{write.operation_id}-{text}{RUN}")
-    write.remember(path)
-    run.save(write.io, path)
-    assert run.saved is not None
-    return run.saved
+    return save_run(write, run, f"{write.operation_id}-{text}{RUN}")
 
 
 def _with_live_files(saved: SavedIndex, live: npt.NDArray[np.bool_]) -> list[RunInfo]:

@@ -34,7 +34,6 @@ from deletekit.stream.change_order import check_not_nan
 from deletekit.stream.change_rows import Changes, LastChanges
 from deletekit.stream.key_index import by_file
 from deletekit.stream.remembered_deletes import (
-    Keys,
     Memory,
     RememberedDeletes,
     memory_of,
@@ -53,25 +52,7 @@ from deletekit.table.types import arrow_type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded:
-    """The changes of a batch that are not older than what is there.
-
-    Attributes
-    ----------
-    late: keys whose change was dropped.
-    deleted, values: hashes of the keys that the batch deletes, and the value of each delete.
-    known: for each key of the batch the value that the table or a delete has, or null.
-    """
-
-    changes: Changes
-    late: int
-    deleted: Keys
-    values: pl.Series
-    known: pl.Series
-
-
-@dataclass(frozen=True, slots=True)
-class RememberedBatch:
-    """A batch that tasks have guarded.
+    """A batch without the changes that are older than what is there.
 
     Attributes
     ----------
@@ -97,12 +78,16 @@ class SequenceGuard:
         self.column = self.deletes.column = column
         self.deletes.key = key
 
-    def newest_of(self, base: Base, changes: Changes, index: TableIndex) -> Guarded:
-        """Drop the changes that are older than what an attempt's base has. It writes nothing."""
+    def newest_of(self, base: Base, changes: Changes, index: TableIndex) -> tuple[Changes, pl.Series, Guarded]:
+        """Drop the changes that are older than what an attempt's base has, and write the deletes of the batch.
+
+        Also return for each key of the batch the value that the table or a delete has, or null.
+        """
         last, column = changes.last, self.column
         own = _own(changes)
         hashes = self.deletes.hashes(last.keys)
-        known = self.deletes.newest(base.table.io, base.metadata, self.memory(base), hashes)
+        memory, io = self.memory(base), base.table.io
+        known = self.deletes.newest(io, base.metadata, memory, hashes)
         known = newer(known, self._stored(base, index, index.find(last.keys), len(last)))
         check_not_nan(known.drop_nulls().to_arrow(), column, "the table")
         is_late = (own < known).fill_null(value=False).to_numpy()
@@ -111,18 +96,12 @@ class SequenceGuard:
         own = own.zip_with(pl.Series(~last.tombstone), newer(own, known))
         kept = ~is_late | last.tombstone
         deleted = kept & (put < 0) & own.is_not_null().to_numpy()
-        return Guarded(
-            changes=replace(changes, last=newest_rows(replace(last, put=put), kept)),
-            late=int(is_late.sum()),
-            deleted=hashes[deleted],
-            values=own.filter(pl.Series(deleted)),
-            known=known,
-        )
+        memory = self.deletes.written(base.write, io, memory, hashes[deleted], own.filter(pl.Series(deleted)))
+        newest = replace(changes, last=newest_rows(replace(last, put=put), kept))
+        return newest, known, Guarded(late=int(is_late.sum()), memory=memory)
 
-    def entries(
-        self, base: Base, found: Guarded | RememberedBatch | None, servers: Sequence[str] = ()
-    ) -> Mapping[str, str]:
-        """Write the batch's deletes, and return the entries of its summary that name all that are remembered.
+    def entries(self, base: Base, found: Guarded | None, servers: Sequence[str] = ()) -> Mapping[str, str]:
+        """Return the entries of a batch's summary, which name all deletes that are remembered.
 
         Parameters
         ----------
@@ -131,13 +110,7 @@ class SequenceGuard:
         Raises InvalidInputError (`sequence-server`) if the batches before are of other servers.
         """
         known = self._servers(base, servers)
-        memory, write = self.memory(base), base.write
-        if found is None:
-            memory = Memory(batches=memory.batches + 1, names=memory.names)
-        elif isinstance(found, RememberedBatch):
-            memory = found.memory
-        else:
-            memory = self.deletes.written(write, base.table.io, memory, found.deleted, found.values)
+        memory = self.memory(base).with_batch() if found is None else found.memory
         entries = {SEQUENCE_BY: str(self.column.field_id), SEQUENCE_DELETES: memory.text}
         return entries | ({SEQUENCE_SERVERS: json.dumps(known)} if known else {})
 
@@ -291,7 +264,7 @@ class SplitGuard:
         """Write the staged deletes of a batch in one task. Return what is remembered after it."""
         deletes, memory, write, io = self._deletes, self._memory, self._base.write, self._staging.io
         if not paths:
-            return Memory(batches=memory.batches + 1, names=memory.names)
+            return memory.with_batch()
 
         def merge(paths: Sequence[str]) -> Memory:
             rows = pa.concat_tables([read_rows(io, path) for path in paths])

@@ -44,7 +44,7 @@ from deletekit.stream.dead_letters import with_staged
 from deletekit.stream.key_hashes import KeyHasher
 from deletekit.stream.live_rows import LiveRows
 from deletekit.stream.saved_index import RunPart, SplitIndex, find_in_parts, live_hits, row_ids_of, split_index
-from deletekit.stream.sequence_guard import Guarded, RememberedBatch, SplitGuard, StoredRows, files_of, without_keys
+from deletekit.stream.sequence_guard import Guarded, SplitGuard, StoredRows, files_of, without_keys
 from deletekit.stream.sink_state import SinkState
 from deletekit.stream.split_parts import Part, read_parts
 from deletekit.stream.split_staging import GivenFrame, table_of
@@ -190,7 +190,7 @@ class SplitRows:
 
     def __init__(self, state: SinkState, frame: DataFrame) -> None:
         self._state, self._given = state, GivenFrame(state, frame)
-        self.guarded: Guarded | RememberedBatch | None = None
+        self.guarded: Guarded | None = None
         self._form, self._engine, self._session = self._given.reads.form, self._given.engine, frame.sparkSession
         self.schema, self.fields = self._given.reads.schema, self._form.fields
         self._staging = WriteContext(state.table.io, state.table.metadata)
@@ -273,7 +273,7 @@ class SplitRows:
         found, left = sum(w.hits for w in written), sum(p.keys for p in parts) - sum(w.late for w in written)
         if guard is not None:
             memory = guard.remembered([path for w in written for path in w.deletes])
-            self.guarded = RememberedBatch(self.keys - left, memory)
+            self.guarded = Guarded(late=self.keys - left, memory=memory)
         targets, new = frozenset(path for _, paths in hidden for path in paths), index.saved if index.is_new else None
         written_delta = BatchDelta(delta=delta, hits=found, misses=left - found, targets=targets, index=new)
         return written_delta, len(index.others)

@@ -27,7 +27,6 @@ from deletekit.deletes.merge_previous_deletes import HiddenRows
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import Engine
 from deletekit.errors import NotFoundError
 from deletekit.formats.content_file import DataFile, DeleteFile
@@ -42,6 +41,7 @@ from deletekit.stream.key_index import (
     by_file,
     compacted,
     index_rows,
+    indexed_file,
     new_run,
     read_file_keys,
     with_run,
@@ -52,14 +52,15 @@ from deletekit.stream.saved_index import (
     SavedIndex,
     find_in_runs,
     is_named,
-    key_of,
     live_hits,
     load_index,
     row_ids_of,
+    save_run,
     tell_damage,
+    write_root,
 )
 from deletekit.table.file_io import FileIO
-from deletekit.table.index_files import DamagedIndexError, IndexedFile, IndexRoot, encode_root
+from deletekit.table.index_files import DamagedIndexError, IndexedFile
 from deletekit.table.sink_files import RUN, new_name, root_name, sink_path
 
 # Rows are sorted when so many have been read.
@@ -227,7 +228,7 @@ class TableIndex:
                 unknown.append(task)
         waiting: list[tuple[IndexedFile, IndexRows]] = []
         for task, keys in chain(known, engine.map(lambda t: (t, read_file_keys(context, t, fields)), unknown)):
-            file = self._numbered(task.data_file, self._number)
+            file = indexed_file(self._number, task.data_file)
             self._number += 1
             waiting.append((file, index_rows(self._hasher, file.number, keys)))
             self._known[file.path], self._tasks[file.number] = file, task
@@ -237,9 +238,6 @@ class TableIndex:
         if waiting:
             self._add(waiting)
         return len(unknown)
-
-    def _numbered(self, file: DataFile, number: int) -> IndexedFile:
-        return IndexedFile(number=number, path=file.file_path, rows=file.record_count, size=file.file_size_in_bytes)
 
     def _add(self, read: Sequence[tuple[IndexedFile, IndexRows]]) -> None:
         run = new_run([rows for _, rows in read], [file for file, _ in read], wide=not self._hasher.exact)
@@ -306,7 +304,7 @@ class TableIndex:
         `written` are data files and their keys. `deletes` are its delete files; vectors for files of `hits` hide those
         hits.
         """
-        files = [self._numbered(file, self._number + i) for i, (file, _) in enumerate(written)]
+        files = [indexed_file(self._number + i, file) for i, (file, _) in enumerate(written)]
         rows = [index_rows(self._hasher, f.number, keys) for f, (_, keys) in zip(files, written, strict=True)]
         number, runs = self._number + len(files), self._runs
         if files and number < MOST_FILES:
@@ -334,23 +332,7 @@ class TableIndex:
         names = tuple(run.saved for run in runs if run.saved is not None)
         if not written and self._saved is not None and self._saved.root.runs == names:
             return self._saved
-        for run in written:
-            _save(run, base.write)
-        root = IndexRoot(
-            table_uuid=base.metadata.table_uuid,
-            key=key_of(self.fields),
-            snapshot_id=base.snapshot.snapshot_id if base.snapshot else None,
-            next_number=number,
-            runs=tuple(run.saved for run in runs if run.saved is not None),
-        )
-        name, data = encode_root(root)
-        base.write.write(sink_path(base.metadata, name), data)
-        saved = SavedIndex(base.table.io, base.metadata, name, root)
+        infos = tuple(run.saved or save_run(base.write, run, new_name(RUN)) for run in runs)
+        saved = write_root(base, self.fields, number, infos)
         self._unsure, self._saved = (saved, self._saved, written), saved
         return saved
-
-
-def _save(run: Run, write: WriteContext) -> None:
-    path = sink_path(write.metadata, new_name(RUN))
-    write.remember(path)
-    run.save(write.io, path)
