@@ -33,6 +33,12 @@ from deletekit.table.sink_files import FILE_LOG, new_name, sink_path
 from deletekit.verbs.shared.row_files import open_rows, reader_of
 
 _BLOCK = 1 << 20
+RATE_SCHEMA = pa.schema(
+    [pa.field("value", pa.int64(), nullable=False), pa.field("timestamp", pa.timestamp("us", "UTC"))]
+)
+"""Of the table that `rate_batches` are for; the names are those of Spark's rate source."""
+_KEYS = 10_000
+_FIRST_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,14 +158,6 @@ def _sha256(path: str) -> str:
         while block := file.read(_BLOCK):
             sha.update(block)
     return sha.hexdigest()
-
-
-RATE_SCHEMA = pa.schema(
-    [pa.field("value", pa.int64(), nullable=False), pa.field("timestamp", pa.timestamp("us", "UTC"))]
-)
-"""Of the table that `rate_batches` are for; the names are those of Spark's rate source."""
-_KEYS = 10_000
-_FIRST_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def change_files(

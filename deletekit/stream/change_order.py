@@ -39,6 +39,9 @@ _ORDERED = (
     it.StringType,
 )
 
+Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
 
 def sequence_field(schema: Schema, name: str | None) -> NestedField | None:
     """Return the field of `sequence_by`. Raise InvalidInputError if the table has no such column with an order."""
@@ -113,10 +116,6 @@ def newest_value(values: pa.Array) -> Any:
 
 def _refused(message: str, field: str, found: object, expected: object) -> InvalidInputError:
     return InvalidInputError(message, kind="sequence-by", field=field, found=found, expected=expected)
-
-
-Numbers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 def placed(values: Numbers, missing: Mask, codes: Numbers, order: Numbers, deletes: Mask) -> tuple[Numbers, Mask]:

@@ -36,6 +36,8 @@ from deletekit.table.types import arrow_type
 from deletekit.verbs.shared.equality_keys import key_column
 
 UNSENT_COLUMNS = (UNCHANGED, KEY_BEFORE)
+Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,10 +152,6 @@ def _check_required(
     if null.any():
         message = "null in a required column"
         raise InvalidInputError(message, kind="null-in-required", field=field.name, found=int(null.sum()))
-
-
-Numbers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 class ChangeType(IntEnum):

@@ -48,6 +48,18 @@ from deletekit.verbs.shared.read_options import select_field
 _SAME = ("source", "position", "kind", "row")
 _LETTERS = "-letters"
 _T = TypeVar("_T")
+_COLUMNS = (
+    ("table_name", pa.string()),
+    ("sink_id", pa.string()),
+    ("query_id", pa.string()),
+    ("batch_id", pa.int64()),
+    ("source", pa.string()),
+    ("position", pa.string()),
+    ("kind", pa.string()),
+    ("error", pa.string()),
+    ("row", pa.string()),
+    ("at", pa.timestamp("us", "UTC")),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,20 +182,6 @@ class LetterWriter:
 def _digest(letters: Sequence[DeadLetter]) -> str:
     each = sorted(repr(letter.identity).encode() for letter in letters)
     return hashlib.sha256(b"\n".join(each)).hexdigest()[:32]
-
-
-_COLUMNS = (
-    ("table_name", pa.string()),
-    ("sink_id", pa.string()),
-    ("query_id", pa.string()),
-    ("batch_id", pa.int64()),
-    ("source", pa.string()),
-    ("position", pa.string()),
-    ("kind", pa.string()),
-    ("error", pa.string()),
-    ("row", pa.string()),
-    ("at", pa.timestamp("us", "UTC")),
-)
 
 
 @public

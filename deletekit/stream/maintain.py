@@ -30,6 +30,7 @@ from deletekit.log import tell
 from deletekit.maintenance.compact import compact_groups
 from deletekit.maintenance.expire_snapshots import ExpiryRequest, expire_only, expire_snapshots, plan_expiry
 from deletekit.maintenance.rewrite_position_deletes import rewrite_position_deletes
+from deletekit.stream.convert import convert_by_index
 from deletekit.stream.key_index import kept_keys
 from deletekit.stream.sink_options import Maintain
 from deletekit.stream.sink_state import SinkState
@@ -122,8 +123,6 @@ class _Round:
     def _convert(self) -> None:
         if not self._policy.convert or not self._count(FileContent.EQUALITY_DELETES):
             return
-        from deletekit.stream.convert import convert_by_index  # noqa: PLC0415  # it imports the sink, which imports us
-
         done = convert_by_index(self._state, self._properties)
         removed = [f for f in done.removed_delete_files if f.kind == "equality-delete"]
         self._note(done, converted_delete_files=len(removed))

@@ -67,6 +67,11 @@ _BUCKET_ROWS = 1_000_000
 _LOADED_ROWS = 1 << 22
 _MOST_ROOTS = 3
 _NEWEST = 100
+# The index is extended when so many data files, or rows, are not in it.
+_NEW_FILES = 8
+_NEW_ROWS = 1_000_000
+# A task makes a run of so many rows, in memory; longer runs are not merged.
+_RUN_ROWS = 8_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,13 +296,6 @@ def find_in_runs(runs: Sequence[Run], hashes: KeyHashes) -> IndexHits:
         places.append(found.places)
         ids.append(found.ids)
     return IndexHits(np.concatenate(keys), *unpack(np.concatenate(places)), np.concatenate(ids))
-
-
-# The index is extended when so many data files, or rows, are not in it.
-_NEW_FILES = 8
-_NEW_ROWS = 1_000_000
-# A task makes a run of so many rows, in memory; longer runs are not merged.
-_RUN_ROWS = 8_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

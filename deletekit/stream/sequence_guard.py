@@ -49,6 +49,8 @@ from deletekit.table.sink_batches import Marker, history
 from deletekit.table.sink_files import SEQUENCE_BY, SEQUENCE_DELETES, SEQUENCE_SERVERS
 from deletekit.table.types import arrow_type
 
+Mask = npt.NDArray[np.bool_]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded:
@@ -184,9 +186,6 @@ def newest_rows(last: LastChanges, kept: np.ndarray) -> LastChanges:
         rows=last.rows[kept],
         tombstone=last.tombstone[kept],
     )
-
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

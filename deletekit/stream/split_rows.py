@@ -61,6 +61,12 @@ whether `sequence_by` says that it is newer than the change (1) or not (0)."""
 _KEYS_AT_ONCE = 2_000_000
 
 Parsed = Callable[[pa.Table], Changes]
+_GROUP = "__deletekit_group"
+_HIT = (KEY, FILE, POSITION, ROW_ID, LATE)
+# Work of a task. Less of it than a task's start is worth makes small files.
+_GROUP_BYTES = 16 << 20
+_GROUP_HITS = 1 << 17
+Numbers = npt.NDArray[np.int64]
 
 
 def found_rows(
@@ -162,15 +168,6 @@ def _some(parts: Sequence[Part]) -> list[tuple[Part, ...]]:
         groups[-1].append(part)
         held += part.keys
     return [tuple(group) for group in groups]
-
-
-_GROUP = "__deletekit_group"
-_HIT = (KEY, FILE, POSITION, ROW_ID, LATE)
-# Work of a task. Less of it than a task's start is worth makes small files.
-_GROUP_BYTES = 16 << 20
-_GROUP_HITS = 1 << 17
-
-Numbers = npt.NDArray[np.int64]
 
 
 class SplitRows:

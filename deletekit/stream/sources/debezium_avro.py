@@ -30,6 +30,17 @@ from deletekit.stream.sources.row_changes import decode_messages
 from deletekit.stream.sources.source_types import DECIMAL, SourceType
 
 _SECONDS = 30
+_KINDS = {"int": "int32", "long": "int64", "fixed": "bytes", "enum": "string"}
+_LOGICAL = {
+    "decimal": DECIMAL,
+    "date": "org.apache.kafka.connect.data.Date",
+    "time-millis": "io.debezium.time.Time",
+    "time-micros": "io.debezium.time.MicroTime",
+    "timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
+    "timestamp-micros": "io.debezium.time.MicroTimestamp",
+    "local-timestamp-millis": "io.debezium.time.Timestamp",
+    "local-timestamp-micros": "io.debezium.time.MicroTimestamp",
+}
 
 
 class Registry:
@@ -87,19 +98,6 @@ class Registry:
             message = "a schema of the registry is not read"
             raise InvalidInputError(message, kind="message-schema", file=address, found=found, expected="Avro alone")
         return schema
-
-
-_KINDS = {"int": "int32", "long": "int64", "fixed": "bytes", "enum": "string"}
-_LOGICAL = {
-    "decimal": DECIMAL,
-    "date": "org.apache.kafka.connect.data.Date",
-    "time-millis": "io.debezium.time.Time",
-    "time-micros": "io.debezium.time.MicroTime",
-    "timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
-    "timestamp-micros": "io.debezium.time.MicroTimestamp",
-    "local-timestamp-millis": "io.debezium.time.Timestamp",
-    "local-timestamp-micros": "io.debezium.time.MicroTimestamp",
-}
 
 
 def avro_type(schema: Any) -> SourceType:

@@ -9,6 +9,25 @@ from typing import Any
 from deletekit.errors import InvalidInputError
 from deletekit.stream.sources.left_out import is_placeholder_text
 
+_NAMES = ("ignore", "servers")
+_TYPES = {
+    "assume_utc": "True or False",
+    "decimal_texts": "True or False",
+    "ignore": "names of columns",
+    "sequence": "the name of a field",
+    "servers": "different names of servers",
+    "unavailable": "text, or hex: and digits",
+}
+_CHOICES: Mapping[str, tuple[str | None, ...]] = {
+    "truncate": ("refuse", "apply"),
+    "tombstones": ("delete", "ignore"),
+    "replica_identity": ("default", "full"),
+    "time_unit": (None, "ms", "us", "ns"),
+    "binary": (None, "base64", "base64-url-safe", "hex"),
+}
+COMMON = ("ignore", "sequence", "time_unit", "assume_utc")
+"""Options of every format."""
+
 
 class UnfitError(Exception):
     """A value does not fit. `option` is the option of the format without which it cannot."""
@@ -82,24 +101,6 @@ def each(values: Sequence[Any], function: Callable[[Any], Any]) -> list[Any]:
     return [None if v is None else function(v) for v in values]
 
 
-_NAMES = ("ignore", "servers")
-_TYPES = {
-    "assume_utc": "True or False",
-    "decimal_texts": "True or False",
-    "ignore": "names of columns",
-    "sequence": "the name of a field",
-    "servers": "different names of servers",
-    "unavailable": "text, or hex: and digits",
-}
-_CHOICES: Mapping[str, tuple[str | None, ...]] = {
-    "truncate": ("refuse", "apply"),
-    "tombstones": ("delete", "ignore"),
-    "replica_identity": ("default", "full"),
-    "time_unit": (None, "ms", "us", "ns"),
-    "binary": (None, "base64", "base64-url-safe", "hex"),
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatOptions:
     """How messages are understood where they do not say it themselves.
@@ -166,7 +167,3 @@ def _is_of_type(name: str, value: Any) -> bool:
 
 def _bad(message: str, name: str, found: Any, expected: str) -> InvalidInputError:
     return InvalidInputError(message, kind="format-option", field=name, found=found, expected=expected)
-
-
-COMMON = ("ignore", "sequence", "time_unit", "assume_utc")
-"""Options of every format."""

@@ -20,6 +20,17 @@ from deletekit.stream.sources.source import SourceBatch, Until, check_same, lost
 
 Partition = tuple[str, int]
 KIND = "kafka"
+_OURS = ("bootstrap.servers", "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "isolation.level")
+_FIXED = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",  # an offset that is out of range is lost data, and never silent
+    "isolation.level": "read_committed",
+    "enable.partition.eof": True,
+    "allow.auto.create.topics": False,
+}
+_TIMEOUT = 30.0
+_POLL = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,19 +94,6 @@ def next_offsets(found: Offsets, last: Offsets) -> Offsets:
     if gone:
         raise lost("the topic has fewer partitions than before", "topics", f"no partition {gone[0][1]}", gone[0][0])
     return replace(found, partitions={**found.partitions, **last.partitions})
-
-
-_OURS = ("bootstrap.servers", "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "isolation.level")
-_FIXED = {
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "auto.offset.reset": "error",  # an offset that is out of range is lost data, and never silent
-    "isolation.level": "read_committed",
-    "enable.partition.eof": True,
-    "allow.auto.create.topics": False,
-}
-_TIMEOUT = 30.0
-_POLL = 0.2
 
 
 @public

@@ -35,6 +35,12 @@ _UNKNOWN = b"deletekit.unknown-in-deletes"
 _UNDERSTOOD = b"deletekit.understood"
 _OPTIONS = b"deletekit.options-needed"
 _SERVERS = b"deletekit.servers"
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_SYSTEM = ("system_identifier", "systemid", "timeline", "timeline_id")
+_SHIFT = 56
+"""Numbers of a later server begin at multiples of 2^56: a log of PostgreSQL with 2^56 bytes is 72 petabytes."""
+_HEX = "hex:"
+"""Before a placeholder that is written in hexadecimal digits."""
 
 
 def with_marks(
@@ -103,12 +109,6 @@ def check_deletes(table: pa.Table, key: Collection[str]) -> None:
             expected="equality_fields of the message's key, or REPLICA IDENTITY FULL and replica_identity='full'; for"
             " tombstones of a topic that is not compacted, the decoder's option tombstones='ignore'",
         )
-
-
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_SYSTEM = ("system_identifier", "systemid", "timeline", "timeline_id")
-_SHIFT = 56
-"""Numbers of a later server begin at multiples of 2^56: a log of PostgreSQL with 2^56 bytes is 72 petabytes."""
 
 
 def is_of_log(sequence: str) -> bool:
@@ -187,10 +187,6 @@ def in_order(place: Any, server: str | None, servers: Sequence[str]) -> Any:
         message, expected = "a place in a log is too high to be put behind another server's", f"below 2^{_SHIFT}"
         raise InvalidInputError(message, kind="message-sequence", field="servers", found=place, expected=expected)
     return place + (numbers[0] << _SHIFT)
-
-
-_HEX = "hex:"
-"""Before a placeholder that is written in hexadecimal digits."""
 
 
 @cache

@@ -93,7 +93,7 @@ FORMATS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "debezium-json": ("debezium", "DebeziumJson"),
         "debezium-avro": ("debezium_avro", "DebeziumAvro"),
-        "debezium-flat": ("flat", "FlatJson"),
+        "debezium-flat": ("debezium", "FlatJson"),
     }
 )
 """The formats of messages, each with the module and the class that decodes it."""
