@@ -26,9 +26,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from deletekit.deletes.input_rows import align, as_table
-from deletekit.deletes.keys import KeyNumbers
+from deletekit.deletes.keys import KeyNumbers, flat
 from deletekit.errors import InvalidInputError
-from deletekit.stream.change_order import check_arrival, newest_value, placed, ranks, sequence_values, with_tombstones
+from deletekit.stream.change_order import check_arrival, newest_value, ranks, sequence_values, with_tombstones
 from deletekit.stream.sources.left_out import check_deletes, truncates
 from deletekit.stream.sources.messages import KEY_BEFORE, UNCHANGED
 from deletekit.table.python_values import key_texts
@@ -391,11 +391,10 @@ def _order(table: pa.Table, form: ChangeFormat, tombstones: Mask, codes: Numbers
         raise _refused("changes cannot be put in order by this type", "change-order", form.order, str(column.type))
     if not form.ordered:
         check_arrival(missing, codes, None, form.order)
-    series = pl.Series("order", column)
     if missing.all():
         return np.zeros(len(table), np.int64), None
-    order = series.rank("dense").fill_null(0).to_numpy().astype(np.int64)
-    return placed(order, missing, codes, np.arange(len(table)), deletes)[0], series.max()
+    values, _ = with_tombstones(flat(column), codes, np.arange(len(table)), deletes)
+    return ranks(values), newest_value(values)
 
 
 def _key(table: pa.Table, schema: Schema, field: NestedField) -> Any:
