@@ -70,7 +70,7 @@ def _row_bytes(changes: Changes, at: Numbers) -> pa.Array:
     for field in sorted(changes.batch_columns, key=lambda f: f.field_id):
         column = flat(changes.puts.column(field.name).take(puts))
         name = pa.scalar(field.field_id.to_bytes(4, "little"), pa.large_binary())
-        value = _join(name, key_bytes(row_columns([column])))
+        value = _join(name, key_bytes(row_columns([column.cast(_widest(column.type))])))
         # A column added later is null in older batches. If the column has a default, a null is a value of its own.
         null = b"" if field.write_default is None else name.as_py()
         parts.append(pc.if_else(column.is_valid(), value, pa.scalar(null, pa.large_binary())))
@@ -78,6 +78,21 @@ def _row_bytes(changes: Changes, at: Numbers) -> pa.Array:
         names = [b"\0".join(n.encode() for n in changes.unsent.names.get(row, ())) for row in at.tolist()]
         parts.append(pa.array(names))
     return _join(*parts)
+
+
+def _widest(kind: pa.DataType) -> pa.DataType:
+    """Return a type with double for float, so that numbers have the same bytes in both. Other promoted types have."""
+    if pa.types.is_float32(kind):
+        return pa.float64()
+    if pa.types.is_struct(kind):
+        return pa.struct([f.with_type(_widest(f.type)) for f in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(
+            kind.key_field.with_type(_widest(kind.key_type)), kind.item_field.with_type(_widest(kind.item_type))
+        )
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_widest(kind.value_type)))
+    return kind
 
 
 def _join(*parts: Any) -> pa.Array:
