@@ -1,11 +1,10 @@
-"""Read a key index that is a part of the table: its root, the parts of one bucket, and rows by the hash of their key.
+"""Read a key index that is a part of the table: its root, its runs, and rows by the hash of their key.
 
 The index says where each physical row of some data files is, live or hidden, and nothing of deletes. Data files never
 change, so it is right for every snapshot. What differs is which of its files are live: files of the snapshot that it
 does not have must be read, and rows of files that the snapshot does not have must be passed over.
 
-A bucket is a range of hashes. A run has its rows sorted by hash, in small blocks, each with a checksum. So a bucket is
-a range of blocks of each run, and the number of buckets may be any power of two.
+A run has its rows sorted by hash, in small blocks, each with a checksum. Only blocks that may have a key are read.
 
 On Spark it is extended by tasks, which read the keys of new data files and write the runs. The driver plans, and writes
 the root. Data files that are not in the index are searched by reading their keys, so it is extended only when there are
@@ -30,7 +29,6 @@ from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import Engine
-from deletekit.errors import InvalidInputError
 from deletekit.log import tell
 from deletekit.stream.key_hashes import KeyHasher, KeyHashes, Numbers
 from deletekit.stream.key_index import (
@@ -62,7 +60,6 @@ from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.sink_batches import KEY, history
 from deletekit.table.sink_files import KEY_INDEX, RUN, root_name, sink_path
 
-_BUCKET_ROWS = 1_000_000
 # A search loads about so many rows at a time.
 _LOADED_ROWS = 1 << 22
 _MOST_ROOTS = 3
@@ -76,12 +73,10 @@ _RUN_ROWS = 8_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPart:
-    """What a task needs to look one bucket up in one run: a value that can be pickled. It reads nothing."""
+    """What a task needs to look keys up in one run: a value that can be pickled. It reads nothing."""
 
     path: str
     info: RunInfo
-    bucket: int
-    bucket_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,21 +117,6 @@ class SavedIndex:
     name: str
     root: IndexRoot
 
-    @property
-    def snapshot_id(self) -> int | None:
-        """Return the head that it was made on. It also has the files of the commit that followed."""
-        return self.root.snapshot_id
-
-    @property
-    def rows(self) -> int:
-        """Return how many rows it has, hidden ones and those of dead files too."""
-        return sum(run.rows for run in self.root.runs)
-
-    @property
-    def bucket_count(self) -> int:
-        """Return the proposed number of buckets, a power of two: about a million rows each."""
-        return 1 << max(self.rows // _BUCKET_ROWS, 0).bit_length()
-
     @cached_property
     def files(self) -> Mapping[int, IndexedFile]:
         """Return the data files by their numbers. The first call reads the tail of each run.
@@ -150,15 +130,10 @@ class SavedIndex:
         """Return the path of a run."""
         return sink_path(self.metadata, run.name)
 
-    def parts_of(self, bucket: int, bucket_count: int | None = None) -> tuple[RunPart, ...]:
-        """Return what a task needs to look up one bucket. Raise InvalidInputError for a bucket that is not one."""
-        count = bucket_count or self.bucket_count
-        if count & (count - 1) or not 0 <= bucket < count:
-            found, expected = f"{bucket} of {count}", "below their number, which is a power of two"
-            raise InvalidInputError("no such bucket", kind="bucket", field="bucket", found=found, expected=expected)
-        return tuple(
-            RunPart(path=self.path_of(run), info=run, bucket=bucket, bucket_count=count) for run in self.root.runs
-        )
+    @property
+    def parts(self) -> tuple[RunPart, ...]:
+        """Return what a task needs to look up keys."""
+        return tuple(RunPart(path=self.path_of(run), info=run) for run in self.root.runs)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -235,7 +210,7 @@ def key_of(fields: Sequence[NestedField]) -> tuple[tuple[int, str], ...]:
 
 
 def find_in_parts(io: FileIO, parts: Sequence[RunPart], hashes: KeyHashes) -> IndexHits:
-    """Find every row with one of these hashes. All hashes must be of the bucket of the parts.
+    """Find every row with one of these hashes.
 
     Only the blocks that may hold them are read, and those of a few million rows are held at a time. Raises
     DamagedIndexError for bytes that are not those that were written, and if they are missing. Which hits are live is
@@ -318,7 +293,7 @@ class SplitIndex:
     @property
     def parts(self) -> tuple[RunPart, ...]:
         """Return what a task needs to look up keys."""
-        return self.saved.parts_of(0, 1) if self.saved is not None and self.places else ()
+        return self.saved.parts if self.saved is not None and self.places else ()
 
     def lacks_many(self, tasks: Sequence[ScanTask]) -> bool:
         """Tell whether it lacks so much that it must be extended. Otherwise each task reads those keys."""
