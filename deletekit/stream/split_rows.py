@@ -171,7 +171,7 @@ def _some(parts: Sequence[Part]) -> list[tuple[Part, ...]]:
 
 
 class SplitRows:
-    """Change rows of a Spark DataFrame, as BatchRows.
+    """Change rows of a Spark DataFrame, with the attributes and methods of `HeldRows`.
 
     Attributes
     ----------
