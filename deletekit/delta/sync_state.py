@@ -42,7 +42,7 @@ from deletekit.table.snapshot import SnapshotReader
 WHOLE_EVERY = 100
 """After so many syncs by a state, the next one reads everything and proves the state."""
 STATE_PREFIX = "delta-sync-"
-_MAGIC = b"deletekit sync state 2\n"
+_MAGIC = b"deletekit sync state 1\n"
 _NONE = 0xFFFFFFFF
 _UNKNOWN = DeletionVectorDescriptor(storage_type="?", path_or_inline_dv="another", size_in_bytes=4, cardinality=0)
 _SLOTS = {ManifestContent.DATA: "data", ManifestContent.DELETES: "deletes"}

@@ -5,12 +5,13 @@ Python's default context keeps 28 digits and rounds silently; Iceberg decimals h
 
 from decimal import Context, Decimal, InvalidOperation
 
-_EXACT = Context(prec=76)
+EXACT = Context(prec=400)
+"""Arithmetic that is exact for every number that is read."""
 
 
 def decimal_of_bytes(raw: bytes, scale: int) -> Decimal:
     """Return the decimal whose unscaled value is stored as two's-complement, big-endian bytes."""
-    return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale, _EXACT)
+    return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale, EXACT)
 
 
 def decimal_size(precision: int) -> int:
@@ -20,13 +21,13 @@ def decimal_size(precision: int) -> int:
 
 def unscaled_value(value: Decimal, scale: int) -> int:
     """Return the integer that a decimal of `scale` is stored as."""
-    return int(value.scaleb(scale, _EXACT))
+    return int(value.scaleb(scale, EXACT))
 
 
 def fitted(value: Decimal, precision: int, scale: int) -> Decimal:
     """Return the same number with the scale of a type. Raises ValueError for a number that the type cannot hold."""
     try:
-        exact = value.quantize(Decimal((0, (1,), -scale)), context=_EXACT)
+        exact = value.quantize(Decimal((0, (1,), -scale)), context=EXACT)
     except InvalidOperation as e:
         raise ValueError(str(value)) from e
     if exact != value or len(exact.as_tuple().digits) > precision:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from deletekit.errors import EnvironmentMissingError
+from deletekit.errors import EnvironmentMissingError, UnsupportedError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -60,3 +60,17 @@ def to_arrow(frame: "DataFrame") -> pa.Table:
     old: Any = frame
     schema, batches = to_arrow_schema(old.schema), old._collect_as_arrow()  # noqa: SLF001  # as its toPandas does
     return pa.Table.from_batches(batches) if batches else schema.empty_table()
+
+
+def query_of_frame(frame: Any) -> str:
+    """Return the id of the query that a micro-batch of Spark belongs to.
+
+    Raises UnsupportedError under Spark Connect, where a batch does not know its query.
+    """
+    try:
+        query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+    except Exception as e:
+        raise UnsupportedError(
+            "the query of a batch is not known here", kind="spark-connect", found=type(e).__name__
+        ) from e
+    return query_id or ""

@@ -13,8 +13,7 @@ from pyiceberg.schema import Schema
 
 from deletekit.commit.change import RefUpdate
 from deletekit.errors import InvalidInputError
-from deletekit.stream.change_files import highest_name, name_total
-from deletekit.stream.file_log import AppliedFile
+from deletekit.stream.change_files import AppliedFile, highest_name, name_total
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.sink_batches import (
     BATCH_ID,

@@ -1,11 +1,7 @@
 """Write the files of a batch of changes, and return them as one RowDelta.
 
-| mode       | old rows of the batch's keys                       | rows that the batch itself replaces  |
-|------------|----------------------------------------------------|--------------------------------------|
-| indexed    | by position if the index finds them; all by value  | are not written                      |
-|            | if the index is not complete                       |                                      |
-| eq-only    | by value                                           | are not written                      |
-| flink      | by value                                           | are written, and hidden by position  |
+With an index old rows are hidden by position, and without one they are deleted by value. Rows that the batch itself
+replaces are not written.
 
 Data and deletes of a batch have one sequence number. An equality delete applies only to strictly older files, so it
 does not hide the batch's own rows. A position delete also applies to files of its own commit, so it may hide them.
@@ -22,19 +18,18 @@ from pyiceberg.partitioning import PartitionSpec
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.data_file_writer import split_by_partition, write_data_files
-from deletekit.deletes.merge_previous_deletes import FilePositions, HiddenRows, replace_deletes, write_positions
+from deletekit.deletes.merge_previous_deletes import HiddenRows, replace_deletes
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.row_lineage import with_row_ids
 from deletekit.deletes.sort_order import RowOrder
 from deletekit.deletes.write_context import WriteContext
-from deletekit.formats.content_file import DataFile, DeleteFile
+from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.stream.change_rows import Changes, LastChanges
-from deletekit.stream.file_keys import FileKeys
-from deletekit.stream.key_index import by_file
+from deletekit.stream.change_rows import Changes
+from deletekit.stream.key_index import FileKeys, by_file
 from deletekit.stream.saved_index import SavedIndex
-from deletekit.stream.table_index import Hits, TableIndex
+from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import TableMetadata
 from deletekit.verbs.shared.equality_keys import write_key_deletes
 
@@ -70,14 +65,10 @@ def indexed_delta(base: Base, changes: Changes, index: TableIndex) -> BatchDelta
     hits = index.find(last.keys)
     found = np.zeros(len(last), np.bool_)
     found[hits.keys] = True
-    kept = np.flatnonzero(last.put >= 0)
-    rows = changes.puts.take(pa.array(last.put[kept]))
-    row_ids = _row_ids(base, last, index, hits, kept)
-    written = []
-    for file, numbers in write_rows(base.write, rows, row_ids):
-        columns = tuple(c.take(pa.array(kept[numbers])) for c in last.keys)
-        own = None if row_ids is None else row_ids.take(pa.array(numbers))
-        written.append((file, FileKeys(columns=columns, row_ids=own)))
+    written = [
+        (file, FileKeys(columns=tuple(c.take(pa.array(keys)) for c in last.keys), row_ids=ids))
+        for file, keys, ids in write_last_rows(base.write, changes, hits.keys, index.row_ids(hits))
+    ]
     hidden = [
         HiddenRows(file.task, PositionBitmap(hits.positions[at]), file.hidden)
         for file, at in ((index.file(number), at) for number, at in index.in_scan_order(by_file(hits.files)))
@@ -99,25 +90,11 @@ def equality_delta(write: WriteContext, specs: Sequence[PartitionSpec], changes:
     last = changes.last
     rows = changes.puts.take(pa.array(last.put[last.put >= 0]))
     files = [file for file, _ in write_rows(write, rows)]
-    deletes = _by_value(write, specs, changes, np.arange(len(last)))
+    fields = changes.form.fields
+    keys = pa.table(dict(zip([str(f.field_id) for f in fields], last.keys, strict=True)))
+    deletes = write_key_deletes(write, specs, keys, fields, None) if len(last) else []
     delta = RowDelta(added_data_files=tuple(files), added_delete_files=tuple(deletes))
     return BatchDelta(delta=delta, misses=len(last))
-
-
-def flink_delta(write: WriteContext, specs: Sequence[PartitionSpec], changes: Changes) -> BatchDelta:
-    """Write every row, as Flink's upsert sink does, and hide by position the rows that a later change replaces."""
-    last = changes.last
-    numbers = changes.put_of[changes.order]
-    numbers = numbers[numbers >= 0]
-    files, hidden = [], []
-    for file, rows in write_rows(write, changes.puts.take(pa.array(numbers))):
-        files.append(file)
-        hidden.append(FilePositions(file, PositionBitmap(np.flatnonzero(~np.isin(numbers[rows], last.put)))))
-    deletes = _by_value(write, specs, changes, np.arange(len(last)))
-    deletes += write_positions(write, hidden, delete_granularity(write.metadata))
-    hits = sum(len(h.positions) for h in hidden)
-    delta = RowDelta(added_data_files=tuple(files), added_delete_files=tuple(deletes))
-    return BatchDelta(delta=delta, hits=hits, misses=len(last))
 
 
 def truncate_delta(base: Base, changes: Changes) -> BatchDelta:
@@ -161,6 +138,28 @@ def delete_granularity(metadata: TableMetadata) -> str | None:
     return "file"
 
 
+def write_last_rows(
+    write: WriteContext, changes: Changes, hits: Numbers, row_ids: pa.Array
+) -> Iterator[tuple[DataFile, Numbers, pa.Array | None]]:
+    """Write the last row of each key. Yield each data file, the numbers of its keys, and the row ids that it stores.
+
+    A row takes over the row id of the row that it replaces, unless the batch deleted that first.
+
+    Parameters
+    ----------
+    hits: the numbers of keys with an old row; row_ids: the ids of these rows; null or -1 for none.
+    """
+    last, ids = changes.last, None
+    kept = np.flatnonzero(last.put >= 0)
+    if write.metadata.version.has_row_lineage and len(hits):
+        of_key = np.full(len(last), -1, np.int64)
+        of_key[hits] = row_ids.fill_null(-1).to_numpy()
+        of_key[last.was_deleted] = -1
+        ids = pa.array(of_key[kept], mask=of_key[kept] < 0)
+    for file, numbers in write_rows(write, changes.puts.take(pa.array(last.put[kept])), ids):
+        yield file, kept[numbers], None if ids is None else ids.take(pa.array(numbers))
+
+
 def write_rows(
     write: WriteContext, rows: pa.Table, row_ids: pa.Array | None = None
 ) -> Iterator[tuple[DataFile, Numbers]]:
@@ -178,24 +177,3 @@ def write_rows(
         for file in write_data_files(write, part.drop_columns("_pos"), order=order):
             yield file, numbers[start : start + file.record_count]
             start += file.record_count
-
-
-def _by_value(
-    write: WriteContext, specs: Sequence[PartitionSpec], changes: Changes, numbers: Numbers
-) -> list[DeleteFile]:
-    """Delete all rows with some of the batch's keys."""
-    if not len(numbers):
-        return []
-    fields, columns = changes.form.fields, [c.take(pa.array(numbers)) for c in changes.last.keys]
-    keys = pa.table(dict(zip([str(f.field_id) for f in fields], columns, strict=True)))
-    return write_key_deletes(write, specs, keys, fields, None)
-
-
-def _row_ids(base: Base, last: LastChanges, index: TableIndex, hits: Hits, kept: Numbers) -> pa.Array | None:
-    """Return the row id that each row takes over from the row that it replaces; null if it replaces none."""
-    if not base.metadata.version.has_row_lineage or not len(hits):
-        return None
-    of_key = np.full(len(last), -1, np.int64)
-    of_key[hits.keys] = index.row_ids(hits).fill_null(-1).to_numpy()
-    of_key[last.was_deleted] = -1
-    return pa.array(of_key[kept], mask=of_key[kept] < 0)

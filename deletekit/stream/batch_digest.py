@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deletekit.deletes.keys import comparable, flat
+from deletekit.deletes.keys import flat, key_bytes, row_columns
 from deletekit.stream.change_rows import Changes
 
 _VERSION = "1-"
@@ -64,78 +64,40 @@ def _blocks(starts: Numbers, rows: int) -> Iterator[Numbers]:
 
 def _row_bytes(changes: Changes, at: Numbers) -> pa.Array:
     """Return for each row its type, its key, and the field id and value of each column that it writes."""
-    parts = [pa.array(changes.types[at]).view(pa.binary(1)).cast(pa.large_binary())]
-    for key in changes.keys:
-        parts += [_element(flat(part.take(pa.array(at)))) for part in comparable(key)]
-    numbers = changes.put_of[at]
+    rows, numbers = pa.array(at), changes.put_of[at]
+    parts = [pa.array(changes.types[at]).view(pa.binary(1)), key_bytes([key.take(rows) for key in changes.keys])]
     puts = pa.array(numbers, mask=numbers < 0)
     for field in sorted(changes.batch_columns, key=lambda f: f.field_id):
         column = flat(changes.puts.column(field.name).take(puts))
         name = pa.scalar(field.field_id.to_bytes(4, "little"), pa.large_binary())
-        value = _join(name, _sized(_content(column)))
+        value = _join(name, key_bytes(row_columns([column.cast(_widest(column.type))])))
         # A column added later is null in older batches. If the column has a default, a null is a value of its own.
-        null = pa.scalar(b"" if field.write_default is None else name.as_py(), pa.large_binary())
-        parts.append(pc.coalesce(value, null))
+        null = b"" if field.write_default is None else name.as_py()
+        parts.append(pc.if_else(column.is_valid(), value, pa.scalar(null, pa.large_binary())))
     if changes.unsent is not None:  # a value that was not sent is another change than null
         names = [b"\0".join(n.encode() for n in changes.unsent.names.get(row, ())) for row in at.tolist()]
-        parts.append(pa.array(names, pa.large_binary()))
+        parts.append(pa.array(names))
     return _join(*parts)
 
 
-def _element(array: pa.Array) -> pa.Array:
-    """Return bytes that say where they end, of nulls too."""
-    return pc.coalesce(_join(pa.scalar(b"\1", pa.large_binary()), _sized(_content(array))), b"\0")
-
-
-def _sized(content: pa.Array) -> pa.Array:
-    size = pc.binary_length(content).cast(pa.int64()).view(pa.binary(8)).cast(pa.large_binary())
-    return _join(size, content)
-
-
-def _content(array: pa.Array) -> pa.Array:
-    """Return the bytes of each value; null for null. Equal values give equal bytes in any Arrow layout."""
-    if isinstance(array.type, pa.BaseExtensionType):
-        array = array.storage
-    kind = array.type
-    if pa.types.is_null(kind):
-        return pa.nulls(len(array), pa.large_binary())
+def _widest(kind: pa.DataType) -> pa.DataType:
+    """Return a type with double for float, so that numbers have the same bytes in both. Other promoted types have."""
+    if pa.types.is_float32(kind):
+        return pa.float64()
     if pa.types.is_struct(kind):
-        inner = _join(pa.array([b""] * len(array), pa.large_binary()), *(_element(c) for c in array.flatten()))
-    elif pa.types.is_map(kind):
-        inner = _listed(array, _join(_element(array.keys), _element(array.items)))
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        inner = _listed(array, _element(array.values))
-    else:
-        return _plain(array)
-    return pc.if_else(array.is_valid(), inner, pa.scalar(None, pa.large_binary()))
-
-
-def _listed(array: Any, elements: pa.Array) -> pa.Array:
-    """Join the bytes of the elements of each list: they are side by side already."""
-    _, ends = _bytes_of(elements)
-    offsets = ends[array.offsets.to_numpy()]
-    return pa.Array.from_buffers(pa.large_binary(), len(array), [None, pa.py_buffer(offsets), elements.buffers()[2]])
-
-
-def _plain(array: pa.Array) -> pa.Array:
-    kind = array.type
-    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return array.cast(pa.large_binary())
-    if pa.types.is_large_string(kind):
-        return array.cast(pa.large_binary())
-    if pa.types.is_temporal(kind):
-        array = array.view(pa.int32() if kind.bit_width == 32 else pa.int64()).cast(pa.int64())
-    elif pa.types.is_boolean(kind) or pa.types.is_integer(kind):
-        array = array.cast(pa.int64())
-    elif pa.types.is_floating(kind):
-        array = array.cast(pa.float64()).view(pa.int64())
-    elif pa.types.is_decimal(kind):  # of a wider type with the same scale the bytes are the same
-        array = array.view(pa.binary(16))
-    return array.view(pa.binary(array.type.bit_width // 8)).cast(pa.large_binary())
+        return pa.struct([f.with_type(_widest(f.type)) for f in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(
+            kind.key_field.with_type(_widest(kind.key_type)), kind.item_field.with_type(_widest(kind.item_type))
+        )
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_widest(kind.value_type)))
+    return kind
 
 
 def _join(*parts: Any) -> pa.Array:
-    return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary()))
+    large = (p.cast(pa.large_binary()) for p in parts)
+    return pc.binary_join_element_wise(*large, pa.scalar(b"", pa.large_binary()))
 
 
 def _bytes_of(array: pa.Array) -> tuple[memoryview, Numbers]:

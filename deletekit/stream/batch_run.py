@@ -7,8 +7,11 @@ commit, so a batch that lost several races uses them.
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
+from importlib import import_module
 from typing import Any, Literal
 
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
@@ -16,22 +19,26 @@ from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import PlannedChange, plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.errors import CommitStateUnknownError, DeletekitError
-from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, tag_update
+from deletekit.errors import CommitStateUnknownError, DeletekitError, InvalidInputError
+from deletekit.log import tell
+from deletekit.stream.applied_batches import BatchId, Step, is_committed, summary_of, tag_update
 from deletekit.stream.batch_delta import BatchDelta
-from deletekit.stream.batch_rows import BatchRows
-from deletekit.stream.file_batches import logged
+from deletekit.stream.batch_digest import digest_of
+from deletekit.stream.batch_rows import BatchRows, batch_rows
+from deletekit.stream.change_files import AppliedFile, FileBatch, FileLog
+from deletekit.stream.file_batches import check_not_moved, logged
 from deletekit.stream.maintain import Maintenance, after_batch
 from deletekit.stream.saved_index import index_entry
 from deletekit.stream.sink_state import SinkState
-from deletekit.stream.some_fit import check_some_fit
-from deletekit.stream.sources.marks import servers_of
+from deletekit.stream.sources.left_out import options_needed, servers_of, understood
 from deletekit.stream.stored_values import UnsentError
-from deletekit.table.metadata import Snapshot
-from deletekit.table.sink_batches import NEWEST_TIME, sink_tag
+from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.sink_batches import NEWEST_TIME, markers, sink_tag
 from deletekit.verbs.shared.equality_keys import ensure_unpartitioned_spec, partitionable
 
 _PLANS_BY_POSITION = 3
+_MANY_MESSAGES = 10
+"""So many messages that lack the same options are no accident."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +51,7 @@ class BatchProgress:
         its number is committed.
     rows, keys: change rows, and different keys among them.
     late: keys whose change was dropped, because `sequence_by` says that the table has a newer one.
-    hits, misses: keys with an old row in the index (in mode `flink`: in the batch), and the other keys.
+    hits, misses: keys with an old row in the index, and the other keys.
     fell_back: old rows were deleted by value in the end, because others kept committing.
     read_files: data files that were read to bring the index up to date.
     index_rows, index_bytes: the rows in the index, and its memory.
@@ -109,17 +116,19 @@ class BatchRun:
         state, table = self._state, self._state.table
         if self._is_committed(self._head()):
             raise AlreadyCommittedError
-        if self.rows.schema != table.metadata.schema and state.evolve != "refuse":
+        if self.rows.schema != table.metadata.schema and state.options.evolve != "refuse":
             self.rows.evolve(table)
             self._batch = replace(self._batch, digest=self.rows.letters.digest(self.rows.digest))
-        if state.mode != "index-only" and not partitionable(table.metadata, self.rows.fields):
+        if state.options.mode != "index-only" and not partitionable(table.metadata, self.rows.fields):
             ensure_unpartitioned_spec(table)
         while True:
             check_some_fit(table.metadata, self._head(), self._batch, self.rows)
             if state.dead_letters is not None:
                 state.dead_letters.write(table, self._batch, self.rows.letters)
             try:
-                return plan_change(table, self._build, ref=state.ref, validate=self._validate, reader=state.reader)
+                return plan_change(
+                    table, self._build, ref=state.options.ref, validate=self._validate, reader=state.reader
+                )
             except UnsentError as e:  # some rows take values from rows that are not there
                 self.rows.reject(e)
 
@@ -154,9 +163,9 @@ class BatchRun:
             state.table.metadata,
             head,
             self._batch,
-            allow_rewind=state.allow_rewind,
-            allow_gaps=state.allow_gaps,
-            starts_anywhere=state.starts_anywhere,
+            allow_rewind=state.options.allow_rewind,
+            allow_gaps=state.options.allow_gaps,
+            starts_anywhere=state.options.starts_anywhere,
         )
 
     def _build(self, base: Base) -> RowDelta:
@@ -164,20 +173,18 @@ class BatchRun:
         metadata = base.metadata
         rows = self.rows
         if metadata.schema != rows.schema:
-            rows.parse(metadata.schema, self._state.key_fields(metadata.schema))
+            rows.parse(metadata.schema, self._state.options.key_fields(metadata.schema))
         if rows.truncates:
             written = rows.as_truncation(base)
         elif not len(rows):
             written = BatchDelta(delta=RowDelta())
-        elif self._state.mode == "flink":
-            written = rows.as_flink(base)
-        elif self._state.mode == "eq-only" or self._falls_back:
-            written = rows.by_value(base)
-        else:
+        elif self._is_by_position:
             written, self._read_files = rows.by_position(base)
+        else:
+            written = rows.by_value(base)
         self._written = written
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
-        index, index_files = index_entry(base, rows.fields, written.index, keeps=self._is_indexed)
+        index, index_files = index_entry(base, rows.fields, written.index, keeps=self._state.options.is_indexed)
         logs, log_files = logged(base, self._batch)
         summary = {**summary_of(self._batch, metadata, base.snapshot), **index, **logs, **self._newest_time()}
         guard = self._state.guard(metadata.schema)
@@ -196,19 +203,16 @@ class BatchRun:
         return {} if newest is None else {NEWEST_TIME: str(newest)}
 
     @property
-    def _is_indexed(self) -> bool:
-        return self._state.mode in {"auto", "index-only"}
-
-    @property
     def _falls_back(self) -> bool:
-        return self._state.mode == "auto" and self._state.sequence_by is None and self._plans > _PLANS_BY_POSITION
+        options = self._state.options
+        return options.mode == "auto" and options.sequence_by is None and self._plans > _PLANS_BY_POSITION
 
     @property
     def _is_by_position(self) -> bool:
-        return self._state.mode == "index-only" or (self._state.mode == "auto" and not self._falls_back)
+        return self._state.options.is_indexed and not self._falls_back
 
     def _head(self) -> Snapshot | None:
-        return self._state.table.metadata.snapshot_of_ref(self._state.ref)
+        return self._state.table.metadata.snapshot_of_ref(self._state.options.ref)
 
     def _progress(
         self, status: Literal["committed", "skipped", "empty"], started: float, done: Commit | None = None
@@ -246,3 +250,133 @@ def time_ms(value: Any) -> int | None:
 def _lag_ms(newest: Any) -> int | None:
     at = time_ms(newest)
     return None if at is None else int(time.time() * 1000) - at
+
+
+def report(table: str, ref: str, progress: BatchProgress) -> None:
+    """Tell of a batch that was written or skipped."""
+    tell(
+        "batch",
+        table=table,
+        ref=ref,
+        sink=progress.sink_id,
+        query=progress.query_id or None,
+        batch=progress.batch_id,
+        status=progress.status,
+        file=progress.file,
+        rows=progress.rows,
+        hits=progress.hits,
+        misses=progress.misses,
+        dead_letters=progress.dead_letters or None,
+        duration_ms=progress.duration_ms,
+        lag_ms=progress.lag_ms,
+    )
+    instruments = _instruments()
+    if instruments is None:
+        return
+    named = {"db.collection.name": table, "deletekit.sink": progress.sink_id}
+    instruments["batches"].add(1, {**named, "deletekit.status": progress.status})
+    if progress.status == "skipped":
+        return
+    instruments["rows"].add(progress.rows, named)
+    instruments["dead_letters"].add(progress.dead_letters, named)
+    instruments["duration"].record(progress.duration_ms, named)
+    if progress.lag_ms is not None:
+        instruments["lag"].set(progress.lag_ms, named)
+
+
+@cache
+def _instruments() -> Mapping[str, Any] | None:
+    """Return OpenTelemetry's instruments; None if its API is not installed."""
+    with suppress(ImportError):
+        meter = import_module("opentelemetry.metrics").get_meter("deletekit")
+        return {
+            "batches": meter.create_counter("deletekit.stream.batches", description="Batches of sinks"),
+            "rows": meter.create_counter("deletekit.stream.rows", description="Change rows"),
+            "dead_letters": meter.create_counter("deletekit.stream.dead_letters", description="Rows that do not fit"),
+            "duration": meter.create_histogram("deletekit.stream.duration", "ms", "How long a batch took"),
+            "lag": meter.create_gauge("deletekit.stream.lag", "ms", "From the newest change in a batch to now"),
+        }
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenBatch:
+    """What is known of a batch besides its rows.
+
+    Attributes
+    ----------
+    ordered: whether its rows come in order.
+    source: the file that it comes from, or None.
+    applied: what that file is; log: of the files that were applied before.
+    step: the step in the source that it comes from, or None.
+    """
+
+    batch_id: int
+    query_id: str = ""
+    ordered: bool = True
+    source: FileBatch | None = None
+    applied: AppliedFile | None = None
+    log: FileLog | None = None
+    step: Step | None = None
+
+
+def prepared(state: SinkState, changes: Any, given: GivenBatch) -> BatchRun:
+    """Return a batch ready to be written. Nothing is written yet. The caller holds the lock of the sink.
+
+    Raises InvalidInputError for changes that do not fit the table.
+    """
+    state.table.refresh()
+    state.check()
+    source = given.source
+    rows = batch_rows(state, changes, ordered=given.ordered, source=source.file if source else "")
+    if rows.truncates and state.options.sequence_by is not None and not state.options.allow_rewind:
+        raise InvalidInputError(
+            "a truncation has no value of sequence_by, so an older change could bring a row back after it",
+            kind="truncate",
+            field="sequence_by",
+            found="a batch that truncates the table",
+            expected="a sink without sequence_by; allow_rewind=True applies it",
+        )
+    batch = BatchId(
+        sink_id=state.options.sink_id,
+        query_id=given.query_id,
+        batch_id=given.batch_id,
+        digest=rows.letters.digest(rows.digest),
+        key=tuple(f.field_id for f in rows.fields),
+        file=source.file if source else None,
+        before=source.before if source else (),
+        applied=given.applied,
+        step=given.step,
+    )
+    if source is not None and given.applied is not None and given.log is not None and len(rows):
+        check_not_moved(given.applied, given.log, batch, source.moved)
+    return BatchRun(state, rows, batch)
+
+
+def check_some_fit(metadata: TableMetadata, head: Snapshot | None, batch: BatchId, rows: BatchRows) -> None:
+    """Raise InvalidInputError (`nothing-fits`) for a batch of dead letters alone.
+
+    With a wrong format, or without an option that the table's columns need, every message becomes a dead letter: each
+    batch is committed, the position goes on, and the table stays empty. One bad message does not stop a stream that has
+    begun.
+
+    It is refused if the sink has no row yet and the batch has several dead letters, or one that lacks an option of the
+    decoder; later, if it has ten or more that lack options.
+    """
+    count = len(rows.letters)
+    if not count or len(rows) or rows.truncates or (rows.source is not None and understood(rows.source)):
+        return
+    options = "" if rows.source is None else options_needed(rows.source)
+    has_begun = any(_has_rows(m.digest) for m in markers(metadata, head, batch.sink_id))
+    if (count >= _MANY_MESSAGES and options) or (not has_begun and (count > 1 or options)):
+        raise InvalidInputError(
+            "nothing of the batch fits the table, so all of it would become dead letters",
+            kind="nothing-fits",
+            field="dead_letters",
+            found=f"{count} dead letters and no row, the first: {rows.letters.first}",
+            expected=f"the decoder's {options}" if options else "the format of the messages, and columns of the table",
+        )
+
+
+def _has_rows(digest: str) -> bool:
+    return digest.partition("+")[0] != digest_of([])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import check_same_table, plan_change
@@ -13,10 +14,12 @@ from deletekit.maintenance.convert_equality_deletes import convert_equality_dele
 from deletekit.maintenance.head_files import Head
 from deletekit.public import public
 from deletekit.stream.batch_delta import by_position
-from deletekit.stream.sink import Sink
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
+
+if TYPE_CHECKING:
+    from deletekit.stream.sink import Sink
 
 
 @public
@@ -53,4 +56,6 @@ def convert_by_index(state: SinkState, properties: Mapping[str, str] | None = No
 
     with state.lock:
         check_same_table(state.table.refresh(), state.table_uuid)
-        return commit(plan_change(state.table, build, ref=state.ref, properties=properties, reader=state.reader))
+        return commit(
+            plan_change(state.table, build, ref=state.options.ref, properties=properties, reader=state.reader)
+        )

@@ -21,8 +21,8 @@ from pyiceberg.types import NestedField, StructType
 
 from deletekit.deletes.input_rows import as_table
 from deletekit.errors import InvalidInputError, UnsupportedError
-from deletekit.stream.sink_state import Evolve
-from deletekit.stream.unsent import UNSENT_COLUMNS
+from deletekit.stream.change_rows import UNSENT_COLUMNS
+from deletekit.stream.sink_options import Evolve
 from deletekit.table.column_names import check_name
 from deletekit.table.metadata import TableMetadata, check_reserved_names, check_schema_version
 from deletekit.table.table import Table

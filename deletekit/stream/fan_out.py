@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from importlib import import_module
 from inspect import signature
 from typing import Any, Self
@@ -20,13 +21,13 @@ from deletekit.commit.planned_change import PlannedChange
 from deletekit.commit.together import commit_together
 from deletekit.errors import CommitStateUnknownError, InvalidInputError, NotFoundError
 from deletekit.public import public, public_methods
-from deletekit.stream.applied_batches import check_sink_id
+from deletekit.spark.releases import query_of_frame
 from deletekit.stream.batch_rows import is_data_frame
-from deletekit.stream.batch_run import AlreadyCommittedError, BatchProgress, BatchRun
-from deletekit.stream.given_batch import GivenBatch, prepared
+from deletekit.stream.batch_run import AlreadyCommittedError, BatchProgress, BatchRun, GivenBatch, prepared
 from deletekit.stream.routes import Create, Router, created_table, without_others
 from deletekit.stream.sink import Sink, sink
-from deletekit.stream.spark_query import query_of_frame
+from deletekit.stream.sink_options import SinkOptions
+from deletekit.stream.sink_state import SinkState
 from deletekit.table.catalog import Catalog
 from deletekit.table.table import Table, load_table
 
@@ -64,7 +65,6 @@ def fan_out(  # options, each given by its name
     Raises InvalidInputError for an option that a sink does not have; UnsupportedError if `atomic` is asked for and the
     catalog has no transactions over several tables.
     """
-    check_sink_id(sink_id)
     known = set(signature(sink).parameters) - {"table", "sink_id", "equality_fields", "allow_gaps"}
     unknown = sorted(set(options) - known)
     if unknown:
@@ -73,18 +73,18 @@ def fan_out(  # options, each given by its name
     if atomic:
         catalog.check_transactions()
     router = Router(route, tables)
-    return FanOut(catalog, router, sink_id, _Options(key, create, atomic, allow_gaps, options))
+    of_sinks = SinkOptions(sink_id=sink_id, allow_gaps=True, starts_anywhere=True, **options)
+    return FanOut(catalog, router, of_sinks, _Options(key, create, atomic, allow_gaps))
 
 
+@dataclass(frozen=True, slots=True)
 class _Options:
-    """What `fan_out` was asked for."""
+    """What `fan_out` was asked for beside the options of its sinks."""
 
-    def __init__(
-        self, key: Key | None, create: Create | None, atomic: bool, allow_gaps: bool, options: Mapping[str, Any]
-    ) -> None:
-        self.key, self.create, self.atomic, self.allow_gaps = key, create, atomic, allow_gaps
-        self.of_sinks = dict(options)
-        self.columns = options.get("change_type", "_change_type"), options.get("order")
+    key: Key | None
+    create: Create | None
+    atomic: bool
+    allow_gaps: bool
 
     def key_of(self, name: str) -> Any:
         if not isinstance(self.key, Mapping):
@@ -104,8 +104,8 @@ class FanOut:
     sinks: the sinks that are open, by `namespace.table`.
     """
 
-    def __init__(self, catalog: Catalog, router: Router, sink_id: str, options: _Options) -> None:
-        self._catalog, self._router, self._sink_id, self._options = catalog, router, sink_id, options
+    def __init__(self, catalog: Catalog, router: Router, of_sinks: SinkOptions, options: _Options) -> None:
+        self._catalog, self._router, self._of_sinks, self._options = catalog, router, of_sinks, options
         self.sinks: dict[str, Sink] = {}
         self._spark_engine: Any = None
         self._last: tuple[str, int] | None = None
@@ -185,14 +185,8 @@ class FanOut:
         found = {name: self._found(name) for name in names if name not in self.sinks}
         for name, table in found.items():
             made = created_table(self._catalog, name, self._options.create) if table is None else table
-            self.sinks[name] = opened = sink(
-                made,
-                self._sink_id,
-                equality_fields=self._options.key_of(name),
-                allow_gaps=True,
-                **self._options.of_sinks,
-            )
-            opened.state.starts_anywhere = True
+            options = replace(self._of_sinks, equality_fields=self._options.key_of(name))
+            self.sinks[name] = Sink(SinkState(made.refresh(), options))
 
     def _found(self, name: str) -> Table | None:
         self._options.key_of(name)
@@ -214,17 +208,17 @@ class FanOut:
             return
         # By name: pyspark is an extra.
         staging, routes = (import_module(f"deletekit.stream.split_{name}") for name in ("staging", "routes"))
-        self._spark_engine = staging.engine_on(changes, self._options.of_sinks.get("engine"), self._spark_engine)
+        self._spark_engine = staging.engine_on(changes, self._of_sinks.engine, self._spark_engine)
         with routes.frame_parts(self._router, changes, self._spark_engine) as parts:
             yield parts
 
     def _prepared(self, name: str, part: Any, given: GivenBatch) -> BatchRun:
-        state, columns = self.sinks[name].state, self._options.columns
+        state, columns = self.sinks[name].state, self._of_sinks.columns
         known = {f.name for f in state.table.refresh().metadata.schema.fields}
         if isinstance(part, list | pa.Table):
-            return prepared(state, columns, without_others(part, known, columns, self._router.column), given)
+            return prepared(state, without_others(part, known, columns, self._router.column), given)
         state.spark_engine = self._spark_engine
-        run = prepared(state, columns, part.without_others(known, columns), given)
+        run = prepared(state, part.without_others(known, columns), given)
         try:
             part.check(run.rows)
         except BaseException:

@@ -8,8 +8,18 @@ import pyarrow as pa
 from deletekit.commit.change import Base
 from deletekit.errors import InvalidInputError
 from deletekit.stream.applied_batches import BatchId, marker_in_branch, newest_marker
-from deletekit.stream.change_files import FileBatch, change_files, plan_files, read_changes_file
-from deletekit.stream.file_log import AppliedFile, FileLog, check_unchanged, identify, read_logs, write_log
+from deletekit.stream.change_files import (
+    AppliedFile,
+    FileBatch,
+    FileLog,
+    change_files,
+    check_unchanged,
+    identify,
+    plan_files,
+    read_changes_file,
+    read_logs,
+    write_log,
+)
 from deletekit.stream.sink_state import SinkState
 from deletekit.stream.sources import Decoder
 from deletekit.stream.sources.json_lines import read_messages
@@ -26,22 +36,20 @@ def plan_batches(
     """
     files = change_files(paths, as_given=as_given, check=check)
     metadata = state.table.refresh().metadata
-    head = metadata.snapshot_of_ref(state.ref)
-    if not state.allow_rewind:
-        marker_in_branch(metadata, head, state.sink_id)
-    newest = newest_marker(metadata, head, state.sink_id)
+    head = metadata.snapshot_of_ref(state.options.ref)
+    if not state.options.allow_rewind:
+        marker_in_branch(metadata, head, state.options.sink_id)
+    newest = newest_marker(metadata, head, state.options.sink_id)
     log = read_logs(state.table.io, metadata, newest)
-    known = list(markers(metadata, head, state.sink_id))
-    return plan_files(files, newest, known, log, allow_rewind=state.allow_rewind), log
+    known = list(markers(metadata, head, state.options.sink_id))
+    return plan_files(files, newest, known, log, allow_rewind=state.options.allow_rewind), log
 
 
-def read_file(
-    source: FileBatch, state: SinkState, change_type: str | None, messages: Decoder | None
-) -> tuple[pa.Table, AppliedFile]:
+def read_file(source: FileBatch, state: SinkState, messages: Decoder | None) -> tuple[pa.Table, AppliedFile]:
     """Return the change rows of a new file, and what the file is. Raise InvalidInputError if it changes meanwhile."""
     before = identify(source.file, source.batch_id)
     if messages is None:
-        rows = read_changes_file(source.file, state.table.refresh().schema, change_type)
+        rows = read_changes_file(source.file, state.table.refresh().schema, state.options.change_type)
     else:
         lines = read_messages(source.file)
         rows = state.decoded(lambda schema, reject: messages.decode(lines, schema, reject=reject))
@@ -67,7 +75,7 @@ def check_not_moved(applied: AppliedFile, log: FileLog, batch: BatchId, moved: M
 def logged(base: Base, batch: BatchId) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """Return the summary entry that names the sink's logs of files, and the path of the log that was written for it.
 
-    The first log of a sink also has the files that the history names.
+    The first log of a sink also has the files before it, if the batches before it were written without their names.
     """
     metadata = base.metadata
     last = newest_marker(metadata, base.snapshot, batch.sink_id)
@@ -75,11 +83,7 @@ def logged(base: Base, batch: BatchId) -> tuple[Mapping[str, str], tuple[str, ..
     if batch.applied is None:
         return ({FILE_LOGS: ",".join(logs)}, ()) if logs else ({}, ())
     new = [batch.applied]
-    if not logs:
-        named = [m for m in markers(metadata, base.snapshot, batch.sink_id) if m.file is not None]
-        older = [AppliedFile(path=str(m.file), batch_id=m.batch_id) for m in reversed(named)]
-        if last is None or last.files_total is None:
-            older = [AppliedFile(path=f, batch_id=number) for number, f in enumerate(batch.before)]
-        new = [*older, batch.applied]
+    if last is None or last.files_total is None:
+        new = [*(AppliedFile(path=f, batch_id=number) for number, f in enumerate(batch.before)), batch.applied]
     logs = write_log(base.write, batch.sink_id, logs, new)
     return {FILE_LOGS: ",".join(logs)}, (sink_path(metadata, logs[-1]),)

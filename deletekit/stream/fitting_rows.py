@@ -6,20 +6,45 @@ What is wrong with the batch as a whole (a column too many, of another type, or 
 import base64
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
 
 from deletekit.deletes.input_rows import align, as_table
 from deletekit.errors import InvalidInputError
-from deletekit.stream.change_rows import ChangeFormat, read_changes
-from deletekit.stream.fitting_parts import fitting_parts
-from deletekit.stream.unsent import UNSENT_COLUMNS
+from deletekit.stream.change_rows import UNSENT_COLUMNS, ChangeFormat, read_changes
 from deletekit.table.python_values import python_rows
+
+_T = TypeVar("_T")
+
+
+def fitting_parts(
+    make: Callable[[int, int], _T], refuse: Callable[[int, InvalidInputError], None], start: int, end: int
+) -> Iterator[_T]:
+    """Yield what `make` returns for parts of a batch that fit, in order. Halve a part until the one that does not fit.
+
+    Parameters
+    ----------
+    make: takes the numbers of the first item and the one after the last; raises InvalidInputError if one does not fit.
+    refuse: takes the number of such an item, and the error.
+    """
+    try:
+        made = make(start, end)
+    except InvalidInputError as e:
+        error = e
+    else:
+        yield made
+        return
+    if end - start == 1:
+        refuse(start, error)
+        return
+    middle = (start + end) // 2
+    yield from fitting_parts(make, refuse, start, middle)
+    yield from fitting_parts(make, refuse, middle, end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

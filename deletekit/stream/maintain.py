@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -23,14 +23,16 @@ from deletekit.deletes.read import ReadContext
 from deletekit.deletes.rewrite import live_share
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import Scope, referenced_path, scope_of
-from deletekit.errors import CommitConflictError, InvalidInputError
+from deletekit.errors import CommitConflictError
 from deletekit.formats.content_file import FileContent
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.log import tell
 from deletekit.maintenance.compact import compact_groups
 from deletekit.maintenance.expire_snapshots import ExpiryRequest, expire_only, expire_snapshots, plan_expiry
 from deletekit.maintenance.rewrite_position_deletes import rewrite_position_deletes
-from deletekit.stream.file_keys import kept_keys
+from deletekit.stream.convert import convert_by_index
+from deletekit.stream.key_index import kept_keys
+from deletekit.stream.sink_options import Maintain
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.properties import value_of
@@ -43,56 +45,6 @@ _DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 _PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 _GOOD_SIZE = 0.75
 _ROUND_ROWS = 1 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Maintain:
-    """When a sink maintains its table, and how.
-
-    Parameters
-    ----------
-    every: after so many batches.
-    min_small_files: so many data files of about one size, in one partition, are written as one. The fewer, the faster a
-        scan, and the more often a row is written again. A file of three quarters of `write.target-file-size-bytes` is
-        not small.
-    max_deletes_ratio: a data file is written again if deletes hide this share of its rows.
-    convert: replace equality deletes by positions. The sink's index finds them, so it is also built in the modes
-        `eq-only` and `flink`.
-    expire: `own`: expire the snapshots of this sink that the table's `history.expire.*` keeps no longer (by default
-        those of more than 5 days), as soon as they are as many as all others. A number: as soon as the branch has twice
-        as many, keep so many of every branch, unless the branch has its own `min-snapshots-to-keep`, and tags keep
-        theirs; staged snapshots, which no ref leads to, expire however young they are. None: never. With `gc.enabled`
-        false `own` expires nothing.
-    metadata_files: how many earlier metadata files the table keeps. The first round sets `write.metadata.
-        delete-after-commit.enabled` and `write.metadata.previous-versions-max`, unless the table has one of them or
-        `gc.enabled` is false. None: they stay as they are.
-
-    Raises InvalidInputError for numbers that make no sense.
-    """
-
-    every: int = 20
-    min_small_files: int = 4
-    max_deletes_ratio: float = 0.3
-    convert: bool = True
-    expire: int | Literal["own"] | None = "own"
-    metadata_files: int | None = 10
-
-    def __post_init__(self) -> None:
-        """Refuse numbers that make no sense."""
-        _check("every", self.every, self.every >= 1, "1 or more")
-        _check("min_small_files", self.min_small_files, self.min_small_files >= 2, "2 or more")
-        in_range = 0 < self.max_deletes_ratio <= 1
-        _check("max_deletes_ratio", self.max_deletes_ratio, in_range, "more than 0, at most 1")
-        named = self.expire is None or self.expire == "own"
-        _check(
-            "expire",
-            self.expire,
-            named or (isinstance(self.expire, int) and self.expire >= 1),
-            "1 or more, own or None",
-        )
-        _check(
-            "metadata_files", self.metadata_files, self.metadata_files is None or self.metadata_files >= 1, "1 or more"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,23 +72,13 @@ class Maintenance:
     failed: str | None = None
 
 
-def as_policy(maintain: int | Maintain | Literal["auto"] | None, *, has_index: bool) -> Maintain | None:
-    """Return what the argument `maintain` of a sink stands for. Raises InvalidInputError.
-
-    Without an index `auto` converts no equality deletes: the sink was asked not to hold one.
-    """
-    if maintain == "auto":
-        return Maintain(convert=has_index)
-    return maintain if maintain is None or isinstance(maintain, Maintain) else Maintain(every=maintain)
-
-
 def after_batch(state: SinkState) -> Maintenance | None:
     """Maintain the table if it is time. Return what was done; None if it was not time.
 
     Call it once after each batch that this sink committed. It raises nothing that the table or the catalog is the
     reason of.
     """
-    policy = state.maintain
+    policy = state.options.policy
     if policy is None:
         return None
     try:
@@ -155,7 +97,7 @@ class _Round:
 
     def __init__(self, state: SinkState, policy: Maintain) -> None:
         self._state, self._policy = state, policy
-        self._properties = {_MAINTAINED: state.sink_id}
+        self._properties = {_MAINTAINED: state.options.sink_id}
         self._done = Maintenance()
 
     def run(self) -> Maintenance:
@@ -169,14 +111,18 @@ class _Round:
         duration = int((time.monotonic() - started) * 1000)
         done = replace(self._done, duration_ms=duration, failed=failed)
         facts = {name: getattr(done, name) for name in Maintenance.__slots__ if getattr(done, name)}
-        tell("maintenance", table=self._state.table.name, ref=self._state.ref, sink=self._state.sink_id, **facts)
+        tell(
+            "maintenance",
+            table=self._state.table.name,
+            ref=self._state.options.ref,
+            sink=self._state.options.sink_id,
+            **facts,
+        )
         return done
 
     def _convert(self) -> None:
         if not self._policy.convert or not self._count(FileContent.EQUALITY_DELETES):
             return
-        from deletekit.stream.convert import convert_by_index  # noqa: PLC0415  # it imports the sink, which imports us
-
         done = convert_by_index(self._state, self._properties)
         removed = [f for f in done.removed_delete_files if f.kind == "equality-delete"]
         self._note(done, converted_delete_files=len(removed))
@@ -190,7 +136,12 @@ class _Round:
         paths = [[task.data_file.file_path for task in group] for group in groups]
         keep = () if state.index is None else tuple(f.field_id for f in state.index.fields)
         done, kept = compact_groups(
-            state.table, paths, ref=state.ref, engine=state.engine, commit_properties=self._properties, keep=keep
+            state.table,
+            paths,
+            ref=state.options.ref,
+            engine=state.engine,
+            commit_properties=self._properties,
+            keep=keep,
         )
         if state.index is not None:
             state.index.announce({path: kept_keys(rows) for path, rows in kept.items()})
@@ -205,7 +156,11 @@ class _Round:
         if self._count(FileContent.POSITION_DELETES) < few:
             return
         done = rewrite_position_deletes(
-            state.table, ref=state.ref, engine=state.engine, commit_properties=self._properties, min_input_files=few
+            state.table,
+            ref=state.options.ref,
+            engine=state.engine,
+            commit_properties=self._properties,
+            min_input_files=few,
         )
         self._note(done.commit or Commit(), rewritten_delete_files=len(done.rewritten_delete_files))
 
@@ -233,7 +188,9 @@ class _Round:
         if not value_of(metadata.properties, "gc.enabled"):
             return
         old = plan_expiry(metadata, ExpiryRequest()).snapshots
-        own = [s.snapshot_id for s in old if state.sink_id in (s.summary.get(SINK_ID), s.summary.get(_MAINTAINED))]
+        own = [
+            s.snapshot_id for s in old if state.options.sink_id in (s.summary.get(SINK_ID), s.summary.get(_MAINTAINED))
+        ]
         if own and 2 * len(own) >= len(metadata.snapshots):
             done = expire_only(state.table, own, state.engine)
             self._done = replace(self._done, expired_snapshots=len(done.snapshot_ids))
@@ -263,7 +220,7 @@ class _Round:
 
     def _head(self) -> tuple[SnapshotReader, TableMetadata, Snapshot | None]:
         metadata = self._state.table.refresh().metadata
-        return self._state.reader(metadata), metadata, metadata.snapshot_of_ref(self._state.ref)
+        return self._state.reader(metadata), metadata, metadata.snapshot_of_ref(self._state.options.ref)
 
     def _note(self, *commits: Commit, **counts: Any) -> None:
         made = sum(c.snapshot_id is not None for c in commits)
@@ -339,20 +296,18 @@ def _batches_since(state: SinkState, most: int) -> int:
     """Count the sink's batches since the last maintenance, up to a number: another process may have written them."""
     count = 0
     metadata = state.table.metadata
-    for snapshot in history(metadata, metadata.snapshot_of_ref(state.ref)):
-        if snapshot.summary.get(_MAINTAINED) == state.sink_id or count >= most:
+    for snapshot in history(metadata, metadata.snapshot_of_ref(state.options.ref)):
+        if snapshot.summary.get(_MAINTAINED) == state.options.sink_id or count >= most:
             break
-        count += snapshot.summary.get(SINK_ID) == state.sink_id
+        count += snapshot.summary.get(SINK_ID) == state.options.sink_id
     return count
 
 
 def _tell_failure(state: SinkState, error: Exception) -> None:
     level = logging.INFO if isinstance(error, CommitConflictError) else logging.WARNING
-    facts: Mapping[str, str | None] = {"table": state.table.name, "ref": state.ref, "sink": state.sink_id}
+    facts: Mapping[str, str | None] = {
+        "table": state.table.name,
+        "ref": state.options.ref,
+        "sink": state.options.sink_id,
+    }
     tell("maintenance-failed", level=level, kind=getattr(error, "kind", None), error=str(error), **facts)
-
-
-def _check(field: str, found: object, fits: bool, expected: str) -> None:
-    if not fits or isinstance(found, bool):
-        message = "bad number for the maintenance of a sink"
-        raise InvalidInputError(message, kind="maintain", field=field, found=found, expected=expected)

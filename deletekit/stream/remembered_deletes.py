@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from io import BytesIO
 from typing import Any
@@ -49,6 +49,10 @@ class Memory:
     def text(self) -> str:
         """The entry of the summary."""
         return ",".join([str(self.batches), *self.names])
+
+    def with_batch(self) -> Memory:
+        """Return the memory after a batch that deletes nothing."""
+        return replace(self, batches=self.batches + 1)
 
 
 def memory_of(summary: Mapping[str, str]) -> Memory:

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from deletekit.deletes.input_rows import tabular
 from deletekit.errors import InvalidInputError
-from deletekit.stream.sources.marks import truncates
-from deletekit.stream.unsent import UNSENT_COLUMNS
+from deletekit.stream.change_rows import UNSENT_COLUMNS
+from deletekit.stream.sources.left_out import truncates
 from deletekit.table.catalog import Catalog
 from deletekit.table.identifier import dotted, to_identifier
 from deletekit.table.table import Table, load_table

@@ -29,14 +29,13 @@ Write = Callable[[SourceBatch, int, Step], BatchProgress]
 
 
 def run_source(
-    state: SinkState, source: Source, write: Write, *, has_order: bool, max_batches: int | None, until: Until
+    state: SinkState, source: Source, write: Write, *, max_batches: int | None, until: Until
 ) -> Iterator[BatchProgress]:
     """Write the batches of a source; see `Sink.run_source`.
 
     Parameters
     ----------
     write: writes a batch with a number and a step from one position to the next.
-    has_order: whether the sink puts the rows of a batch in order by a column.
     """
     left = max_batches
     while left is None or left > 0:
@@ -45,7 +44,7 @@ def run_source(
         batches = cast("Generator[SourceBatch]", source.batches(start.position, until=until))
         try:
             for batch in batches:
-                if batch.unordered is not None and not has_order:
+                if batch.unordered is not None and state.options.order is None:
                     raise batch.unordered
                 step = Step(source=source.kind, before=start.position, after=batch.position)
                 progress = write(batch, start.batch_id, step)
@@ -74,9 +73,9 @@ def query_of(kind: str) -> str:
 def _start(state: SinkState, source: Source) -> _Start:
     with state.lock:
         metadata = state.table.refresh().metadata
-        head = metadata.snapshot_of_ref(state.ref)
+        head = metadata.snapshot_of_ref(state.options.ref)
         # After a rollback that the user accepts, the branch's own history says where to go on.
-        newest = (last_marker if state.allow_rewind else newest_marker)(metadata, head, state.sink_id)
+        newest = (last_marker if state.options.allow_rewind else newest_marker)(metadata, head, state.options.sink_id)
     if newest is None:
         return _Start(batch_id=0, position=None)
     if newest.position is None:

@@ -1,11 +1,14 @@
-"""Read a key index that is a part of the table: its root, the parts of one bucket, and rows by the hash of their key.
+"""Read a key index that is a part of the table: its root, its runs, and rows by the hash of their key.
 
 The index says where each physical row of some data files is, live or hidden, and nothing of deletes. Data files never
 change, so it is right for every snapshot. What differs is which of its files are live: files of the snapshot that it
 does not have must be read, and rows of files that the snapshot does not have must be passed over.
 
-A bucket is a range of hashes. A run has its rows sorted by hash, in small blocks, each with a checksum. So a bucket is
-a range of blocks of each run, and the number of buckets may be any power of two.
+A run has its rows sorted by hash, in small blocks, each with a checksum. Only blocks that may have a key are read.
+
+On Spark it is extended by tasks, which read the keys of new data files and write the runs. The driver plans, and writes
+the root. Data files that are not in the index are searched by reading their keys, so it is extended only when there are
+some of them.
 """
 
 from __future__ import annotations
@@ -18,13 +21,30 @@ from itertools import chain, islice
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
-from deletekit.errors import InvalidInputError
+from deletekit.deletes.read import ReadContext
+from deletekit.deletes.scan_task import ScanTask
+from deletekit.deletes.write_context import WriteContext
+from deletekit.engines.local import Engine
 from deletekit.log import tell
-from deletekit.stream.key_hashes import KeyHashes, Numbers
-from deletekit.stream.key_index import Run, open_run, unpack
+from deletekit.stream.key_hashes import KeyHasher, KeyHashes, Numbers
+from deletekit.stream.key_index import (
+    MOST_FILES,
+    NO_ID,
+    Run,
+    by_file,
+    compacted,
+    index_rows,
+    indexed_file,
+    new_run,
+    open_run,
+    read_file_keys,
+    unpack,
+)
+from deletekit.stream.live_rows import LiveRows
 from deletekit.table.file_io import FileIO
 from deletekit.table.index_files import (
     BLOCK_ROWS,
@@ -32,28 +52,31 @@ from deletekit.table.index_files import (
     IndexedFile,
     IndexRoot,
     RunInfo,
+    encode_root,
     read_root,
     read_tail,
 )
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.sink_batches import KEY, history
-from deletekit.table.sink_files import KEY_INDEX, root_name, sink_path
+from deletekit.table.sink_files import KEY_INDEX, RUN, root_name, sink_path
 
-_BUCKET_ROWS = 1_000_000
 # A search loads about so many rows at a time.
 _LOADED_ROWS = 1 << 22
 _MOST_ROOTS = 3
 _NEWEST = 100
+# The index is extended when so many data files, or rows, are not in it.
+_NEW_FILES = 8
+_NEW_ROWS = 1_000_000
+# A task makes a run of so many rows, in memory; longer runs are not merged.
+_RUN_ROWS = 8_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPart:
-    """What a task needs to look one bucket up in one run: a value that can be pickled. It reads nothing."""
+    """What a task needs to look keys up in one run: a value that can be pickled. It reads nothing."""
 
     path: str
     info: RunInfo
-    bucket: int
-    bucket_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,21 +117,6 @@ class SavedIndex:
     name: str
     root: IndexRoot
 
-    @property
-    def snapshot_id(self) -> int | None:
-        """Return the head that it was made on. It also has the files of the commit that followed."""
-        return self.root.snapshot_id
-
-    @property
-    def rows(self) -> int:
-        """Return how many rows it has, hidden ones and those of dead files too."""
-        return sum(run.rows for run in self.root.runs)
-
-    @property
-    def bucket_count(self) -> int:
-        """Return the proposed number of buckets, a power of two: about a million rows each."""
-        return 1 << max(self.rows // _BUCKET_ROWS, 0).bit_length()
-
     @cached_property
     def files(self) -> Mapping[int, IndexedFile]:
         """Return the data files by their numbers. The first call reads the tail of each run.
@@ -122,15 +130,10 @@ class SavedIndex:
         """Return the path of a run."""
         return sink_path(self.metadata, run.name)
 
-    def parts_of(self, bucket: int, bucket_count: int | None = None) -> tuple[RunPart, ...]:
-        """Return what a task needs to look up one bucket. Raise InvalidInputError for a bucket that is not one."""
-        count = bucket_count or self.bucket_count
-        if count & (count - 1) or not 0 <= bucket < count:
-            found, expected = f"{bucket} of {count}", "below their number, which is a power of two"
-            raise InvalidInputError("no such bucket", kind="bucket", field="bucket", found=found, expected=expected)
-        return tuple(
-            RunPart(path=self.path_of(run), info=run, bucket=bucket, bucket_count=count) for run in self.root.runs
-        )
+    @property
+    def parts(self) -> tuple[RunPart, ...]:
+        """Return what a task needs to look up keys."""
+        return tuple(RunPart(path=self.path_of(run), info=run) for run in self.root.runs)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -207,7 +210,7 @@ def key_of(fields: Sequence[NestedField]) -> tuple[tuple[int, str], ...]:
 
 
 def find_in_parts(io: FileIO, parts: Sequence[RunPart], hashes: KeyHashes) -> IndexHits:
-    """Find every row with one of these hashes. All hashes must be of the bucket of the parts.
+    """Find every row with one of these hashes.
 
     Only the blocks that may hold them are read, and those of a few million rows are held at a time. Raises
     DamagedIndexError for bytes that are not those that were written, and if they are missing. Which hits are live is
@@ -225,6 +228,38 @@ def find_in_parts(io: FileIO, parts: Sequence[RunPart], hashes: KeyHashes) -> In
     return IndexHits(*(np.concatenate([getattr(f, name) for f in found]) for name in IndexHits.__slots__))
 
 
+def live_hits(
+    context: ReadContext, found: IndexHits, tasks: Mapping[int, ScanTask], live: LiveRows, hashes: KeyHashes
+) -> IndexHits:
+    """Return the hits that are live rows.
+
+    Parameters
+    ----------
+    tasks: the live data files of the index, by their numbers.
+    live: what deletes hide of them; hashes: the wanted ones.
+
+    Raises DamagedIndexError for a position behind the end of a file; FormatError and NotFoundError for deletes.
+    """
+    found = found.take(np.isin(found.files, list(tasks)))
+    for number, rows in by_file(found.files):
+        file = tasks[number].data_file
+        if int(found.positions[rows].max()) >= file.record_count:
+            message, expected = "the key index has a row behind the end of a data file", f"{file.record_count} rows"
+            raise DamagedIndexError(message, kind="key-index", file=file.file_path, expected=expected)
+    wanted = hashes.take(found.keys)
+    return found.take(live.are_live(context, tasks.__getitem__, found.files, found.positions, wanted))
+
+
+def row_ids_of(hits: IndexHits, tasks: Mapping[int, ScanTask]) -> Numbers:
+    """Return the `_row_id` of each row; -1 for rows without one."""
+    ids = hits.row_ids.copy()
+    for number, rows in by_file(hits.files):
+        first = tasks[number].data_file.first_row_id
+        inherits = rows[ids[rows] == NO_ID]
+        ids[rows if first is None else inherits] = NO_ID if first is None else first + hits.positions[inherits]
+    return ids
+
+
 def find_in_runs(runs: Sequence[Run], hashes: KeyHashes) -> IndexHits:
     """Find every row of some runs with one of these hashes. Raise DamagedIndexError."""
     order = np.argsort(hashes.low)
@@ -236,3 +271,163 @@ def find_in_runs(runs: Sequence[Run], hashes: KeyHashes) -> IndexHits:
         places.append(found.places)
         ids.append(found.ids)
     return IndexHits(np.concatenate(keys), *unpack(np.concatenate(places)), np.concatenate(ids))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitIndex:
+    """An index for the data files of a head.
+
+    Attributes
+    ----------
+    saved: the index; None for none.
+    is_new: whether it was written for this commit.
+    places: of the live data files in it: the number in the index, and the place among the scan tasks.
+    others: places of the data files that are not in it.
+    """
+
+    saved: SavedIndex | None
+    is_new: bool
+    places: Mapping[int, int]
+    others: Sequence[int]
+
+    @property
+    def parts(self) -> tuple[RunPart, ...]:
+        """Return what a task needs to look up keys."""
+        return self.saved.parts if self.saved is not None and self.places else ()
+
+    def lacks_many(self, tasks: Sequence[ScanTask]) -> bool:
+        """Tell whether it lacks so much that it must be extended. Otherwise each task reads those keys."""
+        rows = sum(tasks[place].data_file.record_count for place in self.others)
+        return len(self.others) >= _NEW_FILES or rows >= _NEW_ROWS
+
+
+def split_index(
+    base: Base,
+    tasks: Sequence[ScanTask],
+    fields: Sequence[NestedField],
+    engine: Engine,
+    kept: SavedIndex | None,
+    *,
+    load: bool = True,
+) -> SplitIndex:
+    """Return the index of a head's history, extended if many data files are not in it. Raise DamagedIndexError.
+
+    Parameters
+    ----------
+    kept: the index of the last call, which need not be read again.
+    load: False makes a new index of all data files.
+    """
+    saved = load_index(base.table.io, base.metadata, base.snapshot, fields) if load else None
+    if saved is not None and kept is not None and kept.name == saved.name:
+        saved = kept
+    found = covered(saved, is_new=False, tasks=tasks)
+    if load and not found.lacks_many(tasks):
+        return found
+    number = saved.root.next_number if saved is not None else 0
+    if not found.others or number + len(found.others) >= MOST_FILES:
+        return found
+    return covered(_extended(base, tasks, fields, engine, found, number), is_new=True, tasks=tasks)
+
+
+def covered(saved: SavedIndex | None, *, is_new: bool, tasks: Sequence[ScanTask]) -> SplitIndex:
+    """Return an index with the places of the data files of a head. Raise DamagedIndexError."""
+    known = {} if saved is None else {f.path: f for f in sorted(saved.files.values(), key=lambda f: f.number)}
+    places, others = {}, []
+    for place, task in enumerate(tasks):
+        file = known.get(task.data_file.file_path)
+        now = task.data_file.record_count, task.data_file.file_size_in_bytes
+        if file is not None and (file.rows, file.size) == now:
+            places[file.number] = place
+        else:
+            others.append(place)
+    return SplitIndex(saved=saved, is_new=is_new, places=places, others=others)
+
+
+def _extended(
+    base: Base,
+    tasks: Sequence[ScanTask],
+    fields: Sequence[NestedField],
+    engine: Engine,
+    found: SplitIndex,
+    number: int,
+) -> SavedIndex:
+    """Write runs of the data files that are not in the index, merge short runs, and write the root."""
+    context, write = ReadContext(base.table.io, base.metadata), base.write
+    numbered = [(number + i, tasks[place]) for i, place in enumerate(found.others)]
+    next_number = number + len(numbered)
+    groups: list[list[tuple[int, ScanTask]]] = []
+    held = 0
+    for item in numbered:
+        if not groups or held + item[1].data_file.record_count > _RUN_ROWS:
+            groups.append([])
+            held = 0
+        groups[-1].append(item)
+        held += item[1].data_file.record_count
+    new = list(engine.map(lambda group: _run_of(context, write, fields, group), groups))
+    live = np.zeros(next_number, np.bool_)
+    live[[*found.places, *(n for n, _ in numbered)]] = True
+    old = [] if found.saved is None else _with_live_files(found.saved, live)
+    stacks = _stacks([*old, *new])
+    merged = engine.map(lambda stack: stack[0] if len(stack) == 1 else _merged(write, stack, live), stacks)
+    return write_root(base, fields, next_number, tuple(merged))
+
+
+def write_root(base: Base, fields: Sequence[NestedField], next_number: int, runs: tuple[RunInfo, ...]) -> SavedIndex:
+    """Write the root of an index with the files of an attempt's base."""
+    root = IndexRoot(
+        table_uuid=base.metadata.table_uuid,
+        key=key_of(fields),
+        snapshot_id=base.snapshot.snapshot_id if base.snapshot else None,
+        next_number=next_number,
+        runs=runs,
+    )
+    name, data = encode_root(root)
+    base.write.write(sink_path(base.metadata, name), data)
+    return SavedIndex(base.table.io, base.metadata, name, root)
+
+
+def save_run(write: WriteContext, run: Run, name: str) -> RunInfo:
+    """Write a run with the files of an attempt. Return what a root has of it."""
+    path = sink_path(write.metadata, name)
+    write.remember(path)
+    run.save(write.io, path)
+    assert run.saved is not None
+    return run.saved
+
+
+def _run_of(
+    context: ReadContext, write: WriteContext, fields: Sequence[NestedField], group: Sequence[tuple[int, ScanTask]]
+) -> RunInfo:
+    hasher = KeyHasher(fields)
+    rows = [index_rows(hasher, number, read_file_keys(context, task, fields)) for number, task in group]
+    files = [indexed_file(number, task.data_file) for number, task in group]
+    return _written(write, new_run(rows, files, wide=not hasher.exact), f"n{group[0][0]}")
+
+
+def _merged(write: WriteContext, runs: Sequence[RunInfo], live: npt.NDArray[np.bool_]) -> RunInfo:
+    opened = [open_run(write.io, sink_path(write.metadata, info.name), info) for info in runs]
+    (run,) = compacted(sorted(opened, key=len, reverse=True), live)
+    return _written(write, run, f"m{runs[0].digest[:8]}")
+
+
+def _written(write: WriteContext, run: Run, text: str) -> RunInfo:
+    # With the attempt in its name, the driver removes the files of others.
+    return save_run(write, run, f"{write.operation_id}-{text}{RUN}")
+
+
+def _with_live_files(saved: SavedIndex, live: npt.NDArray[np.bool_]) -> list[RunInfo]:
+    """Return the runs that have rows of live data files."""
+    return [run.saved for run in saved.runs() if run.saved and any(live[f.number] for f in run.files)]
+
+
+def _stacks(runs: Sequence[RunInfo]) -> list[list[RunInfo]]:
+    """Put runs together that become one: those of about the same length, as long as a task can hold them."""
+    stacks: list[list[RunInfo]] = []
+    for run in sorted(runs, key=lambda r: r.rows, reverse=True):
+        stacks.append([run])
+        while len(stacks) > 1:
+            below, top = (sum(r.rows for r in stack) for stack in stacks[-2:])
+            if below > 2 * top or below + top > _RUN_ROWS:
+                break
+            stacks[-2:] = [[*stacks[-2], *stacks[-1]]]
+    return stacks

@@ -2,6 +2,10 @@
 
 A change is older if its value is below that of the stored row of its key, or below that of the newest delete of the key
 that is remembered (`remembered_deletes.py`). Of equal values the later arrival wins. A stored NULL is older than all.
+
+On Spark tasks do the same. Parts are compared with the remembered deletes before their old rows are looked up; a part
+that has older changes is written again without them. Each old row that is found tells whether it is newer than the
+change. The deletes of a batch are staged, and one task merges them into the files that are remembered.
 """
 
 from __future__ import annotations
@@ -9,9 +13,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 from pyiceberg.types import NestedField
@@ -20,52 +25,36 @@ from deletekit.commit.change import Base
 from deletekit.deletes.keys import flat
 from deletekit.deletes.read import ReadContext, ReadRequest, rows_at
 from deletekit.deletes.scan_task import ScanTask
+from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.stream.applied_batches import last_marker, newest_marker
+from deletekit.stream.change_order import check_not_nan
 from deletekit.stream.change_rows import Changes, LastChanges
 from deletekit.stream.key_index import by_file
 from deletekit.stream.remembered_deletes import (
-    Keys,
     Memory,
     RememberedDeletes,
     memory_of,
     newer,
 )
-from deletekit.stream.sequence_column import check_not_nan
-from deletekit.stream.sources.clocks import another_server, servers_in
+from deletekit.stream.saved_index import IndexHits
+from deletekit.stream.sources.left_out import another_server, servers_in
 from deletekit.stream.sources.messages import SEQUENCE
-from deletekit.stream.table_index import Hits, TableIndex
+from deletekit.stream.split_parts import Part, read_rows, rows_path, write_rows_file
+from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.sink_batches import Marker, history
 from deletekit.table.sink_files import SEQUENCE_BY, SEQUENCE_DELETES, SEQUENCE_SERVERS
 from deletekit.table.types import arrow_type
 
-_MODES = ("auto", "flink", "eq-only", "index-only")
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded:
-    """The changes of a batch that are not older than what is there.
-
-    Attributes
-    ----------
-    late: keys whose change was dropped.
-    deleted, values: hashes of the keys that the batch deletes, and the value of each delete.
-    known: for each key of the batch the value that the table or a delete has, or null.
-    """
-
-    changes: Changes
-    late: int
-    deleted: Keys
-    values: pl.Series
-    known: pl.Series
-
-
-@dataclass(frozen=True, slots=True)
-class RememberedBatch:
-    """A batch that tasks have guarded.
+    """A batch without the changes that are older than what is there.
 
     Attributes
     ----------
@@ -91,12 +80,16 @@ class SequenceGuard:
         self.column = self.deletes.column = column
         self.deletes.key = key
 
-    def newest_of(self, base: Base, changes: Changes, index: TableIndex) -> Guarded:
-        """Drop the changes that are older than what an attempt's base has. It writes nothing."""
+    def newest_of(self, base: Base, changes: Changes, index: TableIndex) -> tuple[Changes, pl.Series, Guarded]:
+        """Drop the changes that are older than what an attempt's base has, and write the deletes of the batch.
+
+        Also return for each key of the batch the value that the table or a delete has, or null.
+        """
         last, column = changes.last, self.column
-        own = pl.Series("value", changes.sequence.take(pa.array(last.rows)))
+        own = _own(changes)
         hashes = self.deletes.hashes(last.keys)
-        known = self.deletes.newest(base.table.io, base.metadata, self.memory(base), hashes)
+        memory, io = self.memory(base), base.table.io
+        known = self.deletes.newest(io, base.metadata, memory, hashes)
         known = newer(known, self._stored(base, index, index.find(last.keys), len(last)))
         check_not_nan(known.drop_nulls().to_arrow(), column, "the table")
         is_late = (own < known).fill_null(value=False).to_numpy()
@@ -105,18 +98,12 @@ class SequenceGuard:
         own = own.zip_with(pl.Series(~last.tombstone), newer(own, known))
         kept = ~is_late | last.tombstone
         deleted = kept & (put < 0) & own.is_not_null().to_numpy()
-        return Guarded(
-            changes=replace(changes, last=newest_rows(replace(last, put=put), kept)),
-            late=int(is_late.sum()),
-            deleted=hashes[deleted],
-            values=own.filter(pl.Series(deleted)),
-            known=known,
-        )
+        memory = self.deletes.written(base.write, io, memory, hashes[deleted], own.filter(pl.Series(deleted)))
+        newest = replace(changes, last=newest_rows(replace(last, put=put), kept))
+        return newest, known, Guarded(late=int(is_late.sum()), memory=memory)
 
-    def entries(
-        self, base: Base, found: Guarded | RememberedBatch | None, servers: Sequence[str] = ()
-    ) -> Mapping[str, str]:
-        """Write the batch's deletes, and return the entries of its summary that name all that are remembered.
+    def entries(self, base: Base, found: Guarded | None, servers: Sequence[str] = ()) -> Mapping[str, str]:
+        """Return the entries of a batch's summary, which name all deletes that are remembered.
 
         Parameters
         ----------
@@ -125,13 +112,7 @@ class SequenceGuard:
         Raises InvalidInputError (`sequence-server`) if the batches before are of other servers.
         """
         known = self._servers(base, servers)
-        memory, write = self.memory(base), base.write
-        if found is None:
-            memory = Memory(batches=memory.batches + 1, names=memory.names)
-        elif isinstance(found, RememberedBatch):
-            memory = found.memory
-        else:
-            memory = self.deletes.written(write, base.table.io, memory, found.deleted, found.values)
+        memory = self.memory(base).with_batch() if found is None else found.memory
         entries = {SEQUENCE_BY: str(self.column.field_id), SEQUENCE_DELETES: memory.text}
         return entries | ({SEQUENCE_SERVERS: json.dumps(known)} if known else {})
 
@@ -157,13 +138,17 @@ class SequenceGuard:
             marker = newest_marker(base.metadata, base.snapshot, self.sink_id)
         return Memory() if marker is None else memory_of(marker.snapshot.summary)
 
-    def _stored(self, base: Base, index: TableIndex, hits: Hits, count: int) -> pl.Series:
+    def _stored(self, base: Base, index: TableIndex, hits: IndexHits, count: int) -> pl.Series:
         """Return the value of the stored row of each key, or null."""
         context, kind = ReadContext(base.table.io, base.metadata), arrow_type(self.column.field_type)
         found = pl.Series("value", pa.nulls(count, kind))
-        asked = [(index.file(number).task, rows) for number, rows in by_file(hits.files)]
-        read = partial(self._read, context, hits)
-        for rows, values in self.engine.map(lambda task_and_rows: read(*task_and_rows), asked):
+        column, positions = self.column, hits.positions
+
+        def read(asked: tuple[ScanTask, np.ndarray]) -> tuple[np.ndarray, pl.Series]:
+            task, rows = asked
+            return rows, _values_at(context, column, task, positions[rows])
+
+        for rows, values in self.engine.map(read, files_of(hits.files, lambda number: index.file(number).task)):
             # Others may have written a key twice, and of one key only one row can be set at once.
             keys, order = hits.keys[rows], values.rank("dense").fill_null(0).to_numpy()
             by_key = np.lexsort((order, keys))
@@ -171,30 +156,6 @@ class SequenceGuard:
             here = pl.Series("value", pa.nulls(count, kind)).scatter(keys[newest], values.gather(newest))
             found = newer(found, here)
         return found
-
-    def _read(self, context: ReadContext, hits: Hits, task: ScanTask, rows: np.ndarray) -> tuple[np.ndarray, pl.Series]:
-        positions = hits.positions[rows]
-        wanted = np.unique(positions)
-        table = rows_at(context, task, ReadRequest((self.column,)), PositionBitmap(wanted))
-        values = flat(table.column(0)).take(pa.array(np.searchsorted(wanted, positions)))
-        return rows, pl.Series("value", values)
-
-
-def check_options(mode: str, sequence_by: str | None, forget_deletes_after: int | None, evolve: str) -> None:
-    """Raise InvalidInputError for options of a sink that are unknown or do not go together."""
-    if mode not in _MODES:
-        raise InvalidInputError("unknown mode", kind="sink-mode", field="mode", found=mode, expected=", ".join(_MODES))
-    kind = "sink-option"
-    if sequence_by is not None and mode not in ("auto", "index-only"):
-        message, expected = "sequence_by needs the index, to find the stored row of each change", "auto or index-only"
-        raise InvalidInputError(message, kind=kind, field="sequence_by", found=f"mode {mode}", expected=expected)
-    if forget_deletes_after is not None and (sequence_by is None or forget_deletes_after < 1):
-        message, expected = "only deletes of sequence_by are remembered, for some batches", "sequence_by, and 1 or more"
-        field, found = "forget_deletes_after", f"{forget_deletes_after}, sequence_by {sequence_by}"
-        raise InvalidInputError(message, kind=kind, field=field, found=found, expected=expected)
-    if evolve not in ("refuse", "add", "widen"):
-        message, expected = "unknown way to evolve a schema", "refuse, add, widen"
-        raise InvalidInputError(message, kind=kind, field="evolve", found=evolve, expected=expected)
 
 
 def check_guard(metadata: TableMetadata, marker: Marker, column: NestedField | None) -> None:
@@ -225,3 +186,121 @@ def newest_rows(last: LastChanges, kept: np.ndarray) -> LastChanges:
         rows=last.rows[kept],
         tombstone=last.tombstone[kept],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """Tells which stored rows are newer than the changes of their keys, in any process."""
+
+    column: NestedField
+
+    def newer(
+        self, context: ReadContext, changes: Changes, keys: Any, found: Sequence[tuple[ScanTask, Any]], positions: Any
+    ) -> Mask:
+        """Return it for rows of data files, which are read.
+
+        Parameters
+        ----------
+        keys: the number of each row's key; positions: where it is in its file.
+        found: the data files, each with the numbers of its rows.
+        """
+        late = np.zeros(len(keys), np.bool_)
+        for task, rows in found:
+            late[rows] = self.compared(changes, keys[rows], _values_at(context, self.column, task, positions[rows]))
+        return late
+
+    def compared(self, changes: Changes, keys: Any, values: Any) -> Mask:
+        """Return it for rows with these values of the column. Raises InvalidInputError for NaN."""
+        stored = pl.Series("value", values)
+        check_not_nan(stored.drop_nulls().to_arrow(), self.column, "the table")
+        own = _own(changes).gather(keys)
+        return np.asarray((own < stored).fill_null(value=False).to_numpy(), np.bool_)
+
+
+class SplitGuard:
+    """The guard of one batch, for one base."""
+
+    def __init__(self, guard: SequenceGuard, base: Base, staging: WriteContext, engine: Engine) -> None:
+        self._deletes: RememberedDeletes = replace(guard.deletes, _read={})
+        self._memory, self._base, self._staging, self._engine = guard.memory(base), base, staging, engine
+        self.stored = StoredRows(guard.column)
+
+    def newer_parts(self, parts: Sequence[Part], parsed: Any) -> list[Part]:
+        """Return the parts without changes that are older than a remembered delete, and numbered again."""
+        if not self._memory.names:
+            return list(parts)
+        deletes, memory, staging, metadata = self._deletes, self._memory, self._staging, self._base.metadata
+
+        def kept(part: Part) -> Part | None:
+            rows = read_rows(staging.io, part.path)
+            changes = parsed(rows)
+            known = deletes.newest(staging.io, metadata, memory, deletes.hashes(changes.last.keys))
+            newer = ~(_own(changes) < known).fill_null(value=False).to_numpy()
+            if newer.all():
+                return part
+            if not newer.any():
+                return None
+            text = f"-newer-{part.first_key}"
+            write_rows_file(staging, rows.filter(pa.array(newer[changes.codes])), text)
+            return replace(part, path=rows_path(staging, text), keys=int(newer.sum()))
+
+        left = [part for part in self._engine.map(kept, parts) if part is not None]
+        starts = np.cumsum([0, *(part.keys for part in left)]).tolist()
+        return [part.at(start) for part, start in zip(left, starts[:-1], strict=True)]
+
+    def staged_deletes(self, changes: Changes, number: int) -> str | None:
+        """Stage the deletes among some changes, in a task. Return the path of their file, or None."""
+        deleted = changes.last.put < 0
+        if not deleted.any():
+            return None
+        keys = self._deletes.hashes(changes.last.keys)[deleted]
+        rows = pa.table({"key": _binary(keys), "value": _own(changes).filter(pl.Series(deleted)).to_arrow()})
+        text = f"-deletes-{number}"
+        write_rows_file(self._staging, rows, text)
+        return rows_path(self._staging, text)
+
+    def remembered(self, paths: Sequence[str]) -> Memory:
+        """Write the staged deletes of a batch in one task. Return what is remembered after it."""
+        deletes, memory, write, io = self._deletes, self._memory, self._base.write, self._staging.io
+        if not paths:
+            return memory.with_batch()
+
+        def merge(paths: Sequence[str]) -> Memory:
+            rows = pa.concat_tables([read_rows(io, path) for path in paths])
+            keys = np.frombuffer(b"".join(rows.column("key").to_pylist()), "S16")
+            return deletes.written(write, io, memory, keys, pl.Series("value", rows.column("value")))
+
+        (after,) = self._engine.map(merge, [list(paths)])
+        return after
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what only the driver has."""
+        return {"_deletes": self._deletes, "_staging": self._staging, "stored": self.stored}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+
+def without_keys(changes: Changes, late: Mask) -> Changes:
+    """Return changes without those of some keys."""
+    return replace(changes, last=newest_rows(changes.last, ~late)) if late.any() else changes
+
+
+def files_of(numbers: Any, task_of: Any) -> list[tuple[ScanTask, Any]]:
+    """Return the data file of each number, with the numbers of its rows."""
+    return [(task_of(number), rows) for number, rows in by_file(numbers)]
+
+
+def _values_at(context: ReadContext, column: NestedField, task: ScanTask, positions: np.ndarray) -> pl.Series:
+    """Return the values of a column in some rows of a data file."""
+    wanted = np.unique(positions)
+    table = rows_at(context, task, ReadRequest((column,)), PositionBitmap(wanted))
+    return pl.Series("value", flat(table.column(0)).take(pa.array(np.searchsorted(wanted, positions))))
+
+
+def _own(changes: Changes) -> pl.Series:
+    return pl.Series("value", changes.sequence.take(pa.array(changes.last.rows)))
+
+
+def _binary(keys: Any) -> pa.Array:
+    return pa.Array.from_buffers(pa.binary(16), len(keys), [None, pa.py_buffer(keys.tobytes())])

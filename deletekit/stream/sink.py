@@ -12,26 +12,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.public import public, public_methods
+from deletekit.spark.releases import query_of_frame
 from deletekit.stream.applied_batches import Step, last_marker
-from deletekit.stream.batch_report import report
-from deletekit.stream.batch_run import BatchProgress
-from deletekit.stream.change_files import FileBatch
+from deletekit.stream.batch_run import BatchProgress, GivenBatch, prepared, report
+from deletekit.stream.change_files import FileBatch, FileLog, check_unchanged
 from deletekit.stream.dead_letters import DeadLetters
 from deletekit.stream.file_batches import plan_batches, read_file
-from deletekit.stream.file_log import FileLog, check_unchanged
-from deletekit.stream.given_batch import GivenBatch, prepared
-from deletekit.stream.maintain import Maintain, as_policy
 from deletekit.stream.run_source import query_of, run_source
-from deletekit.stream.sequence_guard import check_options
-from deletekit.stream.sink_state import Evolve, SinkMode, SinkState
+from deletekit.stream.sink_options import Evolve, Maintain, SinkMode, SinkOptions
+from deletekit.stream.sink_state import SinkState
 from deletekit.stream.sources import Decoder
 from deletekit.stream.sources.json_lines import check_messages_file, file_decoder
 from deletekit.stream.sources.source import Source, SourceBatch, Until
-from deletekit.stream.spark_query import query_of_frame
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
@@ -65,7 +60,7 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     sink_id: names the sink in the table, as long as it exists. Each stream has its own.
     equality_fields: the key columns, the same for all batches of one id; default the schema's identifier fields.
     mode: how old rows are deleted. `auto`: by position, with an index, and by value where that cannot be; `index-only`:
-        by position; `eq-only`: by value; `flink`: by value, and by position rows that the batch itself replaces.
+        by position; `eq-only`: by value.
     ref: the branch.
     change_type: the column with the change's type: `INSERT`, `UPDATE_BEFORE`, `UPDATE_AFTER`, `DELETE`, or the words of
         Flink, Delta and Debezium. None: every row is an upsert.
@@ -80,22 +75,24 @@ def sink(  # noqa: PLR0913  # options, each given by its name
 
     Raises InvalidInputError for a bad option, and if batches of this id have another key. Close the sink at the end.
     """
-    check_options(mode, sequence_by, forget_deletes_after, evolve)
-    state = SinkState(
-        table=table.refresh(),
+    options = SinkOptions(
         sink_id=sink_id,
+        equality_fields=equality_fields,
         mode=mode,
         ref=ref,
-        equality_fields=equality_fields,
+        change_type=change_type,
+        order=order,
         allow_rewind=allow_rewind,
         allow_gaps=allow_gaps,
-        maintain=as_policy(maintain, has_index=mode in ("auto", "index-only")),
-        dead_letters=None if dead_letters is None else DeadLetters(dead_letters, max_dead_letters),
-        engine=engine_or_default(engine),
+        sequence_by=sequence_by,
+        forget_deletes_after=forget_deletes_after,
+        evolve=evolve,
+        maintain=maintain,
+        dead_letters=dead_letters,
+        max_dead_letters=max_dead_letters,
+        engine=engine,
     )
-    state.sequence_by, state.forget_deletes_after, state.evolve = sequence_by, forget_deletes_after, evolve
-    state.check()
-    return Sink(state, change_type, order)
+    return Sink(SinkState(table.refresh(), options))
 
 
 @public_methods
@@ -108,9 +105,8 @@ class Sink:
     recent_progress: the results of the last hundred batches, the newest last.
     """
 
-    def __init__(self, state: SinkState, change_type: str | None, order: str | None) -> None:
+    def __init__(self, state: SinkState) -> None:
         self.state = state
-        self._columns = change_type, order
         self.recent_progress: deque[BatchProgress] = deque(maxlen=100)
 
     def __enter__(self) -> Self:
@@ -138,7 +134,7 @@ class Sink:
         state = self.state
         with state.lock:
             metadata = state.table.refresh().metadata
-            last = last_marker(metadata, metadata.snapshot_of_ref(state.ref), state.sink_id)
+            last = last_marker(metadata, metadata.snapshot_of_ref(state.options.ref), state.options.sink_id)
         return None if last is None else (last.query_id or "", last.batch_id)
 
     def write(self, changes: Any, batch_id: int, *, query_id: str = "", ordered: bool = True) -> BatchProgress:
@@ -166,7 +162,7 @@ class Sink:
 
     def _write(self, changes: Any, given: GivenBatch) -> BatchProgress:
         started = time.monotonic()
-        run = prepared(self.state, self._columns, changes, given)
+        run = prepared(self.state, changes, given)
         try:
             return self._told(run.run(started))
         finally:
@@ -174,7 +170,7 @@ class Sink:
 
     def _told(self, progress: BatchProgress) -> BatchProgress:
         self.recent_progress.append(progress)
-        report(self.state.table.name, self.state.ref, progress)
+        report(self.state.table.name, self.state.options.ref, progress)
         return progress
 
     def run(self, batches: Iterable[Any], *, query_id: str = "", first_batch_id: int = 0) -> Iterator[BatchProgress]:
@@ -211,7 +207,7 @@ class Sink:
         for an unknown format, and as `write`.
         """
         state = self.state
-        messages = None if format is None else file_decoder(format, self._columns[0])
+        messages = None if format is None else file_decoder(format, state.options.change_type)
         with state.lock:
             planned, log = plan_batches(
                 state, files, as_given=as_given, check=check_messages_file if messages else reader_of
@@ -226,10 +222,14 @@ class Sink:
             check_unchanged(source.applied)
         if source.is_old or source.applied is not None:
             progress = BatchProgress(
-                sink_id=self.state.sink_id, query_id="", batch_id=source.batch_id, status="skipped", file=source.file
+                sink_id=self.state.options.sink_id,
+                query_id="",
+                batch_id=source.batch_id,
+                status="skipped",
+                file=source.file,
             )
             return self._told(progress)
-        rows, applied = read_file(source, self.state, self._columns[0], messages)
+        rows, applied = read_file(source, self.state, messages)
         given = GivenBatch(batch_id=source.batch_id, source=source, applied=applied, log=log)
         return self._write(rows, given)
 
@@ -250,10 +250,7 @@ class Sink:
         Raises InvalidInputError of kind `source-lost` if the source no longer has the changes after the position, and
         `source-changed` if the position is not of this source; and as `write`.
         """
-        has_order = self._columns[1] is not None
-        yield from run_source(
-            self.state, source, self._write_step, has_order=has_order, max_batches=max_batches, until=until
-        )
+        yield from run_source(self.state, source, self._write_step, max_batches=max_batches, until=until)
 
     def _write_step(self, batch: SourceBatch, batch_id: int, step: Step) -> BatchProgress:
         with self.state.lock:

@@ -1,14 +1,13 @@
-"""Hold a sink's table and options, and the index and reader that it keeps between batches.
+"""Hold a sink's table, and the index and reader that it keeps between batches.
 
 Index and reader only make the sink faster. They may be thrown away at any time and are then made again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
@@ -16,107 +15,75 @@ from pyiceberg.types import NestedField
 from deletekit.commit.change import Base
 from deletekit.commit.planned_change import check_request, check_same_table
 from deletekit.deletes.write_context import check_parquet_only
-from deletekit.engines.local import Engine
+from deletekit.engines.current import engine_or_default
 from deletekit.errors import InvalidInputError
-from deletekit.stream.applied_batches import check_owner, check_sink_id, newest_marker
-from deletekit.stream.change_rows import ChangeFormat
+from deletekit.stream.applied_batches import check_owner, newest_marker
+from deletekit.stream.change_order import sequence_field
 from deletekit.stream.dead_letters import DeadLetters
 from deletekit.stream.remembered_deletes import RememberedDeletes
 from deletekit.stream.saved_index import SavedIndex, tell_damage
-from deletekit.stream.sequence_column import sequence_field
 from deletekit.stream.sequence_guard import SequenceGuard, check_guard
+from deletekit.stream.sink_options import SinkOptions
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.index_files import DamagedIndexError
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.sink_batches import sink_tag
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
-from deletekit.verbs.shared.key_fields import equality_fields_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deletekit.stream.maintain import Maintain
     from deletekit.stream.sources.messages import Reject
 
 T = TypeVar("T")
-SinkMode = Literal["auto", "flink", "eq-only", "index-only"]
-Evolve = Literal["refuse", "add", "widen"]
 
 
-@dataclass(slots=True, kw_only=True)
 class SinkState:
-    """A sink's table and options (see `sink`), and the index and reader that it keeps.
+    """A sink's table and options, and what it keeps between batches. Nothing of that need be right.
 
     Attributes
     ----------
     table_uuid: the table that the sink was opened for.
-    spark_engine: what runs batches of Spark, if `engine` is not Spark's.
-    maintain: when and how the table is maintained after a batch.
+    engine: where data files are read; spark_engine: what runs batches of Spark, if `engine` is not Spark's.
+    dead_letters: what keeps rows that do not fit, or None.
     batches: those of this sink since the last maintenance; None if not counted yet.
     split_index: the index that the last batch of Spark was looked up in.
     lock: held while the table, the index or the reader is used.
+
+    Raises InvalidInputError for a table or branch to which batches cannot be written.
     """
 
-    table: Table
-    sink_id: str
-    mode: SinkMode
-    ref: str
-    equality_fields: str | Sequence[str] | None
-    allow_rewind: bool
-    allow_gaps: bool
-    engine: Engine
-    sequence_by: str | None = None
-    forget_deletes_after: int | None = None
-    evolve: Evolve = "refuse"
-    starts_anywhere: bool = False
-    maintain: Maintain | None = None
-    batches: int | None = None
-    dead_letters: DeadLetters | None = None
-    index: TableIndex | None = None
-    kept_guard: SequenceGuard | None = None
-    kept_reader: SnapshotReader | None = None
-    spark_engine: Any = None
-    split_index: SavedIndex | None = None
-    lock: RLock = field(default_factory=RLock)
-    table_uuid: str | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        check_sink_id(self.sink_id)
-        self.table_uuid = self.table.metadata.table_uuid
+    def __init__(self, table: Table, options: SinkOptions) -> None:
+        self.table, self.options, self.table_uuid = table, options, table.metadata.table_uuid
+        self.engine = engine_or_default(options.engine)
+        self.spark_engine: Any = None
+        letters = options.dead_letters
+        self.dead_letters = None if letters is None else DeadLetters(letters, options.max_dead_letters)
+        self.index: TableIndex | None = None
+        self.split_index: SavedIndex | None = None
+        self.batches: int | None = None
+        self._guard: SequenceGuard | None = None
+        self._reader: SnapshotReader | None = None
+        self.lock = RLock()
+        self.check()
 
     def close(self) -> None:
         """Free the index."""
         with self.lock:
             self.index = self.split_index = None
 
-    def key_fields(self, schema: Schema) -> tuple[NestedField, ...]:
-        """Return the key columns. Raise InvalidInputError."""
-        names: Any = self.equality_fields if self.equality_fields is not None else schema.identifier_field_ids
-        if not names:
-            message = "a sink needs key columns, but the schema has no identifier fields"
-            raise InvalidInputError(message, kind="equality-key", field="equality_fields")
-        return equality_fields_of(schema, names)
-
-    def sequence(self, schema: Schema) -> NestedField | None:
-        """Return the column of `sequence_by`. Raise InvalidInputError."""
-        return sequence_field(schema, self.sequence_by)
-
-    def form(self, schema: Schema, columns: tuple[str | None, str | None], *, ordered: bool) -> ChangeFormat:
-        """Return what the columns of change rows mean: `columns` are those of the change's type and of the order."""
-        fields, sequence = self.key_fields(schema), self.sequence(schema)
-        return ChangeFormat(fields=fields, change_type=columns[0], order=columns[1], ordered=ordered, sequence=sequence)
-
     def guard(self, schema: Schema) -> SequenceGuard | None:
         """Return the guard of `sequence_by`, which keeps the deletes that it has read."""
-        column, key = self.sequence(schema), self.key_fields(schema)
+        options = self.options
+        column, key = sequence_field(schema, options.sequence_by), options.key_fields(schema)
         if column is None:
             return None
-        if self.kept_guard is None:
-            deletes = RememberedDeletes(key, column, self.forget_deletes_after, self.allow_rewind)
-            self.kept_guard = SequenceGuard(self.sink_id, column, deletes, self.engine)
-        self.kept_guard.renew(key, column)
-        return self.kept_guard
+        if self._guard is None:
+            deletes = RememberedDeletes(key, column, options.forget_deletes_after, options.allow_rewind)
+            self._guard = SequenceGuard(options.sink_id, column, deletes, self.engine)
+        self._guard.renew(key, column)
+        return self._guard
 
     def with_index(self, base: Base, use: Callable[[TableIndex], T]) -> tuple[T, int]:
         """Call `use` with the index of the attempt's base. Return its result, and how many data files were read.
@@ -133,7 +100,7 @@ class SinkState:
         return self._with_caught_up(base, use, load=False)
 
     def _with_caught_up(self, base: Base, use: Callable[[TableIndex], T], *, load: bool = True) -> tuple[T, int]:
-        fields = self.key_fields(base.metadata.schema)
+        fields = self.options.key_fields(base.metadata.schema)
         if self.index is None or [_kind(f) for f in self.index.fields] != [_kind(f) for f in fields]:
             self.close()
             self.index = TableIndex(fields, load=load)
@@ -149,32 +116,29 @@ class SinkState:
 
     def reader(self, metadata: TableMetadata) -> SnapshotReader:
         """Return the reader that is kept between batches."""
-        if self.kept_reader is None:
-            self.kept_reader = SnapshotReader(self.table.io, metadata)
+        if self._reader is None:
+            self._reader = SnapshotReader(self.table.io, metadata)
         else:
-            self.kept_reader.renew(self.table.io, metadata, metadata.snapshot_of_ref(self.ref))
-        return self.kept_reader
+            self._reader.renew(self.table.io, metadata, metadata.snapshot_of_ref(self.options.ref))
+        return self._reader
 
     def check(self) -> None:
         """Refuse, before anything is written, a table or branch to which batches cannot be written."""
-        metadata = self.table.metadata
+        metadata, options = self.table.metadata, self.options
         check_same_table(self.table, self.table_uuid)
-        check_request(self.table, self.ref)
+        check_request(self.table, options.ref)
         metadata.version.check_delete_kind("equality-delete")
         if self.dead_letters is not None:
             self.dead_letters.check(self.table)
         check_parquet_only(metadata, "write.format.default", "write.delete.format.default")
-        marker = newest_marker(metadata, metadata.snapshot_of_ref(self.ref), self.sink_id)
-        key = tuple(f.field_id for f in self.key_fields(metadata.schema))
-        self.sequence(metadata.schema)
+        marker = newest_marker(metadata, metadata.snapshot_of_ref(options.ref), options.sink_id)
+        form = options.form(metadata.schema, ordered=True)
         if marker is not None:
-            check_owner(metadata, marker, key)
-            check_guard(metadata, marker, self.sequence(metadata.schema))
-        tag = metadata.refs.get(sink_tag(self.sink_id))
-        if tag is not None and tag.get("type") != "tag":
-            raise InvalidInputError(
-                "a branch has the name of the sink's tag", kind="ref", field="ref", found=sink_tag(self.sink_id)
-            )
+            check_owner(metadata, marker, tuple(f.field_id for f in form.fields))
+            check_guard(metadata, marker, form.sequence)
+        name = sink_tag(options.sink_id)
+        if metadata.refs.get(name, {}).get("type", "tag") != "tag":
+            raise InvalidInputError("a branch has the name of the sink's tag", kind="ref", field="ref", found=name)
 
 
 def _kind(field: NestedField) -> tuple[int, str]:

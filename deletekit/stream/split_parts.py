@@ -48,21 +48,13 @@ class Part:
         return replace(self, first_key=first_key)
 
 
-def folded(rows: pa.Table, changes: Changes, *, keeps_all: bool) -> pa.Table:
-    """Return the rows that decide, in order, without the order column if that is not the table's.
-
-    Parameters
-    ----------
-    keeps_all: keep all rows, as the mode `flink` needs them.
-    """
-    order, codes = changes.order, changes.codes
-    if not keeps_all:
-        last = np.zeros(len(changes.last), np.int64)
-        last[codes[order]] = order
-        deleted = np.full(len(last), -1, np.int64)
-        deletes = np.flatnonzero(changes.types == ChangeType.DELETE)
-        deleted[codes[deletes]] = deletes
-        order = np.concatenate([deleted[(deleted >= 0) & (changes.last.put >= 0)], last])
+def folded(rows: pa.Table, changes: Changes) -> pa.Table:
+    """Return the rows that decide, in order, without the order column if that is not the table's."""
+    last = changes.last.rows
+    deleted = np.full(len(last), -1, np.int64)
+    deletes = np.flatnonzero(changes.types == ChangeType.DELETE)
+    deleted[changes.codes[deletes]] = deletes
+    order = np.concatenate([deleted[(deleted >= 0) & (changes.last.put >= 0)], last])
     name = changes.form.order
     drops = [name] if name is not None and name not in changes.schema.column_names else []
     return rows.take(pa.array(order)).drop_columns(drops)

@@ -2,7 +2,7 @@
 
 1. Spark brings all changes of a key into one partition. Its task parses them, keeps the last change of each key, and
    writes these rows to a file, its part of the batch. A part never changes: a task that runs again gives the same rows.
-2. Tasks find the old rows of all keys in the table's key index (`split_lookup.py`, `split_index.py`).
+2. Tasks find the old rows of all keys in the table's key index (`saved_index.py`).
 3. Spark brings the old rows to the parts of their keys. Tasks write the new rows, with the row ids of the old ones.
 4. Spark brings the old rows of each data file together. Tasks write what hides them.
 
@@ -13,53 +13,165 @@ again, from the same parts. `discard` removes the parts. Those of a killed proce
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
-from pyspark.sql import DataFrame, Window, functions
+from pyspark.sql import DataFrame, SparkSession, Window, functions
 
 from deletekit.commit.change import Base, RowDelta
+from deletekit.deletes.keys import KeyNumbers, flat
 from deletekit.deletes.merge_previous_deletes import HiddenRows, Replacement, replace_deletes
 from deletekit.deletes.plan import plan_scan
-from deletekit.deletes.read import ReadContext
+from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import CommitConflictError, DeletekitError, UnsupportedError
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.log import tell
-from deletekit.stream.batch_delta import BatchDelta, delete_granularity, equality_delta, flink_delta, write_rows
+from deletekit.spark.engine import SparkEngine
+from deletekit.stream.batch_delta import BatchDelta, delete_granularity, equality_delta, write_last_rows
 from deletekit.stream.batch_digest import digest_of
 from deletekit.stream.change_rows import Changes, read_changes
 from deletekit.stream.dead_letters import with_staged
-from deletekit.stream.sequence_guard import Guarded, RememberedBatch
+from deletekit.stream.key_hashes import KeyHasher
+from deletekit.stream.live_rows import LiveRows
+from deletekit.stream.saved_index import RunPart, SplitIndex, find_in_parts, live_hits, row_ids_of, split_index
+from deletekit.stream.sequence_guard import Guarded, SplitGuard, StoredRows, files_of, without_keys
 from deletekit.stream.sink_state import SinkState
-from deletekit.stream.split_guard import SplitGuard, without_keys
-from deletekit.stream.split_index import split_index
-from deletekit.stream.split_lookup import FILE, KEY, LATE, POSITION, ROW_ID, found_rows
 from deletekit.stream.split_parts import Part, read_parts
 from deletekit.stream.split_staging import GivenFrame, table_of
 from deletekit.stream.stored_values import UnsentError
 from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import specs_in_use
 
+KEY, FILE, POSITION, ROW_ID, LATE = "key", "file", "position", "row_id", "late"
+HITS = f"{KEY} long, {FILE} long, {POSITION} long, {ROW_ID} long, {LATE} long"
+"""An old row: the number of its key in the batch, the number of its data file, its position, its row id or -1, and
+whether `sequence_by` says that it is newer than the change (1) or not (0)."""
+
+# A task that reads a data file holds so many keys of the batch at a time.
+_KEYS_AT_ONCE = 2_000_000
+
+Parsed = Callable[[pa.Table], Changes]
 _GROUP = "__deletekit_group"
 _HIT = (KEY, FILE, POSITION, ROW_ID, LATE)
 # Work of a task. Less of it than a task's start is worth makes small files.
 _GROUP_BYTES = 16 << 20
 _GROUP_HITS = 1 << 17
-
 Numbers = npt.NDArray[np.int64]
 
 
+def found_rows(
+    context: ReadContext,
+    tasks: Sequence[ScanTask],
+    index: SplitIndex,
+    parts: Sequence[Part],
+    parsed: Parsed,
+    session: SparkSession,
+    engine: SparkEngine,
+    stored: StoredRows | None = None,
+) -> DataFrame:
+    """Return the live rows with keys of the batch, as a lazy DataFrame of HITS. `stored` compares by `sequence_by`."""
+    runs, indexed = index.parts, {number: tasks[place] for number, place in index.places.items()}
+    searches: list[_Scan | _Lookup] = [_Lookup(part, dict(index.places)) for part in parts] if runs else []
+    searches += [_Scan(place, tasks[place], some) for place in index.others for some in _some(parts)]
+
+    def find(search: _Scan | _Lookup) -> Iterator[pa.RecordBatch]:
+        if isinstance(search, _Lookup):
+            yield search.find(context, parsed, runs, indexed, stored)
+        else:
+            yield from search.find(context, parsed, stored)
+
+    return engine.frame(session, find, searches, HITS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    """Look for the keys of a part in the index. `places` has the place of each live data file of the index."""
+
+    part: Part
+    places: Mapping[int, int]
+
+    def find(
+        self,
+        context: ReadContext,
+        parsed: Parsed,
+        runs: Sequence[RunPart],
+        indexed: Mapping[int, ScanTask],
+        stored: StoredRows | None,
+    ) -> pa.RecordBatch:
+        changes = parsed(read_parts(context.io, [self.part]))
+        fields = changes.form.fields
+        hashes = KeyHasher(fields)(changes.last.keys)
+        found = find_in_parts(context.io, runs, hashes)
+        found = live_hits(context, found, indexed, LiveRows(fields), hashes)
+        ids = row_ids_of(found, indexed)
+        places = np.array([self.places[n] for n in found.files.tolist()], np.int64)
+        late = None
+        if stored is not None:
+            files = files_of(found.files, indexed.__getitem__)
+            late = stored.newer(context, changes, found.keys, files, found.positions)
+        return hits_batch(found.keys + self.part.first_key, places, found.positions, ids, late)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """Look for the keys of some parts in one data file, by reading its key columns."""
+
+    number: int
+    task: ScanTask
+    parts: tuple[Part, ...]
+
+    def find(self, context: ReadContext, parsed: Parsed, stored: StoredRows | None) -> Iterator[pa.RecordBatch]:
+        changes = parsed(read_parts(context.io, self.parts))
+        keys, fields = KeyNumbers(changes.last.keys), changes.form.fields
+        has_ids = self.task.data_file.first_row_id is not None
+        columns = fields if stored is None else (*fields, stored.column)
+        for batch in read_task(context, self.task, ReadRequest(columns, lineage=has_ids, only_live=True)):
+            numbers = keys.find(batch.table.columns[: len(fields)])
+            hit = (numbers >= 0) & ~batch.deleted
+            row_ids = batch.table.column("_row_id").filter(pa.array(hit)) if has_ids else None
+            found, late = numbers[hit], None
+            if stored is not None:
+                values = flat(batch.table.column(len(fields)).filter(pa.array(hit)))
+                late = stored.compared(changes, found, values)
+            yield hits_batch(found + self.parts[0].first_key, self.number, batch.positions(hit), row_ids, late)
+
+
+def hits_batch(keys: Any, file: Any, positions: Any, row_ids: Any, late: Any = None) -> pa.RecordBatch:
+    """Return old rows as Arrow rows of HITS."""
+    count = len(keys)
+    ids = np.full(count, -1) if row_ids is None else row_ids
+    if isinstance(ids, pa.ChunkedArray):
+        ids = ids.combine_chunks().fill_null(-1)
+    columns = [keys, np.broadcast_to(file, count), positions, ids, np.zeros(count) if late is None else late]
+    arrays = [c if isinstance(c, pa.Array) else pa.array(np.ascontiguousarray(c, np.int64)) for c in columns]
+    return pa.RecordBatch.from_arrays(arrays, names=[KEY, FILE, POSITION, ROW_ID, LATE])
+
+
+def _some(parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+    """Return the parts in order, in groups that a task holds at a time."""
+    groups: list[list[Part]] = []
+    held = 0
+    for part in parts:
+        if not groups or held + part.keys > _KEYS_AT_ONCE:
+            groups.append([])
+            held = 0
+        groups[-1].append(part)
+        held += part.keys
+    return [tuple(group) for group in groups]
+
+
 class SplitRows:
-    """Change rows of a Spark DataFrame, as BatchRows.
+    """Change rows of a Spark DataFrame, with the attributes and methods of `HeldRows`.
 
     Attributes
     ----------
@@ -73,14 +185,14 @@ class SplitRows:
     truncates = False
     source = None
 
-    def __init__(self, state: SinkState, frame: DataFrame, columns: tuple[str | None, str | None]) -> None:
-        self._state, self._given = state, GivenFrame(state, frame, columns)
-        self.guarded: Guarded | RememberedBatch | None = None
+    def __init__(self, state: SinkState, frame: DataFrame) -> None:
+        self._state, self._given = state, GivenFrame(state, frame)
+        self.guarded: Guarded | None = None
         self._form, self._engine, self._session = self._given.reads.form, self._given.engine, frame.sparkSession
         self.schema, self.fields = self._given.reads.schema, self._form.fields
         self._staging = WriteContext(state.table.io, state.table.metadata)
         try:
-            staged = self._given.staged(self._staging, keeps_all=state.mode == "flink")
+            staged = self._given.staged(self._staging)
             files = [file for _, file in staged if file is not None]
             self.letters = with_staged(state.dead_letters, files, state.table.io, self._engine)
         except BaseException:
@@ -121,9 +233,6 @@ class SplitRows:
     def by_value(self, base: Base) -> BatchDelta:
         return self._mapped(base, equality_delta)
 
-    def as_flink(self, base: Base) -> BatchDelta:
-        return self._mapped(base, flink_delta)
-
     def by_position(self, base: Base) -> tuple[BatchDelta, int]:
         try:
             return self._by_position(base)
@@ -161,7 +270,7 @@ class SplitRows:
         found, left = sum(w.hits for w in written), sum(p.keys for p in parts) - sum(w.late for w in written)
         if guard is not None:
             memory = guard.remembered([path for w in written for path in w.deletes])
-            self.guarded = RememberedBatch(self.keys - left, memory)
+            self.guarded = Guarded(late=self.keys - left, memory=memory)
         targets, new = frozenset(path for _, paths in hidden for path in paths), index.saved if index.is_new else None
         written_delta = BatchDelta(delta=delta, hits=found, misses=left - found, targets=targets, index=new)
         return written_delta, len(index.others)
@@ -238,8 +347,7 @@ class SplitRows:
     def _parsed(self) -> Callable[[pa.Table], Changes]:
         """Return what parses rows of parts, in any process."""
         schema = self.schema
-        sequence = self._state.sequence(schema)
-        form = replace(self._form, fields=self.fields, order=None, ordered=True, sequence=sequence)
+        form = replace(self._state.options.form(schema, ordered=True), fields=self.fields, order=None)
         return lambda rows: read_changes(rows, schema, form)
 
     def _groups(self, parts: Sequence[Part]) -> list[list[Part]]:
@@ -267,27 +375,17 @@ class _WrittenRows:
 def _written(
     context: WriteContext, changes: Changes, found: pa.Table, first_key: int, guard: SplitGuard | None
 ) -> _WrittenRows:
-    """Write the last row of each key that is not late.
-
-    It takes over the row id of the old row, unless the batch deleted that first.
-    """
-    is_hit = found.column(KEY).to_numpy() >= 0
-    keys, row_ids = found.column(KEY).to_numpy()[is_hit] - first_key, found.column(ROW_ID).to_numpy()[is_hit]
+    """Write the last row of each key that is not late."""
+    found = found.filter(pc.greater_equal(found.column(KEY), 0))
+    keys = found.column(KEY).to_numpy() - first_key
     late = np.zeros(len(changes.last), np.bool_)
-    late[keys[found.column(LATE).to_numpy()[is_hit] > 0]] = True
-    of_key = np.full(len(late), -1, np.int64)
-    of_key[keys] = row_ids
-    of_key[changes.last.was_deleted] = -1
-    changes, of_key = without_keys(changes, late), of_key[~late]
-    last = changes.last
-    kept = np.flatnonzero(last.put >= 0)
-    ids = None
-    if context.metadata.version.has_row_lineage and (of_key >= 0).any():
-        ids = pa.array(of_key[kept], mask=of_key[kept] < 0)
-    rows = changes.puts.take(pa.array(last.put[kept]))
-    files = tuple(file for file, _ in write_rows(context, rows, ids))
+    late[keys[found.column(LATE).to_numpy() > 0]] = True
+    left, numbers = ~late[keys], np.cumsum(~late) - 1
+    changes, keys = without_keys(changes, late), numbers[keys[left]]
+    row_ids = found.column(ROW_ID).filter(pa.array(left))
+    files = tuple(file for file, _, _ in write_last_rows(context, changes, keys, row_ids))
     deletes = None if guard is None else guard.staged_deletes(changes, first_key)
-    hits = len(np.unique(keys[~late[keys]]))
+    hits = len(np.unique(keys))
     return _WrittenRows(files, hits, int(late.sum()), () if deletes is None else (deletes,))
 
 

@@ -24,13 +24,13 @@ from deletekit.spark.data_frames import SparkRows
 from deletekit.spark.engine import SparkEngine
 from deletekit.spark.types import from_spark
 from deletekit.stream.batch_digest import key_sum
-from deletekit.stream.batch_letters import LetterFile, stage_letters
 from deletekit.stream.change_rows import ChangeFormat, check_columns, read_changes
+from deletekit.stream.dead_letters import LetterFile, stage_letters
 from deletekit.stream.evolve import evolve_table, evolving_rows, schema_for, wide_fields
-from deletekit.stream.fitting_parts import fitting_parts
-from deletekit.stream.fitting_rows import UnfitRow, fitting_rows, is_of_all_rows, too_many
+from deletekit.stream.fitting_rows import UnfitRow, fitting_parts, fitting_rows, is_of_all_rows, too_many
 from deletekit.stream.key_hashes import KeyHasher, bucket_of
-from deletekit.stream.sink_state import Evolve, SinkState
+from deletekit.stream.sink_options import Evolve
+from deletekit.stream.sink_state import SinkState
 from deletekit.stream.split_parts import Part, folded, write_part
 from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import key_column
@@ -48,15 +48,16 @@ class GivenFrame:
     Raises InvalidInputError as `check_columns`, and for columns that cannot be added.
     """
 
-    def __init__(self, state: SinkState, frame: DataFrame, columns: tuple[str | None, str | None]) -> None:
-        metadata = state.table.metadata
+    def __init__(self, state: SinkState, frame: DataFrame) -> None:
+        metadata, options = state.table.metadata, state.options
+        evolve, columns = options.evolve, options.columns
         self.frame, self._state, self._columns = frame, state, columns
         self.engine = state.spark_engine = engine_on(frame, state.engine, state.spark_engine)
         given = SparkRows(frame, self.engine).empty("changes")
-        self._empty = evolving_rows(given, metadata.schema, state.evolve, columns)
-        self._wide = self._too_wide() if state.evolve == "widen" else frozenset()
-        schema = schema_for(metadata, self._empty, state.evolve, columns, self._wide)
-        form = state.form(schema, columns, ordered=False)
+        self._empty = evolving_rows(given, metadata.schema, evolve, columns)
+        self._wide = self._too_wide() if evolve == "widen" else frozenset()
+        schema = schema_for(metadata, self._empty, evolve, columns, self._wide)
+        form = options.form(schema, ordered=False)
         empty = from_spark(self._empty, schema)
         check_columns(empty, schema, form)
         letters = state.dead_letters
@@ -64,7 +65,7 @@ class GivenFrame:
             known=metadata.schema,
             schema=schema,
             form=form,
-            evolve=state.evolve,
+            evolve=evolve,
             most=None if letters is None or is_of_all_rows(empty, schema, form) else letters.most,
         )
 
@@ -75,9 +76,9 @@ class GivenFrame:
 
     def evolve(self, table: Table) -> None:
         """Give the table the schema that the rows need."""
-        evolve_table(table, self._empty, self._state.evolve, self._columns, self._wide)
+        evolve_table(table, self._empty, self._state.options.evolve, self._columns, self._wide)
 
-    def staged(self, context: WriteContext, *, keeps_all: bool) -> list[Staged]:
+    def staged(self, context: WriteContext) -> list[Staged]:
         """Shuffle the rows by their keys. Write a part for each partition, and a file of its dead letters."""
         reads, names, schema = self.reads, list(self.frame.columns), self.reads.schema
         paths = [schema.find_column_name(f.field_id) or f.name for f in reads.form.fields]
@@ -95,7 +96,7 @@ class GivenFrame:
             if not len(rows):
                 return None, letters
             changes = read_changes(rows, schema, reads.form)
-            return write_part(context, folded(rows, changes, keeps_all=keeps_all), changes, key_sum(changes)), letters
+            return write_part(context, folded(rows, changes), changes, key_sum(changes)), letters
 
         placed = with_arrow_column(self.frame, _BUCKET, IntegerType(), bucket, used)
         return self.engine.map_partitions(placed.repartition(self.engine.threads, _BUCKET), stage)

@@ -27,45 +27,44 @@ from deletekit.deletes.merge_previous_deletes import HiddenRows
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import Engine
 from deletekit.errors import NotFoundError
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.stream.file_keys import FileKeys, index_rows, read_file_keys
 from deletekit.stream.key_hashes import KeyHasher, Numbers
-from deletekit.stream.key_index import MOST_FILES, NO_ID, IndexRows, Run, by_file, compacted, new_run, with_run
+from deletekit.stream.key_index import (
+    MOST_FILES,
+    NO_ID,
+    FileKeys,
+    IndexRows,
+    Run,
+    by_file,
+    compacted,
+    index_rows,
+    indexed_file,
+    new_run,
+    read_file_keys,
+    with_run,
+)
 from deletekit.stream.live_rows import LiveRows
 from deletekit.stream.saved_index import (
+    IndexHits,
     SavedIndex,
     find_in_runs,
     is_named,
-    key_of,
+    live_hits,
     load_index,
+    row_ids_of,
+    save_run,
     tell_damage,
+    write_root,
 )
 from deletekit.table.file_io import FileIO
-from deletekit.table.index_files import DamagedIndexError, IndexedFile, IndexRoot, encode_root
+from deletekit.table.index_files import DamagedIndexError, IndexedFile
 from deletekit.table.sink_files import RUN, new_name, root_name, sink_path
 
 # Rows are sorted when so many have been read.
 _SORTED_ROWS = 1 << 23
-
-
-@dataclass(frozen=True, slots=True)
-class Hits:
-    """Live rows with one of the wanted keys: the index of the key, the number of the file, the position.
-
-    `stored_ids` are the row ids that data files store, -1 for none.
-    """
-
-    keys: Numbers
-    files: Numbers
-    positions: Numbers
-    stored_ids: Numbers
-
-    def __len__(self) -> int:
-        return len(self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +228,7 @@ class TableIndex:
                 unknown.append(task)
         waiting: list[tuple[IndexedFile, IndexRows]] = []
         for task, keys in chain(known, engine.map(lambda t: (t, read_file_keys(context, t, fields)), unknown)):
-            file = self._numbered(task.data_file, self._number)
+            file = indexed_file(self._number, task.data_file)
             self._number += 1
             waiting.append((file, index_rows(self._hasher, file.number, keys)))
             self._known[file.path], self._tasks[file.number] = file, task
@@ -239,9 +238,6 @@ class TableIndex:
         if waiting:
             self._add(waiting)
         return len(unknown)
-
-    def _numbered(self, file: DataFile, number: int) -> IndexedFile:
-        return IndexedFile(number=number, path=file.file_path, rows=file.record_count, size=file.file_size_in_bytes)
 
     def _add(self, read: Sequence[tuple[IndexedFile, IndexRows]]) -> None:
         run = new_run([rows for _, rows in read], [file for file, _ in read], wide=not self._hasher.exact)
@@ -260,27 +256,15 @@ class TableIndex:
 
     # --- looking up ---------------------------------------------------------------------------------------------------
 
-    def find(self, keys: Sequence[Any]) -> Hits:
+    def find(self, keys: Sequence[Any]) -> IndexHits:
         """Find the live rows with one of these keys, given as columns of the fields' types.
 
         Raises DamagedIndexError for files of the index; FormatError and NotFoundError for deletes.
         """
-        if self._context is None:
-            return Hits(*(np.empty(0, np.int64) for _ in range(4)))
         hashes = self._hasher(keys)
-        found = find_in_runs(self._runs, hashes)
-        of_live = np.isin(found.files, list(self._tasks))
-        hits = [part[of_live] for part in (found.keys, found.files, found.positions, found.row_ids)]
-        self._check_positions(hits[1], hits[2])
-        live = self._live.are_live(self._context, self._tasks.__getitem__, hits[1], hits[2], hashes.take(hits[0]))
-        return Hits(*(part[live] for part in hits))
-
-    def _check_positions(self, files: Numbers, positions: Numbers) -> None:
-        for number, rows in by_file(files):
-            count = self._tasks[number].data_file.record_count
-            if int(positions[rows].max()) >= count:
-                message, path = "the key index has a row behind the end of a data file", self._tasks[number].data_file
-                raise DamagedIndexError(message, kind="key-index", file=path.file_path, expected=f"{count} rows")
+        if self._context is None:
+            return find_in_runs((), hashes)
+        return live_hits(self._context, find_in_runs(self._runs, hashes), self._tasks, self._live, hashes)
 
     def hidden_by_value(self) -> Iterator[HiddenRows]:
         """List what equality deletes hide of each data file, apart from what deletes by position hide."""
@@ -305,27 +289,22 @@ class TableIndex:
             if positions - file.hidden:
                 yield HiddenRows(file.task, positions - file.hidden, file.hidden)
 
-    def row_ids(self, hits: Hits) -> pa.Array:
+    def row_ids(self, hits: IndexHits) -> pa.Array:
         """Return the `_row_id` of each row; null for rows without one."""
-        ids = hits.stored_ids.copy()
-        for number, rows in by_file(hits.files):
-            first = self._tasks[number].data_file.first_row_id
-            if first is not None:
-                by_position = rows[ids[rows] == NO_ID]
-                ids[by_position] = first + hits.positions[by_position]
-            else:
-                ids[rows] = NO_ID
+        ids = row_ids_of(hits, self._tasks)
         return pa.array(ids, mask=ids == NO_ID)
 
     # --- what a commit adds -------------------------------------------------------------------------------------------
 
-    def expect(self, written: Sequence[tuple[DataFile, FileKeys]], deletes: Iterable[DeleteFile], hits: Hits) -> None:
+    def expect(
+        self, written: Sequence[tuple[DataFile, FileKeys]], deletes: Iterable[DeleteFile], hits: IndexHits
+    ) -> None:
         """Announce what a commit writes, so that the next `catch_up` need not read it, and `save` saves it.
 
         `written` are data files and their keys. `deletes` are its delete files; vectors for files of `hits` hide those
         hits.
         """
-        files = [self._numbered(file, self._number + i) for i, (file, _) in enumerate(written)]
+        files = [indexed_file(self._number + i, file) for i, (file, _) in enumerate(written)]
         rows = [index_rows(self._hasher, f.number, keys) for f, (_, keys) in zip(files, written, strict=True)]
         number, runs = self._number + len(files), self._runs
         if files and number < MOST_FILES:
@@ -353,23 +332,7 @@ class TableIndex:
         names = tuple(run.saved for run in runs if run.saved is not None)
         if not written and self._saved is not None and self._saved.root.runs == names:
             return self._saved
-        for run in written:
-            _save(run, base.write)
-        root = IndexRoot(
-            table_uuid=base.metadata.table_uuid,
-            key=key_of(self.fields),
-            snapshot_id=base.snapshot.snapshot_id if base.snapshot else None,
-            next_number=number,
-            runs=tuple(run.saved for run in runs if run.saved is not None),
-        )
-        name, data = encode_root(root)
-        base.write.write(sink_path(base.metadata, name), data)
-        saved = SavedIndex(base.table.io, base.metadata, name, root)
+        infos = tuple(run.saved or save_run(base.write, run, new_name(RUN)) for run in runs)
+        saved = write_root(base, self.fields, number, infos)
         self._unsure, self._saved = (saved, self._saved, written), saved
         return saved
-
-
-def _save(run: Run, write: WriteContext) -> None:
-    path = sink_path(write.metadata, new_name(RUN))
-    write.remember(path)
-    run.save(write.io, path)

@@ -66,17 +66,17 @@ def gone(key):
 first = [put(5, 500.0), put(5, 555.0), put(1, 999.0), gone(3)]
 
 # %% [markdown]
-# `dk.stream.sink` writes changes to a table, batch by batch. In the mode `flink` it does what Flink's sink does in upsert mode.
+# Flink does not run here. `write_checkpoint` writes the changes of one checkpoint to a table, in the same way as Flink's sink does in upsert mode.
 
 # %%
 import deletekit as dk
 from deletekit.course import Aliases, check, drawings, hint, lesson, show, solution
+from deletekit.course.recordings.flink_writer import write_checkpoint
 
 here = lesson("13")
 users = here.table("users", dk.datasets.users(), format_version=3)
 names = Aliases(users)
-sink = dk.stream.sink(users, "changes-of-users", equality_fields=["id"], mode="flink")
-sink.write(first, batch_id=0)
+write_checkpoint(users, first, 0)
 
 show(dk.scan(users, columns=["id", "value"]).to_arrow())
 
@@ -130,12 +130,12 @@ check("13.2", deletes_of)
 # %% [markdown]
 # ## The map is forgotten
 #
-# The next checkpoint brings two changes: update 5, delete 2. The sink wrote the row of id 5 itself, in the checkpoint before. Watch whether it still knows the place.
+# The next checkpoint brings two changes: update 5, delete 2. The writer wrote the row of id 5 itself, in the checkpoint before. Watch whether it still knows the place.
 
 # %%
 here.rewind("second checkpoint", users)
 second = [put(5, 556.0), gone(2)]
-sink.write(second, batch_id=1)
+write_checkpoint(users, second, 1)
 names.show(names.deletes(), "name", "kind", "rows", "positions", "sequence_number")
 
 # %% [markdown]
@@ -143,7 +143,7 @@ names.show(names.deletes(), "name", "kind", "rows", "positions", "sequence_numbe
 #
 # ## With an index
 #
-# An index knows where each key of the *table* is. A sink with an index deletes directly by position. This is the mode `auto`, the default. It gets the same two batches.
+# An index knows where each key of the *table* is. `dk.stream.sink` writes changes to a table, batch by batch. With an index it deletes directly by position. This is the mode `auto`, the default. It gets the same two batches.
 
 # %%
 indexed = here.table("indexed", dk.datasets.users(), format_version=3)

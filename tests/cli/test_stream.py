@@ -91,7 +91,7 @@ def test_the_order_of_files(run: Run, tmp_path: Path) -> None:
 def test_a_branch_is_promoted(run: Run, tmp_path: Path) -> None:
     files = make(tmp_path)
     where = ("--warehouse", tmp_path / "wh", "demo.users")
-    staged = run("stream", *where, *files, "--key", "id", "--mode", "flink", "--ref", "ingestion")
+    staged = run("stream", *where, *files, "--key", "id", "--mode", "eq-only", "--ref", "ingestion")
     assert staged.exit_code == 0, staged.output
     assert rows(tmp_path) == [(1, "a"), (2, "b")]
     done = json.loads(run("promote", *where, "ingestion", "--key", "id", "--json").output)

@@ -173,7 +173,7 @@ CASES = {
     "stream.reset_sink": Case(
         lambda t: dk.stream.reset_sink(t, "sink", batch_id=7), prepare=partial(write_batch, mode="eq-only")
     ),
-    "stream.sink, flink": Case(partial(write_batch, mode="flink"), 2),
+    "stream.sink, eq-only": Case(partial(write_batch, mode="eq-only"), 2),
     "stream.promote": Case(
         lambda t: dk.stream.promote(t, "aside", equality_fields=["id"]),
         prepare=partial(write_batch, mode="eq-only", ref="aside"),

@@ -159,7 +159,7 @@ def test_packing_a_sorted_table_ends(catalog: dk.Catalog, monkeypatch: pytest.Mo
     assert [(read["id"].to_pylist(), order_id) for read, order_id in files(table)] == [(list(range(1000)), 1)]
 
 
-@pytest.mark.parametrize("mode", ["auto", "flink", "index-only"])
+@pytest.mark.parametrize("mode", ["auto", "eq-only", "index-only"])
 def test_a_sink_hides_the_right_rows_of_a_sorted_table(catalog: dk.Catalog, mode: str) -> None:
     table = make(catalog, schema=PEOPLE, format_version=3, partition_by="name", sort_by="id desc")
     batches = list(random_batches(1, batches=4, rows=12, keys=9))

@@ -190,7 +190,7 @@ class TableMachine(RuleBasedStateMachine):
         self._commit(ref, done, after, changed, keeps=mode != "equality-delete")
 
     @precondition(lambda self: self.table.format_version > 1)
-    @rule(data=st.data(), count=st.integers(1, 4), mode=st.sampled_from(["auto", "flink", "eq-only", "index-only"]))
+    @rule(data=st.data(), count=st.integers(1, 4), mode=st.sampled_from(["auto", "eq-only", "index-only"]))
     def stream(self, data: st.DataObject, count: int, mode: Any) -> None:
         """A batch of a sink: rows that are put, and keys that go."""
         ref, names = self._ref(data), self._key_names(data)

@@ -300,7 +300,7 @@ def erase(m: Machine) -> None:
 def stream(m: Machine) -> None:
     """One batch of changes, into a sink that stays open while others commit."""
     if m.sink is None or m.rng.random() < 0.2:
-        mode = m.rng.choice(["auto", "auto", "flink", "eq-only", "index-only"])
+        mode = m.rng.choice(["auto", "auto", "eq-only", "index-only"])
         m.note(f"deletekit: sink, mode {mode}")
         m.sink = dk.stream.sink(m.table, "turns", equality_fields=["uid"], mode=mode, allow_rewind=True)
     rows = m.model.branches["main"].rows

@@ -33,7 +33,7 @@ __all__ = ["Job", "Kills", "Trial", "loop"]
 
 ROOT = Path(__file__).parents[2]
 NAME, SINK = "test.t", "killed"
-MODES = ("auto", "index-only", "eq-only", "flink")
+MODES = ("auto", "index-only", "eq-only")
 ENGINES = ("local", "driver", "executor")
 BATCHES, ROWS, KEYS = 12, 30, 25
 LONGEST = 0.6

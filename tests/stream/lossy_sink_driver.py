@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 import deletekit as dk
-from deletekit.stream import split_index, split_rows
+from deletekit.stream import saved_index, split_rows
 from tests.engines.gated_io import GATE, forget_waiting, held_back
 from tests.engines.lossy_driver import killing
 from tests.engines.straggling_driver import SPECULATION
@@ -58,7 +58,7 @@ def main(master: str, folder: str, *steps: str) -> None:
     session = dk.spark.session(catalog=properties, master=master, driver_memory="512m", settings=SPECULATION)
     schema = pa.schema([("id", pa.int64()), ("v", pa.int64())])
     table = dk.create_table(catalog, "demo.lossy", schema, format_version=3)
-    split_index._NEW_FILES = 1  # each batch writes a run of the index
+    saved_index._NEW_FILES = 1  # each batch writes a run of the index
     split_rows._GROUP_BYTES = split_rows._GROUP_HITS = 1  # a task that is alone has no twin
     batches: list[list[Row]] = []
     lost: dict[str, int] = {}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import deletekit as dk
-from deletekit.stream import batch_report
+from deletekit.stream import batch_run
 from tests.stream.replay import PEOPLE
 from tests.tables import make
 
@@ -58,9 +58,9 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     provider = import_module("opentelemetry.sdk.metrics").MeterProvider([made])
     api = import_module("opentelemetry.metrics")
     monkeypatch.setattr(api, "get_meter", provider.get_meter)
-    batch_report._instruments.cache_clear()
+    batch_run._instruments.cache_clear()
     yield made
-    batch_report._instruments.cache_clear()
+    batch_run._instruments.cache_clear()
     provider.shutdown()
 
 
@@ -84,8 +84,8 @@ def test_without_opentelemetry_nothing_fails(
     def missing(name: str) -> Any:
         raise ImportError(name)
 
-    batch_report._instruments.cache_clear()
+    batch_run._instruments.cache_clear()
     with monkeypatch.context() as bare:
-        bare.setattr(batch_report, "import_module", missing)
+        bare.setattr(batch_run, "import_module", missing)
         write_three(*tables)
-    batch_report._instruments.cache_clear()
+    batch_run._instruments.cache_clear()

@@ -107,7 +107,7 @@ def test_files_after_an_expiry(stream: Stream) -> None:
 
 @pytest.mark.parametrize("lost", [Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-1])])
 def test_files_after_an_expiry_if_the_logs_are_lost(stream: Stream, lost: Callable[[Path], Any]) -> None:
-    """So are tables of the last release, whose markers name no logs: a file is refused if nothing tells."""
+    """The history tells a part: a file is refused if nothing tells whether it was applied."""
 
     def expire() -> None:
         stream.expire()
@@ -132,17 +132,6 @@ def test_files_after_an_expiry_if_the_logs_are_lost(stream: Stream, lost: Callab
     stream.refuses("file-order", *names, "3.5.parquet", "4.parquet", "5.parquet", "elsewhere/6.parquet", "7.parquet")
     stream.refuses("file-unknown", "elsewhere/6.parquet", "1.5.parquet")
     assert stream.run("elsewhere/6.parquet", "elsewhere/7.parquet") == ["skipped", "committed"]
-
-
-def test_the_files_of_the_last_release_get_into_the_first_log(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as before:
-        before.setattr("deletekit.stream.batch_run.logged", lambda *_: ({}, ()))
-        stream.run("0.parquet", "1.parquet", "2.parquet")
-    assert stream.logs() == []
-    assert stream.run("1.parquet", "3.parquet") == ["skipped", "committed"]
-    stream.expire()
-    assert stream.run("1.parquet") == ["skipped"]
-    assert stream.run("elsewhere/4.parquet") == ["committed"]
 
 
 def test_logs_are_few_and_an_entry_is_written_few_times(stream: Stream) -> None:

@@ -27,7 +27,7 @@ def types(table: dk.Table) -> dict[str, str]:
     return {f.name: str(f.field_type) for f in table.refresh().metadata.schema.fields}
 
 
-@pytest.mark.parametrize("mode", ["auto", "flink", "eq-only", "index-only"])
+@pytest.mark.parametrize("mode", ["auto", "eq-only", "index-only"])
 @pytest.mark.parametrize("version", [2, 3])
 def test_columns_are_added(catalog: dk.Catalog, mode: str, version: int) -> None:
     table = make(catalog, schema=PEOPLE, format_version=version)

@@ -25,7 +25,7 @@ def put(number: int, name: str = "x") -> Row:
     return {"id": number, "name": name, "score": 0.0, "_change_type": "INSERT"}
 
 
-@pytest.mark.parametrize("mode", ["auto", "flink", "eq-only"])
+@pytest.mark.parametrize("mode", ["auto", "eq-only"])
 def test_a_stream_that_starts_again_is_skipped_until_it_is_new(catalog: dk.Catalog, mode: str) -> None:
     table = people(catalog)
     with sink(table, mode=mode) as first:

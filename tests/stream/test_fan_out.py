@@ -20,7 +20,7 @@ from pyiceberg.exceptions import BadRequestError
 from requests import HTTPError, Response
 
 import deletekit as dk
-from deletekit.stream.sources.marks import with_marks
+from deletekit.stream.sources.left_out import with_marks
 from deletekit.table.catalog import SqlStore
 from deletekit.table.open_catalog import wrap_catalog
 from deletekit.table.pyiceberg_store import PyIcebergStore

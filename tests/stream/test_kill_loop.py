@@ -11,7 +11,7 @@ from tests.stream.kill_loop import BATCHES, MODES, line, loop
 
 CASES = [(mode, version) for mode in MODES for version in (2, 3)]
 # Each mode once; the others before a release.
-SOON = {("auto", 3), ("index-only", 2), ("eq-only", 3), ("flink", 2)}
+SOON = {("auto", 3), ("index-only", 2), ("eq-only", 3)}
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ def put(number: int, name: str = "x") -> Row:
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("mode", ["auto", "flink", "eq-only", "index-only"])
+@pytest.mark.parametrize("mode", ["auto", "eq-only", "index-only"])
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("partition_by", [(), ("bucket(3, id)",), ("name",)], ids=["whole", "by key", "not by key"])
 @pytest.mark.parametrize("granularity", [None, "partition"])

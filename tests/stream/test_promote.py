@@ -26,7 +26,7 @@ def staged(catalog: dk.Catalog, version: int = 3, **options: object) -> dk.Table
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("to", ["merge-on-read", "copy-on-write"])
-@pytest.mark.parametrize("mode", ["auto", "flink", "eq-only"])
+@pytest.mark.parametrize("mode", ["auto", "eq-only"])
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("reset", [False, True])
 def test_many_batches_arrive_in_one_commit(

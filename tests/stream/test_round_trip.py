@@ -19,7 +19,7 @@ from tests.stream.replay import PEOPLE, State, check, random_batches, replay
 from tests.stream.sources.dying import NAME, dying
 from tests.tables import MAINTENANCE, MODES, make, new_catalog
 
-SINK_MODES = ("auto", "index-only", "eq-only", "flink")
+SINK_MODES = ("auto", "index-only", "eq-only")
 QUICK = {"commit.retry.min-wait-ms": "1", "commit.retry.max-wait-ms": "2"}
 
 

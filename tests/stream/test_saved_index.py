@@ -97,19 +97,18 @@ def test_a_restart_loads_what_it_looks_for_and_no_more(catalog: dk.Catalog) -> N
     assert sum(stored_at(path).stat().st_size for path in saved.paths) < 17 * 40_003
 
 
-def test_a_bucket_is_looked_up_alone(catalog: dk.Catalog) -> None:
+def test_parts_of_the_keys_are_looked_up_in_other_processes(catalog: dk.Catalog) -> None:
     rows = 9000
     keys = pa.table({"id": np.arange(rows), "name": ["x"] * rows, "score": np.zeros(rows)})
     table = make(catalog, keys.slice(0, 5000), keys.slice(5000), schema=PEOPLE, format_version=3)
     write(table, [put(k, "new") for k in range(40, 60)], 0)
     saved = index_of(table)
-    assert saved.bucket_count == 1
-    assert saved.snapshot_id is not None
+    assert saved.root.snapshot_id is not None
     hashes = KeyHasher([table.schema.find_field("id")])([pa.array(range(0, rows, 3))])
     found: dict[int, list[tuple[str, int, int]]] = {}
     for bucket in range(8):
         mine = np.flatnonzero(bucket_of(hashes, 8) == bucket)
-        parts = pickle.loads(pickle.dumps(saved.parts_of(bucket, 8)))  # noqa: S301
+        parts = pickle.loads(pickle.dumps(saved.parts))  # noqa: S301
         hits = find_in_parts(table.io, parts, hashes.take(mine))
         for key, number, position, row_id in zip(hits.keys, hits.files, hits.positions, hits.row_ids, strict=True):
             place = saved.files[int(number)].path, int(position), int(row_id)
@@ -121,18 +120,14 @@ def test_a_bucket_is_looked_up_alone(catalog: dk.Catalog) -> None:
         rows_there = pa.parquet.read_table(stored_at(place), columns=["id"]).column("id").to_pylist()
         assert rows_there[position] == 42
         assert row_id in (-1, 42)
-    for bad in ((8, 8), (0, 3), (-1, 8)):
-        with pytest.raises(dk.InvalidInputError):
-            saved.parts_of(*bad)
 
 
 # --- what is not saved, and what is named -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{"mode": "eq-only"}, {"mode": "flink"}], ids=str)
-def test_other_modes_save_nothing(catalog: dk.Catalog, options: Any) -> None:
+def test_the_mode_without_an_index_saves_nothing(catalog: dk.Catalog) -> None:
     table = make(catalog, schema=PEOPLE, format_version=3)
-    write(table, [put(1)], 0, **options)
+    write(table, [put(1)], 0, mode="eq-only")
     assert not [path for path in files_of(table) if "_deletekit" in path]
 
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 
 import deletekit as dk
 from deletekit.stream.remembered_deletes import Memory, memory_of
-from deletekit.stream.sources.marks import with_marks
+from deletekit.stream.sources.left_out import with_marks
 from deletekit.table.sink_files import SEQUENCE_DELETES
 from tests.stream.replay import check
 from tests.tables import live, make, new_catalog, refused
@@ -281,7 +281,6 @@ def test_a_batch_is_in_order_by_sequence_before_order(catalog: dk.Catalog) -> No
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"sequence_by": "nome"}, "sequence-by"),
     ({"sequence_by": "flag"}, "sequence-by"),
-    ({"sequence_by": "seq", "mode": "flink"}, "sink-option"),
     ({"sequence_by": "seq", "mode": "eq-only"}, "sink-option"),
     ({"forget_deletes_after": 5}, "sink-option"),
     ({"sequence_by": "seq", "forget_deletes_after": 0}, "sink-option"),

@@ -9,7 +9,7 @@ import deletekit as dk
 from tests.stream.replay import PEOPLE, check, random_batches, replay
 from tests.tables import live_files, make, refused
 
-MODES = ("auto", "flink", "eq-only", "index-only")
+MODES = ("auto", "eq-only", "index-only")
 
 
 @pytest.mark.sampled(3)
@@ -28,7 +28,7 @@ def test_every_mode_is_a_dict(
             assert progress.status == "committed"
             check(table, replay(batches[: number + 1]))
     equality = [f for f in live_files(table, 1) if f["content"] == 2]
-    assert bool(equality) == (mode in ("flink", "eq-only"))
+    assert bool(equality) == (mode == "eq-only")
 
 
 PLACE = pa.struct([pa.field("k", pa.int32(), nullable=False), pa.field("r", pa.int32(), nullable=False)])

@@ -73,7 +73,7 @@ def spark_reads(spark: SparkSession, table: dk.Table, state: State, ref: str = "
 
 
 @pytest.mark.parametrize(
-    ("mode", "version"), [("auto", 3), ("flink", 3), pytest.param("auto", 2, marks=pytest.mark.long)]
+    ("mode", "version"), [("auto", 3), ("eq-only", 3), pytest.param("auto", 2, marks=pytest.mark.long)]
 )
 def test_a_query_that_breaks_off_and_goes_on(
     spark: SparkSession, catalog: dk.Catalog, tmp_path: Path, mode: Any, version: int
@@ -130,7 +130,7 @@ def test_ingestion_and_promotion(spark: SparkSession, catalog: dk.Catalog, tmp_p
     batches = list(random_batches(4, batches=3, rows=10, keys=9))
     for batch in batches:
         source.add(batch)
-    with dk.stream.sink(table, "spark", equality_fields=["id"], order="_at", mode="flink", ref="ingestion") as sink:
+    with dk.stream.sink(table, "spark", equality_fields=["id"], order="_at", mode="eq-only", ref="ingestion") as sink:
         source.run(sink)
         state = replay(batches, start=start)
         spark_reads(spark, table, state, "ingestion")

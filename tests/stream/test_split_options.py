@@ -16,7 +16,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, FloatType, IntegerType, NestedField, StringType, StructType, UUIDType
 
 import deletekit as dk
-from deletekit.stream import split_index, split_rows
+from deletekit.stream import saved_index, split_rows
 from deletekit.stream.batch_run import BatchRun
 from tests.commit.racing import racing
 from tests.interop.rows import same_rows
@@ -330,7 +330,7 @@ EVENTS = "id long, name string, seq long, _change_type string"
 @pytest.mark.parametrize("new_files", [1, 99])
 def test_sequence_by(catalog: dk.Catalog, framed: Framed, monkeypatch: pytest.MonkeyPatch, new_files: int) -> None:
     """Late changes and deletes, rows of others, and batches that are held in between: as a dict, and as if all were."""
-    monkeypatch.setattr(split_index, "_NEW_FILES", new_files)  # old rows are looked up in the index, or read
+    monkeypatch.setattr(saved_index, "_NEW_FILES", new_files)  # old rows are looked up in the index, or read
     monkeypatch.setattr(split_rows, "_GROUP_BYTES", 1)
     schema, random_ = pa.schema([("id", pa.int64()), ("name", pa.string()), ("seq", pa.int64())]), random.Random(2)
     split, held = (make(catalog, schema=schema, format_version=2 + (new_files == 1)) for _ in range(2))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from deletekit.stream import split_index, split_rows
+from deletekit.stream import saved_index, split_rows
 from deletekit.stream.split_rows import SplitRows
 from tests.interop.rows import same_rows
 from tests.stream.on_executors import nothing_is_collected
@@ -59,11 +59,11 @@ def check_row_ids(before: dict[Any, int], now: dict[Any, int], batch: Sequence[R
     assert len(set(now.values())) == len(now)
 
 
-@pytest.mark.parametrize(("mode", "version"), [("index-only", 3), ("auto", 2), ("eq-only", 3), ("flink", 2)])
+@pytest.mark.parametrize(("mode", "version"), [("index-only", 3), ("auto", 2), ("eq-only", 3)])
 def test_beside_a_dict(
     spark: SparkSession, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch, mode: Any, version: int
 ) -> None:
-    monkeypatch.setattr(split_index, "_NEW_FILES", 1)  # every old row is looked up in the index
+    monkeypatch.setattr(saved_index, "_NEW_FILES", 1)  # every old row is looked up in the index
     table = make(catalog, schema=PEOPLE, format_version=version, partition_by=["bucket(2, id)"])
     batches = list(random_batches(1, batches=3, rows=12, keys=8))  # with NULL keys
     known: dict[Any, int] = {}
@@ -106,8 +106,8 @@ def test_parts_and_groups(spark: SparkSession, catalog: dk.Catalog, monkeypatch:
     """Several parts, several groups of them, and a nested key of text and date."""
     monkeypatch.setattr(split_rows, "_GROUP_BYTES", 1)
     monkeypatch.setattr(split_rows, "_GROUP_HITS", 1)
-    monkeypatch.setattr(split_index, "_NEW_FILES", 3)
-    monkeypatch.setattr(split_index, "_RUN_ROWS", 150)
+    monkeypatch.setattr(saved_index, "_NEW_FILES", 3)
+    monkeypatch.setattr(saved_index, "_RUN_ROWS", 150)
     schema = pa.schema([("who", pa.struct([("name", pa.string()), ("born", pa.date32())])), ("v", pa.int64())])
     table = make(catalog, schema=schema, format_version=3)
     ddl = "who struct<name: string, born: date>, v long, _change_type string, _at long"
@@ -134,7 +134,7 @@ def test_a_damaged_index_and_a_sink_that_holds_rows(
     spark: SparkSession, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batches held in this process and batches on executors take turns with one index; damaged, it is made again."""
-    monkeypatch.setattr(split_index, "_NEW_FILES", 1)
+    monkeypatch.setattr(saved_index, "_NEW_FILES", 1)
     table = make(catalog, schema=PEOPLE, format_version=3)
     batches = list(random_batches(4, batches=6, rows=12, keys=8))
     for number, batch in enumerate(batches):
@@ -199,7 +199,7 @@ def test_what_a_killed_driver_leaves(spark: SparkSession, catalog: dk.Catalog) -
     table = make(catalog, schema=PEOPLE, format_version=3)
     batch = [{"id": i, "name": "x", "score": 1.0, "_change_type": "INSERT"} for i in range(4)]
     with sink(table) as running:
-        SplitRows(running.state, framed(spark, batch), ("_change_type", "_at"))
+        SplitRows(running.state, framed(spark, batch))
         left = left_files(table)
         assert left
         running.write(framed(spark, batch), 0)

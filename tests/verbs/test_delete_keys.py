@@ -292,7 +292,7 @@ def test_a_void_field_beside_another_needs_no_key_column(
     dk.upsert(table, items((6, None, None), (7, "a", None)), key=["category"], mode="equality-delete")
     assert ids(table) == [6, 7]
     dk.update(table, {"value": 9.0}, where="category = 'a'", mode="equality-delete")
-    for number, mode in enumerate(("eq-only", "flink", "auto")):
+    for number, mode in enumerate(("eq-only", "auto")):
         with dk.stream.sink(table, mode, equality_fields=["category"], mode=mode) as sink:
             sink.write([{"id": 8 + number, "category": None, "value": 1.0, "_change_type": "INSERT"}], 0)
         assert ids(table) == [7, 8 + number]

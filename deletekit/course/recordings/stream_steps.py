@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from deletekit.course.recordings.flink_writer import write_checkpoint
 from deletekit.course.recordings.stream_crashes import SinkStopped, StoppingCatalog
 from deletekit.course.recordings.temporary_table import temporary_table
 from deletekit.course.views.stream_stepper import (
@@ -32,7 +33,7 @@ from deletekit.maintenance.remove_orphan_files import remove_orphan_files
 from deletekit.stream.batch_run import BatchProgress
 from deletekit.stream.convert import convert
 from deletekit.stream.sink import Sink, sink
-from deletekit.stream.sink_state import SinkMode
+from deletekit.stream.sink_options import SinkMode
 from deletekit.table.catalog import Catalog
 from deletekit.table.metadata import Snapshot
 from deletekit.table.table import Table, load_table
@@ -40,6 +41,7 @@ from deletekit.verbs.append import append, create_table
 from deletekit.verbs.delete import delete_keys
 from deletekit.verbs.scan import scan
 
+StreamMode = SinkMode | Literal["flink"]
 _NAME = "stream.steps"
 _SINK = "steps"
 _LATER = 2**62
@@ -49,7 +51,7 @@ _SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("value
 def record_stream(
     steps: int,
     *,
-    mode: SinkMode = "auto",
+    mode: StreamMode = "auto",
     format_version: int = 3,
     crash: Crash | Literal[""] = "",
     resumed: bool = False,
@@ -59,7 +61,7 @@ def record_stream(
 
     Parameters
     ----------
-    mode, format_version: of the sink and the table.
+    mode, format_version: of the sink and the table. In `flink` the writer is that of `write_checkpoint`.
     crash: where the sink is stopped in the last batch. `before-files`: nothing is written yet. `before-manifests`: data
         files and deletes are written. `before-commit`: manifests are written too. `answer-lost`: the sink goes on, but
         is not told that its commit landed. `after-commit`: the commit landed, and nothing was told so. `in-conversion`:
@@ -95,7 +97,7 @@ def record_stream(
 
 
 def record_windows(
-    steps: int = 2, *, mode: SinkMode = "auto", format_version: int = 3, checkpoint_check: bool = True
+    steps: int = 2, *, mode: StreamMode = "auto", format_version: int = 3, checkpoint_check: bool = True
 ) -> dict[Crash, tuple[StreamRecord, StreamRecord]]:
     """Stop a sink at each point of a batch; return what it left, and what it was after another process went on.
 
@@ -113,7 +115,7 @@ def record_windows(
 class _Recording:
     """Calls the sink, or without a mode a writer that is none, and notes what each call did."""
 
-    def __init__(self, catalog: Catalog, mode: SinkMode | None, calls: list[StreamCall]) -> None:
+    def __init__(self, catalog: Catalog, mode: StreamMode | None, calls: list[StreamCall]) -> None:
         self._catalog, self._mode, self._calls = catalog, mode, calls
 
     def go(self, steps: int, crash: Crash | Literal[""], *, resumed: bool) -> None:
@@ -121,20 +123,20 @@ class _Recording:
         with suppress(SinkStopped), self._sink(gate) as first:
             for number in range(steps):
                 self._write(1, first, gate, number, _crash_in_batch(crash) if number == steps - 1 else "")
-            if crash == "in-conversion" and steps and first is not None:
+            if crash == "in-conversion" and steps and self._mode is not None:
                 gate.crash_at("before-commit")
-                self._convert(1, first)
+                self._convert(1, first or load_table(gate, _NAME))
         if crash == "markers-expired" and steps:
             self._expire()
         if resumed and any(call.stopped for call in self._calls):
             gate = StoppingCatalog(self._catalog)
             with self._sink(gate) as second:
                 self._write(2, second, gate, steps - 1, "")
-                if crash == "in-conversion" and second is not None:
-                    self._convert(2, second)
+                if crash == "in-conversion" and self._mode is not None:
+                    self._convert(2, second or load_table(gate, _NAME))
 
     def _sink(self, catalog: Catalog) -> AbstractContextManager[Sink | None]:
-        if self._mode is None:
+        if self._mode is None or self._mode == "flink":
             return nullcontext()
         table = load_table(catalog, _NAME)
         return sink(table, _SINK, equality_fields=["id"], mode=self._mode, engine=LocalEngine(1))
@@ -149,6 +151,9 @@ class _Recording:
                 gate.crash_at(crash)
                 return opened.write([dict(change) for change in batch], number)
             table = load_table(gate, _NAME)
+            if self._mode == "flink":
+                gate.crash_at(crash)
+                return write_checkpoint(table, [dict(change) for change in batch], number)
             ended = sorted({change["id"] for change in batch if change["_change_type"] != "INSERT"})
             if ended:
                 delete_keys(table, [{"id": key} for key in ended])
@@ -157,7 +162,7 @@ class _Recording:
 
         self._noted(StreamCall(process=process, name="write", batch_id=number), write)
 
-    def _convert(self, process: int, opened: Sink) -> None:
+    def _convert(self, process: int, opened: Sink | Table) -> None:
         self._noted(StreamCall(process=process, name="convert"), lambda: convert(opened))
 
     def _expire(self) -> None:

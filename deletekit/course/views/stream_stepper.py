@@ -46,7 +46,7 @@ Crash = Literal[
 CRASHES: tuple[Crash, ...] = get_args(Crash)
 """Where a sink can be stopped; see `record_stream`."""
 STREAM_MODES = ("auto", "flink", "eq-only", "index-only")
-"""Modes of the sink."""
+"""Modes of the sink, and `flink`, a writer of its own: `write_checkpoint`."""
 
 
 def _change(kind: str, number: int, value: str | None = None) -> Change:
@@ -135,7 +135,7 @@ def stream_stepper(
     ----------
     record: what the batches did, as `record_stream` returns it for the other arguments.
     step: batches applied, 0 to 4.
-    mode: of the sink: `auto`, `flink`, `eq-only` or `index-only`.
+    mode: of the sink, `auto`, `eq-only` or `index-only`; or `flink`, which writes as Flink's sink does.
     format_version: of the table, 2 or 3.
     crash: where the sink is stopped in the last batch, one of `CRASHES`, or nowhere; see `record_stream`.
     resumed: another process goes on and gets that batch again.

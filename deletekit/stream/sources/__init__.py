@@ -4,11 +4,9 @@
 messages.
 """
 
-from deletekit.stream.sources.formats import FORMATS, decoder
-from deletekit.stream.sources.kafka import Kafka, kafka
-from deletekit.stream.sources.messages import CHANGE_TYPE, SEQUENCE, Decoder, Message, Reject
+from deletekit.stream.sources.kafka import Kafka, foreach_messages, kafka
+from deletekit.stream.sources.messages import CHANGE_TYPE, FORMATS, SEQUENCE, Decoder, Message, Reject, decoder
 from deletekit.stream.sources.source import Source, SourceBatch
-from deletekit.stream.sources.spark_kafka import foreach_messages
 from deletekit.stream.sources.table import TableChanges, table_changes
 
 __all__ = [

@@ -5,20 +5,18 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Sequence
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 from pyiceberg import types as it
 
-from deletekit.stream.sources.format_options import FormatOptions
+from deletekit.formats.decimals import EXACT, fitted
+from deletekit.stream.sources.format_options import FormatOptions, UnfitError, check_types, each
 from deletekit.stream.sources.source_types import DECIMAL, VARIABLE_DECIMAL, SourceType
-from deletekit.stream.sources.unfit import UnfitError, check_types, each
 
 Values = Sequence[Any]
 
-WIDE = Context(prec=400)
-"""Arithmetic that is exact for every number that is read."""
 DECIMAL_TEXT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _LARGEST = 64
 """Bytes of a decimal; Iceberg's have at most 16."""
@@ -39,17 +37,15 @@ def decimals(values: Values, source: SourceType | None, kind: it.DecimalType, op
             if number.is_zero():
                 continue
             raise UnfitError("a number does not fit the decimal", found=number)
-    scale = Decimal(1).scaleb(-kind.scale, context=WIDE)
-    exact = [None if n is None else _rescaled(n, scale, kind) for n in numbers]
+    exact = [None if n is None else _rescaled(n, kind) for n in numbers]
     return pa.array(exact, pa.decimal128(kind.precision, kind.scale))
 
 
-def _rescaled(number: Decimal, scale: Decimal, kind: it.DecimalType) -> Decimal:
-    # A zero may have any exponent, one too small for a context too.
-    made = (Decimal(0) if number.is_zero() else number).quantize(scale, context=WIDE)
-    if made != number or len(made.as_tuple().digits) > kind.precision:
-        raise UnfitError("a number does not fit the decimal", found=number, expected=str(kind))
-    return made
+def _rescaled(number: Decimal, kind: it.DecimalType) -> Decimal:
+    try:  # a zero may have any exponent, one too small for a context too
+        return fitted(Decimal(0) if number.is_zero() else number, kind.precision, kind.scale)
+    except ValueError as e:
+        raise UnfitError("a number does not fit the decimal", found=number, expected=str(kind)) from e
 
 
 def decimal_values(values: Values, source: SourceType | None) -> list[Decimal | None]:
@@ -67,7 +63,7 @@ def _unscaled(value: Any, scale: int) -> Decimal:
     data = base64.b64decode(value, validate=True) if isinstance(value, str) else value
     if not isinstance(data, bytes) or not 0 < len(data) <= _LARGEST or type(scale) is not int or abs(scale) > 300:
         raise UnfitError("a value is no decimal in bytes", found=value)
-    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, context=WIDE)
+    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, context=EXACT)
 
 
 def _decimal(value: Any) -> Decimal:

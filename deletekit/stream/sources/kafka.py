@@ -3,22 +3,33 @@
 confluent-kafka is Confluent's own client on librdkafka: it has a release about every month, and wheels for each
 platform. Partitions are assigned, never subscribed to: no rebalance takes one away in the middle of a batch.
 Each topic is known by its id and each cluster by its id, so that a topic that was made again is not taken for the old.
+
+`foreach_messages` writes topics that Spark's own connector reads; the driver decodes the messages of each micro-batch.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from deletekit.errors import InvalidInputError, NotFoundError, StorageError
 from deletekit.public import public, public_methods
-from deletekit.stream.sources.kafka_offsets import Offsets, first_offsets, next_offsets
+from deletekit.spark.releases import query_of_frame, to_arrow
 from deletekit.stream.sources.messages import Decoder, Message
-from deletekit.stream.sources.source import SourceBatch, Until, lost
+from deletekit.stream.sources.source import SourceBatch, Until, check_same, lost, position_text, read_position
 
+if TYPE_CHECKING:
+    from deletekit.stream.sink import Sink
+
+
+Partition = tuple[str, int]
+KIND = "kafka"
 _OURS = ("bootstrap.servers", "enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "isolation.level")
 _FIXED = {
     "enable.auto.commit": False,
@@ -30,6 +41,69 @@ _FIXED = {
 }
 _TIMEOUT = 30.0
 _POLL = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offsets:
+    """The offsets that are read next.
+
+    Attributes
+    ----------
+    cluster: the cluster's id.
+    topics: the id of each topic. Brokers before Kafka 2.8 have none, and give the same id for all.
+    partitions: the offset of each partition.
+    is_first: whether nothing was read before, so that partitions begin at whatever they still have.
+    """
+
+    cluster: str
+    topics: Mapping[str, str]
+    partitions: Mapping[Partition, int]
+    is_first: bool = False
+
+    def text(self) -> str:
+        """Return the position as text: for each topic its id, and the offsets of partitions 0, 1, ..."""
+        topics = {
+            name: {"id": topic_id, "offsets": [o for (t, _), o in sorted(self.partitions.items()) if t == name]}
+            for name, topic_id in self.topics.items()
+        }
+        return position_text(KIND, {"cluster": self.cluster, "topics": topics})
+
+    @classmethod
+    def parse(cls, position: str) -> Offsets:
+        """Read a position. Raise InvalidInputError for one of another kind of source."""
+        place = read_position(position, KIND)
+        topics = place["topics"]
+        return cls(
+            cluster=place["cluster"],
+            topics={name: topic["id"] for name, topic in topics.items()},
+            partitions={(name, p): o for name, topic in topics.items() for p, o in enumerate(topic["offsets"])},
+        )
+
+    def moved(self, partitions: Mapping[Partition, int]) -> Offsets:
+        """Return the position after what was read."""
+        return replace(self, partitions=dict(partitions), is_first=False)
+
+
+def first_offsets(found: Offsets, position: str | None) -> Offsets:
+    """Return where to begin in topics as they were found: at the position or, without one, at the beginning.
+
+    Raise InvalidInputError if the position is of other topics or of another cluster, or a topic was made again.
+    """
+    return replace(found, is_first=True) if position is None else next_offsets(found, Offsets.parse(position))
+
+
+def next_offsets(found: Offsets, last: Offsets) -> Offsets:
+    """Return the position with the partitions that were found; new ones begin at 0. Raise as `first_offsets`."""
+    check_same({"cluster": last.cluster}, cluster=found.cluster)
+    check_same({"topics": sorted(last.topics)}, topics=sorted(found.topics))
+    for name, topic_id in found.topics.items():
+        if topic_id != last.topics[name]:
+            message = "the topic was deleted and made again; what it had before may be lost"
+            raise lost(message, "topics", f"{name} with id {topic_id}", f"id {last.topics[name]}, or another sink id")
+    gone = [p for p in last.partitions if p not in found.partitions]
+    if gone:
+        raise lost("the topic has fewer partitions than before", "topics", f"no partition {gone[0][1]}", gone[0][0])
+    return replace(found, partitions={**found.partitions, **last.partitions})
 
 
 @public
@@ -300,3 +374,61 @@ def _failed(message: str) -> StorageError:
 def _logger() -> logging.Logger:
     """Return the logger of the client's own lines, which it else prints."""
     return logging.getLogger("deletekit.kafka")
+
+
+_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
+
+
+@public
+def foreach_messages(sink: Sink, decoder: Decoder) -> Callable[[Any, int], None]:
+    """Return a function for `writeStream.foreachBatch` of a stream that `readStream.format("kafka")` reads.
+
+    Messages come in order of topic, partition and offset, so the sink needs no column `order`. Spark's checkpoint has
+    the offsets, and its query and batch numbers name the batches, so each is in the table once. The batch is collected
+    on the driver.
+
+    Parameters
+    ----------
+    sink: writes the change rows.
+    decoder: of the messages' format, as `stream.decoder` returns it.
+
+    Messages that cannot be understood are dead letters, if the sink has a table for them.
+
+    The function raises UnsupportedError under Spark Connect, InvalidInputError if a column of the connector is missing,
+    and as `Sink.write`.
+    """
+
+    def write(frame: Any, batch_id: int) -> None:
+        missing = [name for name in _COLUMNS if name not in frame.columns]
+        if missing:
+            message = "the stream lacks columns of Spark's Kafka connector"
+            found = ", ".join(frame.columns)
+            raise InvalidInputError(message, kind="source-columns", field=missing[0], found=found)
+        names = [*_COLUMNS, *(n for n in frame.columns if n == "headers")]
+        messages = _messages(to_arrow(frame.select(*names)))
+        query_id = query_of_frame(frame)
+        with sink.state.lock:  # its dead letters are those of this batch
+            rows = sink.state.decoded(lambda schema, reject: decoder.decode(messages, schema, reject=reject))
+            sink.write(rows, batch_id, query_id=query_id)
+
+    return write
+
+
+def _messages(rows: pa.Table) -> list[Message]:
+    ordered = rows.sort_by([(name, "ascending") for name in ("topic", "partition", "offset")])
+    return [
+        Message(
+            key=row["key"],
+            value=row["value"],
+            topic=row["topic"],
+            partition=row["partition"],
+            offset=row["offset"],
+            timestamp_ms=_milliseconds(row["timestamp"]),
+            headers=tuple((h["key"], h["value"]) for h in row.get("headers") or ()),
+        )
+        for row in ordered.to_pylist()
+    ]
+
+
+def _milliseconds(at: datetime | None) -> int | None:
+    return None if at is None else round(at.timestamp() * 1000)

@@ -5,14 +5,17 @@ A transport (Kafka, files) yields messages. A decoder of their format turns a ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
 
 from deletekit.errors import InvalidInputError
+from deletekit.public import public
 
 CHANGE_TYPE = "_change_type"
 """The column that decoders add, with Iceberg's words: INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE.
@@ -84,3 +87,40 @@ class Decoder(Protocol):
         Raises InvalidInputError, naming topic, partition and offset, for such a message if there is no `reject`.
         """
         ...
+
+
+FORMATS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "debezium-json": ("debezium", "DebeziumJson"),
+        "debezium-avro": ("debezium_avro", "DebeziumAvro"),
+        "debezium-flat": ("debezium", "FlatJson"),
+    }
+)
+"""The formats of messages, each with the module and the class that decodes it."""
+
+
+@public
+def decoder(format: str, **options: Any) -> Decoder:  # noqa: A002  # the word of Kafka's and Flink's options
+    """Return the decoder of a format, which turns messages into change rows.
+
+    Parameters
+    ----------
+    format: `debezium-json`, `debezium-avro` or `debezium-flat` (ExtractNewRecordState).
+    options: of all formats: `ignore`, columns of the source to leave out; `sequence`, the field of the source that
+        `_sequence` has (`lsn`, `ts_ms`, `binlog`); `time_unit` (`ms`, `us`, `ns`) of whole numbers in columns of times,
+        if messages have no schema; `assume_utc`, for times without a zone in columns with one.
+        Of Debezium: `truncate='apply'`; `replica_identity='full'`; `unavailable`, its placeholder;
+        `tombstones='ignore'`; `servers`, whose logs a sequence is of, the oldest first; and of messages without a
+        schema `binary` (`base64`, `base64-url-safe`, `hex`) and `decimal_texts`.
+        Of debezium-avro: `registry`, its address, or schemas by id; `id_bytes`.
+
+    Raises InvalidInputError for another format or option.
+    """
+    if format not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise InvalidInputError(
+            "unknown format of messages", kind="message-format", field="format", found=format, expected=known
+        )
+    module, name = FORMATS[format]
+    made: Callable[..., Decoder] = getattr(import_module(f"deletekit.stream.sources.{module}"), name)
+    return made(**options)

@@ -15,14 +15,18 @@ from pyiceberg.schema import Schema
 
 from deletekit.deletes.projection import repeated
 from deletekit.errors import InvalidInputError
-from deletekit.stream.fitting_parts import fitting_parts
-from deletekit.stream.sources.clocks import checked_servers, in_order
-from deletekit.stream.sources.format_options import FormatOptions
-from deletekit.stream.sources.marks import with_marks
+from deletekit.stream.fitting_rows import fitting_parts
+from deletekit.stream.sources.format_options import FormatOptions, OptionError, all_of, option_text
+from deletekit.stream.sources.left_out import (
+    checked_servers,
+    in_order,
+    unavailable,
+    unavailable_at,
+    with_marks,
+    without_unavailable,
+)
 from deletekit.stream.sources.messages import CHANGE_TYPE, KEY_BEFORE, SEQUENCE, UNCHANGED, Message, Reject
 from deletekit.stream.sources.source_types import SourceType, iceberg_type
-from deletekit.stream.sources.unavailable import unavailable, unavailable_at, without_unavailable
-from deletekit.stream.sources.unfit import OptionError, all_of, option_text
 from deletekit.stream.sources.values import column_of
 from deletekit.table.types import arrow_type
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deletekit.stream.sources.format_options import FormatOptions
+from deletekit.stream.sources.format_options import FormatOptions, UnfitError
 from deletekit.stream.sources.source_types import (
     DATE_TEXTS,
     DATES,
@@ -20,7 +20,6 @@ from deletekit.stream.sources.source_types import (
     TIMESTAMP_UNITS,
     SourceType,
 )
-from deletekit.stream.sources.unfit import UnfitError
 
 _TIME = re.compile(r"(\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z?", re.ASCII)
 _TIMESTAMP = re.compile(r"([+-]?\d{4,6})(-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?", re.ASCII)

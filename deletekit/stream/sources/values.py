@@ -21,12 +21,12 @@ from pyiceberg import types as it
 
 from deletekit.deletes.projection import repeated
 from deletekit.errors import InvalidInputError
-from deletekit.stream.sources.decimals import WIDE, decimal_values, decimals
-from deletekit.stream.sources.format_options import FormatOptions
+from deletekit.formats.decimals import EXACT
+from deletekit.stream.sources.decimals import decimal_values, decimals
+from deletekit.stream.sources.format_options import FormatOptions, OptionError, UnfitError, check_types, each
+from deletekit.stream.sources.left_out import unavailable, unavailable_at
 from deletekit.stream.sources.source_types import DECIMAL, DURATIONS, VARIABLE_DECIMAL, SourceType
 from deletekit.stream.sources.times import dates, times, timestamps
-from deletekit.stream.sources.unavailable import unavailable, unavailable_at
-from deletekit.stream.sources.unfit import OptionError, UnfitError, check_types, each
 from deletekit.table.types import arrow_type
 
 Values = Sequence[Any]
@@ -120,7 +120,7 @@ def _integers(column: _Column) -> pa.Array:
 
 
 def _integer_of_decimal(value: Decimal) -> int:
-    if value != value.to_integral_value(context=WIDE):
+    if value != value.to_integral_value(context=EXACT):
         raise UnfitError("a number with decimals is no integer", found=value)
     return int(value)
 

@@ -12,7 +12,7 @@ from deletekit.course.recordings import stream_steps
 from deletekit.course.views import stream_stepper as view
 from deletekit.course.views.page import Facts, Grid, Page
 from deletekit.course.views.stream_stepper import BATCHES, CRASHES, STREAM_MODES
-from deletekit.stream.sink_state import SinkMode
+from deletekit.stream.sink_options import SinkMode
 from tests.stream.replay import replay
 from tests.tables import entries, position_deletes, snapshots_json, vectors
 
@@ -27,8 +27,8 @@ def grid(page: Page, name: str) -> Grid:
     return found
 
 
-def test_the_modes_are_those_of_the_sink() -> None:
-    assert get_args(SinkMode) == STREAM_MODES
+def test_the_modes_are_those_of_the_sink_and_flinks() -> None:
+    assert {*get_args(SinkMode), "flink"} == {*STREAM_MODES}
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -51,7 +51,7 @@ def test_what_is_shown_is_in_the_table(mode: str, version: int) -> None:
         summaries = [s["summary"] for s in snapshots_json(table)]
         calls = grid(page, "calls")
         for line, summary in zip(calls.lines, summaries, strict=True):
-            assert line.cells[2] == summary["deletekit.batch-id"]
+            assert line.cells[2] == summary.get("deletekit.batch-id", summary.get("flink.max-committed-checkpoint-id"))
             for name in ("added-data-files", "added-equality-delete-files", "added-dvs"):
                 counted = dict(zip(calls.columns, line.cells, strict=True)).get(name, "0")
                 assert counted == summary.get(name, "0")

@@ -186,7 +186,7 @@ def test_a_table_that_applies_the_events_is_equal(catalog: dk.Catalog, tmp_path:
     choose = random.Random(version)
     source = make(catalog, schema=PEOPLE, format_version=version)
     copies = [make(catalog, schema=PEOPLE, format_version=version) for _ in range(2)]
-    with dk.stream.sink(source, "in", equality_fields="id", mode="flink") as sink:
+    with dk.stream.sink(source, "in", equality_fields="id", mode="eq-only") as sink:
         for number, batch in enumerate(random_batches(version * 2, batches=5, rows=9, keys=7)):
             sink.write(batch, number)
             if number % 2:

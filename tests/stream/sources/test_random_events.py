@@ -29,7 +29,7 @@ def test_the_table_is_the_dict(catalog: dk.Catalog, seed: int) -> None:
     """With a sink of each mode, each opened again and again, and batches that come again."""
     source, form = Events(random.Random(seed)), decoder("debezium-json", **DECODER)
     modes: list[dict[str, Any]] = [
-        {"mode": "auto"}, {"mode": "index-only"}, {"mode": "eq-only"}, {"mode": "flink"},
+        {"mode": "auto"}, {"mode": "index-only"}, {"mode": "eq-only"},
         {"sequence_by": "_sequence"}, {"order": "_sequence"},
     ]  # fmt: skip
     options = modes[seed % len(modes)]

@@ -38,8 +38,8 @@ def test_a_truncate_is_refused_unless_asked_for(catalog: dk.Catalog, name: str) 
 
 
 # What a source's form has to do with the mode, the third tier asks.
-MODES = [("auto", 3), ("flink", 2), ("eq-only", 3), ("index-only", 2)]
-OTHERS = [("auto", 2), ("flink", 3), ("eq-only", 2), ("index-only", 3)]
+MODES = [("auto", 3), ("eq-only", 3), ("index-only", 2)]
+OTHERS = [("auto", 2), ("eq-only", 2), ("index-only", 3)]
 CASES = [(name, mode, version) for name in TRUNCATING for mode, version in MODES + OTHERS]
 SOON = {("postgresql", *mode) for mode in MODES} | {(name, "auto", 3) for name in TRUNCATING}
 

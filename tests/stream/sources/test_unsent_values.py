@@ -16,7 +16,7 @@ from tests.stream.sources.random_events import PLACEHOLDER
 from tests.tables import make, refused
 
 KEY = pa.field("id", pa.int64(), nullable=False)
-MODES = ("auto", "index-only", "eq-only", "flink")
+MODES = ("auto", "index-only", "eq-only")
 TEXT = pa.schema([KEY, pa.field("bio", pa.string(), nullable=False), pa.field("n", pa.int64())])
 
 
