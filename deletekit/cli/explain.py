@@ -11,11 +11,11 @@ from rich.text import Text
 from rich.tree import Tree
 
 import deletekit as dk
-from deletekit.cli.changes import result_fields
 from deletekit.cli.options import TableAnswerCommand, limit_option, snapshot_options
 from deletekit.cli.printer import Prose, Unbroken
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
+from deletekit.cli.verb_command import result_fields
 from deletekit.safe_text import count, first, literal, plain, short
 
 if TYPE_CHECKING:

@@ -45,6 +45,7 @@ def delete(
     granularity: str | None = None,
     with_rows: bool = False,
     commit_properties: Mapping[str, str] | None = None,
+    dry_run: bool = False,
     engine: Engine | None = None,
 ) -> Commit:
     """Delete the rows for which a filter is true, in one commit.
@@ -62,8 +63,10 @@ def delete(
         `write.delete.granularity`. With `file`, Iceberg Java's expiry can do no harm to a vector beside one it drops.
     with_rows: also store each deleted row in the position delete file's `row` column.
     commit_properties: extra entries of the snapshot summary.
+    dry_run: plan the change, and write nothing: no file, and no commit. A table opened by its path takes it too.
 
-    Returns the commit; its `snapshot_id` is None when no row matched. A data file that loses all its rows is dropped.
+    Returns the commit, of a dry run the one that it would make; its `operation` is None when no row matched. A data
+    file that loses all its rows is dropped.
 
     Under `write.delete.isolation-level` = `serializable`, the default, the outcome is as if this delete came after all
     that others commit meanwhile. Under `snapshot` it leaves rows that they insert alone; an equality delete does not.
@@ -84,7 +87,7 @@ def delete(
         with_rows=with_rows,
         engine=engine_or_default(engine),
     )
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +131,7 @@ def delete_keys(
     scope: Scope | None = None,
     ref: str = MAIN,
     commit_properties: Mapping[str, str] | None = None,
+    dry_run: bool = False,
 ) -> Commit:
     """Delete every row whose key is in a table of keys, as equality deletes and without reading a row.
 
@@ -140,6 +144,7 @@ def delete_keys(
         has data; `"global"` writes one file for the whole table under an unpartitioned spec (added to the table when it
         has none). None takes `partition` where possible.
     ref: branch to commit to.
+    dry_run: as in `delete`.
 
     Rows that others insert before this commit lands are deleted too: nothing is read, so every isolation level is
     serializable.
@@ -164,14 +169,14 @@ def delete_keys(
         return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
 
     # Refused before the table gets a spec for it.
-    check_request(table.refresh(), ref, commit_properties)
+    check_request(table.refresh(), ref, commit_properties, dry_run=dry_run)
     seen, frame, source = table.metadata, foreign_rows(keys), RowSource(keys, "keys")
     given = source.whole(seen.schema) if frame is None else frame.empty("keys")
     checked = fields, distinct = checked_keys(seen, given, equality_fields)
     is_global = scope == "global" or (scope is None and not partitionable(seen, fields))
     if is_global and (frame is not None or len(distinct)):
-        ensure_unpartitioned_spec(table)
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, refreshed=True))
+        table = ensure_unpartitioned_spec(table, dry_run=dry_run)
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run, refreshed=True))
 
 
 def _not_in_this_mode(message: str, argument: str, mode: str) -> InvalidInputError:
