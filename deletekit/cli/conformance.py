@@ -10,11 +10,10 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from deletekit.cli.options import AnswerCommand, number_option, repeated_option
+from deletekit.cli.options import AnswerCommand, check_new, number_option, repeated_option
 from deletekit.cli.printer import grid, heading
 from deletekit.cli.terminal import Answer, Output
 from deletekit.conformance.engines import BUILT_IN, engine_of
-from deletekit.errors import InvalidInputError
 from deletekit.safe_text import count, plain
 
 _FILE: Any = click.Path(dir_okay=False, path_type=Path)
@@ -66,9 +65,8 @@ def conformance(
     from deletekit.conformance import page as pages  # noqa: PLC0415  # not for help
     from deletekit.conformance import runner, verdicts  # noqa: PLC0415
 
-    if page is not None and page.exists() and not overwrite:
-        message, expected = "file exists already", "another name, or --overwrite"
-        raise InvalidInputError(message, kind="output-exists", file=str(page), expected=expected)
+    if page is not None:
+        check_new(page, overwrite=overwrite)
     asked = [engine_of(text) for text in (*names, *commands) or BUILT_IN]
     folder = suite or runner.suite_folder()
     cases = runner.chosen_cases(folder, pattern)

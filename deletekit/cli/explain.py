@@ -53,7 +53,7 @@ def explain(
 
 def _document(found: dk.Explanation) -> dict[str, Any]:
     versions = [
-        {"live": None if v.unknown else v.live, "verdict": v.verdict, **result_fields(v), "unread": _unread(v.unread)}
+        {**result_fields(v), "live": None if v.unknown else v.live, "verdict": v.verdict, "unread": _unread(v.unread)}
         for v in found
     ]
     return {**result_fields(found), "versions": versions, "unread": _unread(found.unread)}

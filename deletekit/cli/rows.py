@@ -26,13 +26,12 @@ from deletekit.cli.options import (
 from deletekit.cli.printer import bold, grid
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
-from deletekit.cli.verb_command import change, commit_answer, table_answer
+from deletekit.cli.verb_command import NOT_KNOWN, change, commit_answer, table_answer
 from deletekit.errors import InvalidInputError
 from deletekit.safe_text import literal
 
 _ROWS = 50
 _FORMATS = ("parquet", "csv", "json", "arrow")
-_INTERRUPTED = "Whether it was committed is not known: look with `deletekit snapshots`."
 _LIMIT = "At most N rows; 0 is all.  [default: 50 on the screen, all in a file]"
 _TARGET = click.Path(dir_okay=False, path_type=Path)
 
@@ -98,7 +97,8 @@ def append(argument: TableArgument, output: Output, file: str, ref: str, *, dry_
       deletekit append --catalog prod demo.users new-users.parquet --ref audit
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     table = argument.open()
-    when_interrupted(_INTERRUPTED)
+    if not dry_run:
+        when_interrupted(NOT_KNOWN)
     with output.counting("Appending") as counted:
         commit = dk.append(table, _rows(table, file, counted), ref=ref, dry_run=dry_run)
     return commit_answer(table, ref, commit)

@@ -39,7 +39,7 @@ _PROMOTION = "Delete old rows by position, or write no delete file."
 @click.option("--batches", type=click.IntRange(1), default=10, metavar="N", help="With --rate: make so many batches.")
 @click.option("--sink-id", default="cli", metavar="NAME", help="Name of this stream in the table.")
 @_key_option
-@choice_option("--mode", ("auto", "flink", "eq-only", "index-only"), "How to delete old rows.", default="auto")
+@choice_option("--mode", ("auto", "eq-only", "index-only"), "How to delete old rows.", default="auto")
 @branch_option("commit to")
 @click.option("--change-type", default="_change_type", metavar="COLUMN", help="Column of the change types.")
 @click.option("--order", metavar="COLUMN", help="Column that orders the rows of a batch.  [default: as they come]")

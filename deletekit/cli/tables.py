@@ -51,7 +51,7 @@ def snapshots(argument: TableArgument, output: Output, *, limit: int | None = No
       deletekit snapshots wh/demo/users
       deletekit snapshots --warehouse wh demo.users --ref audit --json
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    from deletekit.cli.metadata_text import refs_text, snapshots_text  # noqa: PLC0415  # not for help
+    from deletekit.cli.inspect_text import snapshots_text  # noqa: PLC0415  # not for help
 
     with output.waiting("Reading the metadata file"):
         table = argument.open()
@@ -67,7 +67,6 @@ def snapshots(argument: TableArgument, output: Output, *, limit: int | None = No
     def text() -> Iterator[RenderableType]:
         yield bold(table.name)
         yield from snapshots_text(shown, here, _SNAPSHOTS if limit is None else limit)
-        yield from refs_text(shown)
 
     newest_first = shown["snapshots"][::-1]
     newest_first = newest_first[:limit] if limit else newest_first

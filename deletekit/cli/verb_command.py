@@ -17,12 +17,12 @@ from deletekit.cli.printer import bold
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 
-_NOT_KNOWN = "Whether it was committed is not known: look with `deletekit snapshots`."
+NOT_KNOWN = "Whether it was committed is not known: look with `deletekit snapshots`."
 
 
 def verb_command(
     label: str,
-    interrupted: str = _NOT_KNOWN,
+    interrupted: str = NOT_KNOWN,
     *,
     verb: str = "",
     failed: Callable[[Any], bool] = lambda _: False,
@@ -57,7 +57,7 @@ def change(
     argument: TableArgument,
     output: Output,
     label: str,
-    interrupted: str = _NOT_KNOWN,
+    interrupted: str = NOT_KNOWN,
     **options: Any,
 ) -> tuple[dk.Table, Any]:
     """Call a verb on the table, with progress. Return the table and the verb's result."""
