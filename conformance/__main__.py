@@ -13,11 +13,11 @@ from rich.text import Text
 from conformance import page as pages
 from conformance import runner, verdicts
 from deletekit.cli.commands import SETTINGS
-from deletekit.cli.options import TRACEBACK, AnswerCommand, number_option, repeated_option
+from deletekit.cli.options import TRACEBACK, AnswerCommand, check_new, number_option, repeated_option
 from deletekit.cli.printer import grid, heading
 from deletekit.cli.terminal import Answer, Output, show_error
 from deletekit.conformance.engines import BUILT_IN, engine_of
-from deletekit.errors import DeletekitError, InvalidInputError
+from deletekit.errors import DeletekitError
 from deletekit.safe_text import count, plain
 
 _FILE: Any = click.Path(dir_okay=False, path_type=Path)
@@ -77,9 +77,8 @@ def conformance(
       python -m conformance --case 'equality_*' --page verdicts.html
       python -m conformance --engine mine='node my_reader.mjs' --json
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    if page is not None and page.exists() and not overwrite:
-        message, expected = "file exists already", "another name, or --overwrite"
-        raise InvalidInputError(message, kind="output-exists", file=str(page), expected=expected)
+    if page is not None:
+        check_new(page, overwrite=overwrite)
     asked = [engine_of(text) for text in (*names, *commands) or BUILT_IN]
     folder = suite or runner.suite_folder()
     cases = runner.chosen_cases(folder, pattern)

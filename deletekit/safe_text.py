@@ -6,7 +6,7 @@ A table's values may contain commands for a terminal, or characters that are inv
 import base64
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum
@@ -133,17 +133,32 @@ def _escape(match: re.Match[str]) -> str:
 
 def literal(value: Any, longest: int | None = LONGEST_VALUE) -> str:
     """Write a column value much as SQL does: NULL, 'text', X'0a'; cut after `longest`, saying how many follow."""
-    text = plain(_literal(value))
+    text = plain(_nested(value, _in_sql))
     if longest is not None and len(text) > longest:
         return f"{text[:longest]}… (+{len(text) - longest:,})"
     return text
 
 
-def _literal(value: Any) -> str:
+def cell(value: Any) -> str:
+    """Write a value on one line, as a lesson shows it: texts as they are, bytes in base64 as JSON has them."""
+    return _nested(value, _bare)
+
+
+def _nested(value: Any, leaf: Callable[[Any], str]) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k}: {_nested(v, leaf)}" for k, v in value.items()) + "}"
+    if isinstance(value, set | frozenset):
+        return "{" + ", ".join(_nested(v, leaf) for v in sorted(value)) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_nested(v, leaf) for v in value) + "]"
     if value is None:
         return "NULL"
     if isinstance(value, bool):
         return "true" if value else "false"
+    return leaf(value)
+
+
+def _in_sql(value: Any) -> str:
     if isinstance(value, IsoText):
         return value.replace("T", " ")
     if isinstance(value, str):
@@ -152,11 +167,11 @@ def _literal(value: Any) -> str:
         return f"X'{value.hex()}'"
     if isinstance(value, float) and not math.isfinite(value):
         return _NOT_FINITE[str(value)]
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{k}: {_literal(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_literal, value)) + "]"
     return str(value)
+
+
+def _bare(value: Any) -> str:
+    return json_ready(value) if isinstance(value, bytes) else " ".join(str(value).split())
 
 
 def json_ready(value: Any, *, maps_as_lists: bool = False) -> Any:

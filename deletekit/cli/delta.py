@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import RenderableType
 
-import deletekit as dk
-from deletekit.cli.changes import change_answer, change_command, failures, file_lists
 from deletekit.cli.delta_targets import (
     SyncTarget,
     follow_targets,
-    planned_files,
     read_targets,
     sync_all,
     sync_document,
@@ -28,20 +24,14 @@ from deletekit.cli.options import (
     older_than_option,
     when_interrupted,
 )
-from deletekit.cli.printer import bold, pairs
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
-from deletekit.safe_text import count
+from deletekit.cli.verb_command import verb_command
 
-_READERS = {
-    "Iceberg Java (Spark, Flink, ...)": "reads them by their offset",
-    "deletekit": "reads them",
-    "pyiceberg, polars": "do not: these files have no Puffin footer; `deletekit repack` copies them",
-    "Delta's VACUUM": "deletes them when Delta no longer needs them: repack or sync before",
-}
-"""Which programs read vectors that lie in Delta's own files."""
-
-_VECTORS = "Copy Delta's vectors into Puffin files, or refer to them in place (format version 3).  [default: copy]"
+_VECTORS = (
+    "Copy Delta's vectors into Puffin files, or refer to them in place (format version 3): pyiceberg and polars do not "
+    "read those, and Delta's VACUUM deletes them; `deletekit repack` copies them.  [default: copy]"
+)
 _COMMITS = "Make one snapshot for all new versions, or one for each.  [default: coalesce]"
 _DELETE_DIRECTORY = "Folder of delete files, below the table's.  [default: deletion-vectors]"
 _CONFIG = "Sync the tables of a TOML file: [[tables]], each with source, table, warehouse or catalog, ..."
@@ -105,7 +95,7 @@ def sync_delta(
     when_interrupted("Files may be left that nothing needs: `deletekit clean-up-delta` finds them.")
     with output.waiting("Syncing"):
         done = targets[0].sync()
-    return _sync_answer(targets[0].argument, done, asked)
+    return Answer(document=sync_document(targets[0].argument.table, done))
 
 
 def _targets(
@@ -120,33 +110,11 @@ def _targets(
     return read_targets(config, asked)
 
 
-def _sync_answer(argument: TableArgument, done: dk.DeltaSync, asked: Mapping[str, Any]) -> Answer:
-    summary = {name: value for name, value in done.commit.summary.items() if name.startswith(("added-", "removed-"))}
-    plan = done.planned
-
-    def text() -> Iterator[RenderableType]:
-        if plan is not None:
-            yield bold(f"{argument.table} would come to Delta version {done.version}")
-            yield from file_lists(planned_files(plan), "", dry_run=True)
-            return
-        verb = "was already at" if not done.commits and done.previous_version == done.version else "is at"
-        snapshots = count(len(done.commits), "snapshot")
-        yield bold(f"{argument.table} {verb} Delta version {done.version}, by {snapshots}")
-        yield pairs(summary)
-        if done.void_columns:
-            yield f"Columns of type void (`unknown` in format version 3, left out in 2): {', '.join(done.void_columns)}"
-        if asked.get("deletion_vectors") == "reference" and done.table.metadata.version.has_deletion_vectors:
-            yield bold("Vectors that lie in Delta's own files")
-            yield pairs(_READERS)
-
-    return Answer(document={**sync_document(argument.table, done), "summary": summary}, text=text())
-
-
-@change_command("Cleaning up", "")
+@verb_command("Cleaning up", "")
 @older_than_option
 @click.option("--orphan-hours", type=float, default=72, metavar="N", help=_ORPHAN_HOURS)
 @dry_run_option
-def clean_up_delta(table: dk.Table, result: dk.DeltaCleanUp) -> Answer:
+def clean_up_delta() -> None:
     """Expire old snapshots of a table that sync-delta made, and remove its own files, never Delta's files.
 
     \b
@@ -154,31 +122,14 @@ def clean_up_delta(table: dk.Table, result: dk.DeltaCleanUp) -> Answer:
       deletekit clean-up-delta --warehouse wh demo.users --dry-run
       deletekit clean-up-delta --catalog prod demo.users --older-than 2026-01-31
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    verb = "would expire" if result.dry_run else "expired"
-    return change_answer(
-        table,
-        result,
-        f"{count(len(result.snapshot_ids), 'snapshot')} of {table.name} {verb}",
-        failures(result.failed_files, table.location),
-        files={("Files", "removed"): result.deleted_files},
-    )
 
 
-@change_command("Repacking")
+@verb_command("Repacking")
 @branch_option("commit to")
-def repack(table: dk.Table, result: dk.RepackedVectors) -> Answer:
+def repack() -> None:
     """Copy deletion vectors that lie in files without a Puffin footer (Delta's, UniForm's) into Puffin files.
 
     \b
     Examples:
       deletekit repack --warehouse wh demo.users
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    document = {
-        "table": table.name,
-        "vectors": result.vectors,
-        "files": result.files,
-        "snapshot_id": result.commit.snapshot_id if result.commit else None,
-    }
-    files = file_lists({("Files", "no longer needed"): result.files}, table.location, dry_run=False)
-    headline = bold(f"{count(result.vectors, 'deletion vector')} of {table.name} copied")
-    return Answer(document=document, text=[headline, *files])

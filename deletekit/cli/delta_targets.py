@@ -28,11 +28,12 @@ from typing import Any
 import click
 
 import deletekit as dk
-from deletekit.cli.printer import bold
+from deletekit.cli.printer import one_line
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
+from deletekit.cli.verb_command import result_fields
 from deletekit.errors import DeletekitError, InvalidInputError, NotFoundError
-from deletekit.safe_text import count, json_ready, plain
+from deletekit.safe_text import json_ready, plain
 
 _PLACE: dict[str, type] = {"warehouse": str, "catalog": str, "catalog_name": str, "properties": dict}
 _OPTIONS: dict[str, type] = {
@@ -95,14 +96,12 @@ def read_targets(path: Path, asked: Mapping[str, Any]) -> Sequence[SyncTarget]:
 
 def sync_all(targets: Sequence[SyncTarget], output: Output) -> Answer:
     """Sync each table once. The exit code is 1 if one failed."""
-    documents, lines = [], []
+    documents = []
     for target in targets:
         with output.waiting(f"Syncing {plain(target.argument.table)}"):
-            document, line = _synced(target)
-        documents.append(document)
-        lines.append(bold(line) if "error" not in document else line)
+            documents.append(_synced(target))
     failed = any("error" in document for document in documents)
-    return Answer(document={"tables": documents}, text=lines, exit_code=int(failed))
+    return Answer(document={"tables": documents}, text=map(one_line, documents), exit_code=int(failed))
 
 
 def follow_targets(targets: Sequence[SyncTarget], output: Output, seconds: float) -> None:
@@ -114,53 +113,40 @@ def follow_targets(targets: Sequence[SyncTarget], output: Output, seconds: float
     with _until_signal() as ended:
         while not ended.is_set():
             for number, target in enumerate(targets):
-                document, line = _synced(target)
-                told = str(document.get("error", document.get("version")))
-                if last.get(number) != told:
-                    text = json.dumps(json_ready(document), allow_nan=False) if output.as_json else plain(line)
+                document = _synced(target)
+                seen = str(document.get("error", document.get("version")))
+                if last.get(number) != seen:
+                    text = json.dumps(json_ready(document), allow_nan=False) if output.as_json else one_line(document)
                     click.echo(text, err="error" in document and not output.as_json)
-                last[number] = told
+                last[number] = seen
                 if ended.is_set():
                     return
             ended.wait(seconds)
 
 
 def sync_document(name: str, done: dk.DeltaSync) -> dict[str, Any]:
-    """Return what a sync did as JSON has it."""
-    out: dict[str, Any] = {
+    """Return what a sync did, or would do, without the files of its commits."""
+    summary = {name: value for name, value in done.commit.summary.items() if name.startswith(("added-", "removed-"))}
+    return {
         "table": name,
         "previous_version": done.previous_version,
         "version": done.version,
         "snapshot_ids": [commit.snapshot_id for commit in done.commits],
-    }
-    if done.planned is not None:
-        named = {"added": done.planned.added, "replaced": done.planned.replaced, "removed": done.planned.removed}
-        out["planned"] = named
-    return out | ({"void_columns": list(done.void_columns)} if done.void_columns else {})
-
-
-def planned_files(plan: dk.DeltaPlan) -> dict[tuple[str, str], Sequence[str]]:
-    """Return the files of a plan by what would happen to them."""
-    return {
-        ("Data files", "added"): plan.added,
-        ("Data files with other deletes", "replaced"): plan.replaced,
-        ("Data files", "removed"): plan.removed,
+        "planned": None if done.planned is None else result_fields(done.planned),
+        "void_columns": done.void_columns,
+        "summary": summary,
+        "dry_run": done.planned is not None,
     }
 
 
-def _synced(target: SyncTarget) -> tuple[dict[str, Any], str]:
-    """Sync once, and return its document and its line. Whatever is raised is this table's: the others go on."""
+def _synced(target: SyncTarget) -> dict[str, Any]:
+    """Sync once, and return what it did. Whatever is raised is this table's: the others go on."""
     name = target.argument.table
     try:
-        done = target.sync()
+        return sync_document(name, target.sync())
     except Exception as e:  # noqa: BLE001  # of whatever kind
         text, kind = (str(e), e.kind) if isinstance(e, DeletekitError) else (f"{type(e).__name__}: {e}", "internal")
-        return {"table": name, "error": text, "kind": kind}, f"{name} failed: {text}"
-    document = sync_document(name, done)
-    if done.planned is not None:
-        numbers = ", ".join(f"{len(paths)} {verb}" for (_, verb), paths in planned_files(done.planned).items())
-        return document, f"{name} would come to Delta version {done.version}: {numbers}"
-    return document, f"{name} is at Delta version {done.version}, by {count(len(done.commits), 'snapshot')}"
+        return {"table": name, "error": text, "kind": kind}
 
 
 def _target(

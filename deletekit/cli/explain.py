@@ -11,11 +11,11 @@ from rich.text import Text
 from rich.tree import Tree
 
 import deletekit as dk
-from deletekit.cli.changes import result_fields
 from deletekit.cli.options import TableAnswerCommand, limit_option, snapshot_options
 from deletekit.cli.printer import Prose, Unbroken
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
+from deletekit.cli.verb_command import result_fields
 from deletekit.safe_text import count, first, literal, plain, short
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def explain(
 
 def _document(found: dk.Explanation) -> dict[str, Any]:
     versions = [
-        {"live": None if v.unknown else v.live, "verdict": v.verdict, **result_fields(v), "unread": _unread(v.unread)}
+        {**result_fields(v), "live": None if v.unknown else v.live, "verdict": v.verdict, "unread": _unread(v.unread)}
         for v in found
     ]
     return {**result_fields(found), "versions": versions, "unread": _unread(found.unread)}

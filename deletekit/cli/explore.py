@@ -5,10 +5,9 @@ from pathlib import Path
 
 import click
 
-from deletekit.cli.options import TableCommand
+from deletekit.cli.options import TableCommand, check_new
 from deletekit.cli.table_argument import TableArgument
 from deletekit.course.translations import LANGUAGES, Messages
-from deletekit.errors import InvalidInputError
 from deletekit.safe_text import plain
 
 
@@ -37,10 +36,8 @@ def explore(
       deletekit explore wh/demo/users --html users.html
       deletekit explore --warehouse wh demo.users --lang ko --html users.html
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    if target is not None and target.exists() and not overwrite:
-        raise InvalidInputError(
-            "file exists already", kind="output-exists", file=str(target), expected="another name, or --overwrite"
-        )
+    if target is not None:
+        check_new(target, overwrite=overwrite)
     # Imported by name: the views import everything, and no other command needs them.
     views, texts = (import_module(f"deletekit.course.views.{name}") for name in ("explore", "page_text"))
     view = views.as_table_view(argument.open())

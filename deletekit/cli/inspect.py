@@ -56,14 +56,9 @@ def inspect(
 
 
 def _text(table: dk.Table, shown: Mapping[str, Any], *, metrics: bool, limit: int) -> Iterator[RenderableType]:
-    # These import pyiceberg's types, which the help of this command does not need.
-    from deletekit.cli.metadata_text import metadata_text  # noqa: PLC0415
-    from deletekit.cli.snapshot_text import SnapshotText  # noqa: PLC0415
-    from deletekit.cli.stored_values import StoredValues  # noqa: PLC0415
+    from deletekit.cli.inspect_text import InspectText  # noqa: PLC0415  # not for help
 
-    stored = StoredValues(table.metadata)
-    yield from metadata_text(table.name, shown, stored.column_names, limit)
-    yield from SnapshotText(shown, stored, metrics=metrics, limit=limit).sections()
+    yield from InspectText(table.metadata, shown, metrics=metrics, limit=limit).sections(table.name)
 
 
 def _positions(limit: int | None, *, as_json: bool) -> dict[str, Any]:

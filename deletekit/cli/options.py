@@ -1,12 +1,14 @@
 """Options that several commands share, and the kinds of commands: plain, with an answer, and on a table."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Output
+from deletekit.errors import InvalidInputError
 from deletekit.table.modes import DELETE_MODES
 
 Callback = Callable[..., Any]
@@ -218,6 +220,13 @@ class SourceAnswerCommand(TableAnswerCommand):
     """A command with SOURCE before TABLE; both may be left out."""
 
     own_params = _SOURCE_PARAMETERS
+
+
+def check_new(target: Path, *, overwrite: bool) -> None:
+    """Raise InvalidInputError for a file that exists, unless it may be replaced."""
+    if target.exists() and not overwrite:
+        expected = "another name, or --overwrite"
+        raise InvalidInputError("file exists already", kind="output-exists", file=str(target), expected=expected)
 
 
 def when_interrupted(warning: str) -> None:

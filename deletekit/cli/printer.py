@@ -1,4 +1,4 @@
-"""The parts of printed text: headings, names with values, tables, and lines that fold at different places.
+"""Results as text: any of them by its fields, and the parts that sentences by hand are made of.
 
 Every string is made safe to print here. Nothing is cut off: text that does not fit is folded.
 """
@@ -17,9 +17,102 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from deletekit.safe_text import first, plain
+from deletekit.safe_text import first, json_ready, moment, plain, short, size
 
 _PROSE_WIDTH = 88
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+_MOST_IN_A_LINE = 5
+_FILE_COLUMNS = ("file_path", "file_format", "record_count", "file_size_in_bytes", "referenced_data_file")
+"""The fields of a file that a list of files shows; JSON has all."""
+
+
+def result_text(result: Any, location: str = "") -> Iterator[RenderableType]:
+    """Yield any result as text: its plain fields in one block, then each list and mapping under its name.
+
+    A field that is None is left out. What is inside a list's items is counted, not listed: JSON has all.
+
+    Parameters
+    ----------
+    result: a dataclass, or a mapping by name.
+    location: of the table; paths below it are shortened.
+    """
+    shown = {name: value for name, value in json_ready(result).items() if value not in (None, "", {})}
+    is_dry_run = shown.pop("dry_run", False)
+    whole = {name: value for name, value in shown.items() if value and isinstance(value, list | dict)}
+    yield pairs({_name(n): _text(n, value, location) for n, value in shown.items() if n not in whole}, indent=0)
+    for name, value in whole.items():
+        yield from _section(_name(name), name, value, location)
+    if is_dry_run:
+        yield Text("\nNothing was changed.", style="bold")
+
+
+def one_line(result: Any, location: str = "") -> str:
+    """Return any result as text of one line: its fields that are not None or empty."""
+    shown = {name: value for name, value in json_ready(result).items() if value not in _EMPTY}
+    return " · ".join(f"{_name(name)} {_text(name, value, location)}" for name, value in shown.items())
+
+
+def fact_pairs(fields: Mapping[str, Any]) -> RenderableType:
+    """Return the fields that are neither empty nor lists nor mappings, one a line."""
+    plain_ones = {n: value for n, value in fields.items() if value not in _EMPTY and not isinstance(value, list | dict)}
+    return pairs({_name(name): _text(name, value, "") for name, value in plain_ones.items()})
+
+
+def _section(title: str, name: str, value: Any, location: str) -> Iterator[RenderableType]:
+    if isinstance(value, dict) and value and all(isinstance(inner, list) for inner in value.values()):
+        for key, inner in value.items():
+            yield from _section(f"{title} {key}", name, inner, location)
+        return
+    yield heading(title, "" if name == "summary" else f"{len(value):,}" if isinstance(value, list) else "")
+    if isinstance(value, dict) and all(isinstance(inner, dict) for inner in value.values()):
+        value = [{"name": key, **inner} for key, inner in value.items()]
+    if isinstance(value, dict):
+        flat = {n: inner for n, inner in value.items() if inner not in _EMPTY and not isinstance(inner, dict)}
+        yield pairs({short(n, location) if "/" in n else _name(n): _text(n, v, location) for n, v in flat.items()})
+    elif all(isinstance(item, dict) for item in value):
+        yield from records(value, location)
+    else:
+        yield from some([Unbroken(_text(name, item, location)) for item in value])
+
+
+def records(items: Sequence[Mapping[str, Any]], location: str = "", most: int = 20) -> Iterator[RenderableType]:
+    """Yield a table of records, at most so many; a column for each field that holds something."""
+    held = (n for item in items for n, value in item.items() if value not in _EMPTY and not isinstance(value, dict))
+    names = list(dict.fromkeys(held))
+    if "file_path" in names:
+        names = [n for n in _FILE_COLUMNS if n in names]
+    shown, left = first(items, most)
+    numbers = {n for n in names if all(isinstance(item.get(n, 0), int) and item.get(n) is not True for item in items)}
+    heads = [f"#{_name(n)}" if n in numbers else _name(n) for n in names]
+    yield grid(heads, [[_text(n, item.get(n), location) for n in names] for item in shown])
+    if left:
+        yield more(left, how="--json lists all", indent=2)
+
+
+def _name(field: str) -> str:
+    return field.replace("_", " ").replace("-", " ")
+
+
+def _text(name: str, value: Any, location: str) -> str:
+    """Return the value of a field in the unit that its name ends with; a list or mapping as how much it holds."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value == []:
+        return "none"
+    if isinstance(value, list):
+        if len(value) > _MOST_IN_A_LINE or any(isinstance(item, list | dict) for item in value):
+            return f"{len(value):,}"
+        return ", ".join(_text(name, item, location) for item in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{_name(n)} {_text(n, inner, location)}" for n, inner in value.items())
+    words = _name(name).split()
+    if isinstance(value, int) and "bytes" in (words[0], words[-1]):
+        return size(value)
+    if isinstance(value, int) and words[-1] == "ms":
+        return f"{moment(value)} UTC" if words[-2:-1] in (["timestamp"], ["updated"]) else f"{value:,} ms"
+    return short(value, location) if isinstance(value, str) and location else plain(value)
 
 
 def heading(text: str, note: str = "") -> RenderableType:
@@ -53,7 +146,7 @@ def some(lines: Sequence[RenderableType], most: int = 20) -> Iterator[Renderable
 def pairs(rows: Mapping[str, Any], indent: int = 2) -> RenderableType:
     """Return names and values, one pair a line."""
     table = Table.grid(padding=(0, 2), pad_edge=False)
-    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(style="cyan", overflow="fold")
     table.add_column(overflow="fold")
     for name, value in rows.items():
         table.add_row(Text(plain(name)), value if isinstance(value, Text) else Text(plain(value)))

@@ -10,12 +10,12 @@ from rich.console import RenderableType
 from rich.text import Text
 
 import deletekit as dk
-from deletekit.cli.changes import change, change_answer, done, result_fields
 from deletekit.cli.options import TableAnswerCommand, branch_option, dry_run_option, repeated_option
-from deletekit.cli.printer import Prose, grid, heading, indented, pairs
+from deletekit.cli.printer import Prose, heading, indented, pairs
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
-from deletekit.safe_text import count, plain, size
+from deletekit.cli.verb_command import result_fields, verb_command
+from deletekit.safe_text import count, plain
 
 if TYPE_CHECKING:
     from deletekit.conformance.against import Comparison
@@ -89,14 +89,14 @@ def _run(run: Comparison) -> Iterator[RenderableType]:
         yield from (indented(Text(plain(f"{title}: {row}"))) for row in some)
 
 
-@click.command(cls=TableAnswerCommand)
+@verb_command("Changing deletes", failed=lambda result: not result.is_readable)
 @repeated_option("--engine", "engines", "NAME", "Engine that must read the table right; repeatable.", required=True)
 @branch_option("change")
 @click.option("--upgrade", is_flag=True, help="Allow an upgrade to format version 3; there is no way back.")
 @click.option("--verify/--no-verify", default=True, help="Afterwards run the engines that are installed here.")
 @_verdicts_option
 @dry_run_option
-def make_readable(argument: TableArgument, output: Output, engines: tuple[str, ...], **options: Any) -> Answer:
+def make_readable() -> None:
     """Change the deletes of a table, as little as is enough, so that all of these engines read it right.
 
     Equality deletes become deletes by position. Where an engine reads no such deletes, the data files with deletes are
@@ -108,19 +108,3 @@ def make_readable(argument: TableArgument, output: Output, engines: tuple[str, .
       deletekit make-readable --warehouse wh demo.users --engine trino --dry-run
       deletekit make-readable --catalog prod demo.users --engine duckdb
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    verb = dk.make_readable
-    table, result = change(verb, argument, output, "Changing deletes", engines=engines, **options)
-    text = f"{table.name} {done(result, 'changed')} in {count(len(result.steps), 'step')}"
-    headline = text if result.steps else f"{table.name} needs no change"
-    return change_answer(table, result, headline, _steps(result), exit_code=0 if result.is_readable else 1)
-
-
-def _steps(result: dk.MadeReadable) -> Iterator[RenderableType]:
-    if result.steps:
-        yield heading("Steps", "at most so much is read and written")
-        rows = [(s.action, s.files, s.rows, size(s.bytes_read), size(s.bytes_written)) for s in result.steps]
-        yield grid(("step", "#files", "#rows", "#read", "#written"), rows)
-    yield heading("Engines", "expected" if result.dry_run else "")
-    yield grid(("engine", "verdict"), [(reading.name, reading.verdict) for reading in result.engines])
-    for run in result.readers.against if result.readers else ():
-        yield from _run(run)

@@ -10,11 +10,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 import deletekit as dk
-from deletekit.cli.changes import change, result_fields
 from deletekit.cli.options import TableAnswerCommand, branch_option, dry_run_option, repeated_option
 from deletekit.cli.printer import Prose, bold, heading, indented, pairs
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
+from deletekit.cli.verb_command import change, result_fields
 from deletekit.cli.verify import finding
 from deletekit.safe_text import plain
 

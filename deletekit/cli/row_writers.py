@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from deletekit.cli.options import check_new
 from deletekit.errors import DeletekitError, InvalidInputError, UnsupportedError, storage_error
 from deletekit.safe_text import json_ready
 from deletekit.table.python_values import check_calendar, python_rows
@@ -61,7 +62,7 @@ def whole_file(target: Path, *, overwrite: bool) -> Iterator[Path]:
 
     Raises InvalidInputError for a file that exists, unless it may be replaced; StorageError.
     """
-    _check_new(target, overwrite=overwrite)
+    check_new(target, overwrite=overwrite)
     part = target.with_name(f".{target.name}.{uuid4().hex[:8]}.part")
     try:
         yield part
@@ -122,12 +123,6 @@ _WRITERS: dict[str, Callable[[str, pa.Schema], AbstractContextManager[Any]]] = {
     "json": _json_lines,
     "arrow": pa.ipc.new_file,
 }
-
-
-def _check_new(target: Path, *, overwrite: bool) -> None:
-    if target.exists() and not overwrite:
-        expected = "another name, or --overwrite"
-        raise InvalidInputError("file exists already", kind="output-exists", file=str(target), expected=expected)
 
 
 def _check_flat(schema: pa.Schema) -> None:

@@ -12,12 +12,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 import deletekit as dk
-from deletekit.cli.changes import change
-from deletekit.cli.commit_text import commit_answer
 from deletekit.cli.options import (
     TableAnswerCommand,
     branch_option,
     choice_option,
+    dry_run_option,
     key_values,
     mode_option,
     repeated_option,
@@ -27,12 +26,12 @@ from deletekit.cli.options import (
 from deletekit.cli.printer import bold, grid
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
+from deletekit.cli.verb_command import NOT_KNOWN, change, commit_answer, table_answer
 from deletekit.errors import InvalidInputError
-from deletekit.safe_text import count, literal, size
+from deletekit.safe_text import literal
 
 _ROWS = 50
 _FORMATS = ("parquet", "csv", "json", "arrow")
-_INTERRUPTED = "Whether it was committed is not known: look with `deletekit snapshots`."
 _LIMIT = "At most N rows; 0 is all.  [default: 50 on the screen, all in a file]"
 _TARGET = click.Path(dir_okay=False, path_type=Path)
 
@@ -78,16 +77,15 @@ def scan(
         read = dk.scan(table, limit=limit or None, engine=engine, **asked)
         written = write_rows(read.arrow_schema, read.to_batches(), target, format, overwrite=overwrite)
     snapshot = None if read.snapshot is None else read.snapshot.snapshot_id
-    document = {"table": table.name, "snapshot_id": snapshot, "file": str(target), "rows": written}
-    bytes_written = target.stat().st_size
-    said = f"{count(written, 'row')} of {table.name} written to {target}, {size(bytes_written)}"
-    return Answer(document={**document, "bytes": bytes_written}, text=[bold(said)])
+    document = {"snapshot_id": snapshot, "file": str(target), "rows": written, "bytes": target.stat().st_size}
+    return table_answer(table, document)
 
 
 @click.command(cls=TableAnswerCommand)
 @_file_argument
 @branch_option("commit to")
-def append(argument: TableArgument, output: Output, file: str, ref: str) -> Answer:
+@dry_run_option
+def append(argument: TableArgument, output: Output, file: str, ref: str, *, dry_run: bool) -> Answer:
     """Insert the rows of FILE in one commit: Parquet, Arrow, CSV with a header, or JSON lines.
 
     Columns are matched by name. In CSV a value is read as the type of the table's column; nothing between two commas is
@@ -99,10 +97,11 @@ def append(argument: TableArgument, output: Output, file: str, ref: str) -> Answ
       deletekit append --catalog prod demo.users new-users.parquet --ref audit
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     table = argument.open()
-    when_interrupted(_INTERRUPTED)
+    if not dry_run:
+        when_interrupted(NOT_KNOWN)
     with output.counting("Appending") as counted:
-        commit = dk.append(table, _rows(table, file, counted), ref=ref)
-    return commit_answer(table, ref, commit, f"Appended to {table.name}", f"{file} has no rows")
+        commit = dk.append(table, _rows(table, file, counted), ref=ref, dry_run=dry_run)
+    return commit_answer(table, ref, commit)
 
 
 @click.command(cls=TableAnswerCommand)
@@ -115,8 +114,8 @@ def add_files(argument: TableArgument, output: Output, files: tuple[str, ...], r
     Examples:
       deletekit add-files --catalog prod demo.users s3://bucket/users/1.parquet
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    table, commit = change(dk.add_files, argument, output, "Adding files", _INTERRUPTED, files=files, ref=ref)
-    return commit_answer(table, ref, commit, f"{count(len(files), 'file')} added to {table.name}", "No file")
+    table, commit = change(dk.add_files, argument, output, "Adding files", files=files, ref=ref)
+    return commit_answer(table, ref, commit)
 
 
 @click.command(cls=TableAnswerCommand)
@@ -126,6 +125,7 @@ def add_files(argument: TableArgument, output: Output, files: tuple[str, ...], r
 @mode_option("update")
 @branch_option("commit to")
 @repeated_option("--equality-field", "equality_fields", "COLUMN", "Key column of equality deletes; repeatable.")
+@dry_run_option
 def update(
     argument: TableArgument,
     output: Output,
@@ -154,8 +154,8 @@ def update(
         told = {**_typed(table, values or {}), **dict.fromkeys(nulls)}
         return dk.update(table, told, where=where, ref=ref, engine=engine, **options)
 
-    table, commit = change(verb, argument, output, "Updating", _INTERRUPTED)
-    return commit_answer(table, ref, commit, f"Updated {table.name}", f"No row of {table.name} matches")
+    table, commit = change(verb, argument, output, "Updating")
+    return commit_answer(table, ref, commit)
 
 
 @click.command(cls=TableAnswerCommand)
@@ -165,6 +165,7 @@ def update(
 @choice_option("--when-not-matched", ("insert", "nothing"), "What becomes of the file's row.", default="insert")
 @mode_option("merge")
 @branch_option("commit to")
+@dry_run_option
 def merge(
     argument: TableArgument,
     output: Output,
@@ -191,8 +192,8 @@ def merge(
     def verb(table: dk.Table, engine: Any) -> dk.Commit:
         return dk.merge(table, _rows(table, file), ref=ref, engine=engine, **options)
 
-    table, commit = change(verb, argument, output, "Merging", _INTERRUPTED)
-    return commit_answer(table, ref, commit, f"Merged into {table.name}", f"{file} changes no row of {table.name}")
+    table, commit = change(verb, argument, output, "Merging")
+    return commit_answer(table, ref, commit)
 
 
 def _on_screen(table: dk.Table, output: Output, limit: int, asked: Mapping[str, Any]) -> Answer:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import RenderableType
 from rich.text import Text
 
 import deletekit as dk
-from deletekit.cli.changes import change, result_fields
 from deletekit.cli.options import (
     TableAnswerCommand,
     branch_option,
@@ -21,10 +18,11 @@ from deletekit.cli.options import (
     repeated_option,
     when_interrupted,
 )
-from deletekit.cli.printer import bold, pairs
+from deletekit.cli.printer import one_line
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output, show
-from deletekit.safe_text import count, plain
+from deletekit.cli.verb_command import result_fields, table_answer, verb_command
+from deletekit.safe_text import plain
 
 _key_option = repeated_option("--key", "equality_fields", "COLUMN", "Key column. Repeatable.  [default: the schema's]")
 _RATE = "Instead of FILES: make up so many changes per batch."
@@ -91,8 +89,8 @@ def stream(
         for progress in made_up or sink.run_files(files, as_given=as_given, format=decoder):
             done.append(progress)
             if not output.as_json:
-                show(Text(plain(_line(progress))))
-    return Answer(document={"table": table.name, "batches": [_json(p) for p in done]}, text=())
+                show(Text(one_line(_batch(progress))))
+    return Answer(document={"table": table.name, "batches": list(map(_batch, done))}, text=())
 
 
 @click.command(cls=TableAnswerCommand)
@@ -125,56 +123,22 @@ def sinks(argument: TableArgument, output: Output, *, drop: str | None = None, *
             dk.stream.reset_sink(table, reset, batch_id=batch, query_id=options.get("query"), ref=options["ref"])
         found = dk.stream.sinks(table, sizes=bool(options.get("sizes")))
 
-    def text() -> Iterator[RenderableType]:
-        if drop is not None:
-            yield bold(f"sink {drop} of {table.name} dropped")
-        if reset is not None:
-            yield bold(f"sink {reset} of {table.name} set to batch {batch}")
-        yield bold(f"{table.name} has {count(len(found), 'sink')}")
-        for sink in found:
-            yield Text(plain(sink.sink_id))
-            yield pairs({name: value for name, value in _facts(sink).items() if value is not None})
-
-    return Answer(document={"table": table.name, "dropped": drop, "reset": reset, "sinks": found}, text=text())
+    return table_answer(table, {"dropped": drop, "reset": reset, "sinks": found})
 
 
-def _facts(sink: dk.stream.SinkInfo) -> dict[str, Any]:
-    pinned = None
-    if sink.pinned_files is not None:
-        pinned = f"{count(sink.pinned_files, 'file')}, {sink.pinned_bytes} bytes"
-    return {
-        "key": ", ".join(sink.key) or None,
-        "set to batch" if sink.is_reset else "newest batch": sink.batch_id,
-        "query": sink.query_id or None,
-        "file": sink.file,
-        "committed at": sink.committed_at.isoformat(sep=" ", timespec="seconds"),
-        "age": f"{sink.age_ms // 1000} s",
-        "lag": None if sink.lag_ms is None else f"{sink.lag_ms // 1000} s",
-        "snapshot": sink.snapshot_id,
-        "only kept by its tag": pinned if sink.pinned_files is not None else ("yes" if sink.is_pinned else "no"),
-    }
-
-
-@click.command(cls=TableAnswerCommand)
+@verb_command("Promoting", verb="stream.promote")
 @click.argument("branch")
 @_key_option
 @branch_option("bring it to")
 @choice_option("--mode", ("merge-on-read", "copy-on-write"), _PROMOTION, default="merge-on-read")
 @click.option("--reset", is_flag=True, help="Move BRANCH to the new head, so that it does not grow forever.")
-def promote(argument: TableArgument, output: Output, branch: str, **options: Any) -> Answer:
+def promote() -> None:
     """Bring to another branch, in one commit, what BRANCH changed since it was last promoted.
 
     \b
     Examples:
       deletekit promote --warehouse wh demo.users ingestion --key id --reset
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    table, result = change(dk.stream.promote, argument, output, "Promoting", branch=branch, **options)
-    promoted = result.commit is not None
-    document = {"table": table.name, **result_fields(result, without="commit"), "promoted": promoted}
-    if not promoted:
-        return Answer(document=document, text=[bold(f"{branch} of {table.name} has nothing new")])
-    rows = {"rows added": result.added_rows, "rows deleted": result.deleted_rows, "snapshot": result.commit.snapshot_id}
-    return Answer(document=document, text=[bold(f"{branch} of {table.name} promoted"), pairs(rows)])
 
 
 def _of_format(texts: Sequence[str]) -> dict[str, Any]:
@@ -206,23 +170,10 @@ def _sources() -> Any:
     return import_module("deletekit.stream.change_files")
 
 
-def _line(progress: dk.stream.BatchProgress) -> str:
-    said = f"batch {progress.batch_id} {progress.status}"
-    if progress.file is not None:
-        said += f" ({Path(progress.file).name})"
-    if progress.status != "committed" or progress.commit is None:
-        return said
-    deletes = count(len(progress.commit.added_delete_files), "delete file")
-    lag = "" if progress.lag_ms is None else f", {progress.lag_ms} ms behind"
-    return (
-        f"{said}: {count(progress.rows, 'row')}, {count(progress.keys, 'key')}, {progress.hits} found, "
-        f"{progress.misses} not, {deletes}, {progress.duration_ms} ms{lag}"
-    )
-
-
-def _json(progress: dk.stream.BatchProgress) -> dict[str, Any]:
-    shown = result_fields(progress, without="commit")
-    if progress.commit is not None:
-        shown["snapshot_id"] = progress.commit.snapshot_id
-        shown["added_delete_files"] = len(progress.commit.added_delete_files)
+def _batch(progress: dk.stream.BatchProgress) -> dict[str, Any]:
+    """Return what a batch did, without the files of its commit."""
+    shown = result_fields(progress)
+    commit = shown.pop("commit")
+    if commit is not None:
+        shown |= {"snapshot_id": commit.snapshot_id, "added_delete_files": len(commit.added_delete_files)}
     return shown

@@ -10,11 +10,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 import deletekit as dk
-from deletekit.cli.changes import change
 from deletekit.cli.options import CatalogAnswerCommand, TableAnswerCommand
 from deletekit.cli.printer import bold
 from deletekit.cli.table_argument import TableArgument, tables_of
 from deletekit.cli.terminal import Answer, Output
+from deletekit.cli.verb_command import change, table_answer
 from deletekit.safe_text import plain
 
 _SNAPSHOTS = 50
@@ -51,7 +51,7 @@ def snapshots(argument: TableArgument, output: Output, *, limit: int | None = No
       deletekit snapshots wh/demo/users
       deletekit snapshots --warehouse wh demo.users --ref audit --json
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    from deletekit.cli.metadata_text import refs_text, snapshots_text  # noqa: PLC0415  # not for help
+    from deletekit.cli.inspect_text import snapshots_text  # noqa: PLC0415  # not for help
 
     with output.waiting("Reading the metadata file"):
         table = argument.open()
@@ -67,7 +67,6 @@ def snapshots(argument: TableArgument, output: Output, *, limit: int | None = No
     def text() -> Iterator[RenderableType]:
         yield bold(table.name)
         yield from snapshots_text(shown, here, _SNAPSHOTS if limit is None else limit)
-        yield from refs_text(shown)
 
     newest_first = shown["snapshots"][::-1]
     newest_first = newest_first[:limit] if limit else newest_first
@@ -98,24 +97,18 @@ def branch(
       deletekit branch --warehouse wh demo.users v1 --tag --snapshot 4532178932145
       deletekit branch --warehouse wh demo.users audit --drop
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    from deletekit.cli.metadata_text import refs_text  # noqa: PLC0415  # not for help
-
     creating = tag or snapshot_id is not None
     if drop and creating:
         raise click.UsageError("--drop excludes --tag and --snapshot.")
     if name is None:
         if drop or creating:
             raise click.UsageError("--drop, --tag and --snapshot are about the NAME of a branch or tag.")
-        table, did = argument.open(), None
+        table = argument.open()
     else:
         verb: Any = dk.drop_ref if drop else dk.create_tag if tag else dk.create_branch
         options: dict[str, Any] = {"name": name} if drop else {"name": name, "snapshot_id": snapshot_id}
         table, _ = change(verb, argument, output, "Changing the table", **options)
-        did = f"{name} {'dropped from' if drop else 'created in'} {table.name}"
-    refs = table.metadata.raw.get("refs") or {}
-    return Answer(
-        document={"table": table.name, "refs": refs}, text=[bold(did or table.name), *refs_text({"refs": refs})]
-    )
+    return table_answer(table, {"refs": table.metadata.raw.get("refs") or {}})
 
 
 @click.command(cls=TableAnswerCommand)
@@ -137,7 +130,4 @@ def upgrade(argument: TableArgument, output: Output, format_version: int) -> Ans
 
     table, _ = change(verb, argument, output, "Upgrading")
     (old,), new = before, table.format_version
-    said = f"{table.name} is in format version {new} " + ("already" if old == new else f"now; it was in {old}")
-    return Answer(
-        document={"table": table.name, "previous_format_version": old, "format_version": new}, text=[bold(said)]
-    )
+    return table_answer(table, {"previous_format_version": old, "format_version": new})

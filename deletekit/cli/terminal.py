@@ -18,7 +18,7 @@ import click
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from deletekit.cli.printer import Unfolded, pairs
+from deletekit.cli.printer import Unfolded, pairs, result_text
 from deletekit.deferred import Deferred
 from deletekit.engines.local import Engine, LocalEngine
 from deletekit.errors import DeletekitError
@@ -96,13 +96,15 @@ class Answer:
 
     Attributes
     ----------
-    document: for `--json`; `json_ready` makes it JSON.
-    text: the same for people; not made with `--json`.
+    document: a mapping or dataclass; `json_ready` makes it JSON for `--json`.
+    text: the same for people, by hand; not made with `--json`. None: the printer makes it of the document.
+    location: of the table; the printer shortens paths below it.
     exit_code: of the program.
     """
 
     document: Any
-    text: Iterable[RenderableType]
+    text: Iterable[RenderableType] | None = None
+    location: str = ""
     exit_code: int = 0
 
 
@@ -117,7 +119,9 @@ class Output:
         """Print the answer. JSON is strict and in ASCII: nothing in it can act on a terminal."""
         if self.as_json:
             click.echo(json.dumps(json_ready(answer.document), indent=2, allow_nan=False))
-        elif parts := list(answer.text):
+            return
+        text = result_text(answer.document, answer.location) if answer.text is None else answer.text
+        if parts := list(text):
             show(*parts)
 
     @property

@@ -102,6 +102,7 @@ class RowDelta:
     summary: entries of the snapshot's summary that were planned with the change.
     refs: other refs that it moves. A change that only moves refs is not empty: its snapshot has its parent's files.
     other_files: paths of written files that only the summary leads to.
+    matched_rows: rows of the table that the change found, to delete or replace them; None where it counted none.
     read_set: what the change has read, which allows rebasing it after a lost race. None: it is always replanned.
     merges_manifests: small manifests are merged, whatever `commit.manifest.min-count-to-merge` says.
     granularity: granularity of its delete files; vectors that are merged after a lost race keep to it.
@@ -120,6 +121,7 @@ class RowDelta:
     summary: Mapping[str, str] = field(default_factory=dict)
     refs: tuple[RefUpdate, ...] = ()
     other_files: tuple[str, ...] = ()
+    matched_rows: int | None = None
     read_set: ReadSet | None = None
     merges_manifests: bool = False
     granularity: str | None = None

@@ -35,42 +35,53 @@ class Commit:
 
     Attributes
     ----------
-    snapshot_id, operation, sequence_number: of the new snapshot; None when nothing had to change.
+    snapshot_id, sequence_number: of the new snapshot; None when nothing had to change, and of a dry run.
+    operation: of the snapshot; None when nothing had to change.
     summary: the snapshot's summary, all text.
-    added_data_files, removed_data_files, added_delete_files, removed_delete_files: as `DataFile` and `DeleteFile`.
-    attempts: how many times the change was offered to the catalog; 1 unless a race was lost.
+    matched_rows: rows of the table that the change found, to delete or replace them; None where it counted none: for
+        keys that are written down without reading, and for whole files.
+    added_data_files, removed_data_files, added_delete_files, removed_delete_files: as `DataFile` and `DeleteFile`. The
+        `kind` of a delete file is how its rows are deleted. Added files of a dry run do not exist.
+    attempts: how many times the change was offered to the catalog; 1 unless a race was lost, 0 of a dry run.
     plans: how many times it was planned; 1 unless a concurrent commit was in its way.
+    dry_run: whether the change was only planned, and nothing was written.
     """
 
     snapshot_id: int | None = None
     operation: str | None = None
     sequence_number: int | None = None
     summary: Mapping[str, str] = field(default_factory=dict)
+    matched_rows: int | None = None
     added_data_files: tuple[DataFile, ...] = ()
     removed_data_files: tuple[DataFile, ...] = ()
     added_delete_files: tuple[DeleteFile, ...] = ()
     removed_delete_files: tuple[DeleteFile, ...] = ()
     attempts: int = 1
     plans: int = 1
+    dry_run: bool = False
 
     def __repr__(self) -> str:
-        if self.snapshot_id is None:
+        if self.operation is None:
             return "Commit(nothing to change)"
         names = ("added_data_files", "removed_data_files", "added_delete_files", "removed_delete_files")
         files = [f"{name}={len(getattr(self, name))}" for name in names if getattr(self, name)]
-        parts = [f"snapshot_id={self.snapshot_id}", f"sequence_number={self.sequence_number}", *files]
+        ids = [f"snapshot_id={self.snapshot_id}", f"sequence_number={self.sequence_number}"]
+        parts = [*(["dry run"] if self.dry_run else ids), *files]
         return f"Commit({self.operation}, {', '.join(parts)})"
 
 
 def commit(change: PlannedChange) -> Commit:
     """Commit a change. After a lost race rebase or replan it, and try again.
 
-    An empty change commits nothing.
+    An empty change commits nothing. Of a change that was planned as a dry run, what it would commit is returned.
 
     Raises CommitConflictError after `commit.retry.num-retries` lost races, naming the conflict if there is one;
     CommitStateUnknownError if the catalog's answer was lost; and whatever planning it again raises. The files of a
     failed commit are deleted, but in the unknown case they are kept.
     """
+    if change.request.dry_run:
+        planned = result_of(write_snapshot(change))
+        return replace(planned, snapshot_id=None, sequence_number=None, attempts=0, plans=change.plans, dry_run=True)
     with telling_failure(change.request.table.name, change.request.ref):
         done = _commit(change)
     tell_commit(change, done)
@@ -200,11 +211,6 @@ def create_with(
     return Table(identifier, state, catalog), result_of(made)
 
 
-def would_commit(change: PlannedChange) -> Commit:
-    """Return the commit that the change of a dry run would make."""
-    return result_of(write_snapshot(change))
-
-
 def result_of(made: NewSnapshot | None) -> Commit:
     """Return what a verb returns for a snapshot that was committed; None: nothing had to change."""
     if made is None:
@@ -215,6 +221,7 @@ def result_of(made: NewSnapshot | None) -> Commit:
         operation=snapshot.operation,
         sequence_number=snapshot.sequence_number,
         summary=dict(snapshot.summary),
+        matched_rows=delta.matched_rows,
         added_data_files=delta.added_data_files,
         removed_data_files=tuple(e.data_file for e in delta.removed_data_files if isinstance(e.data_file, DataFile)),
         added_delete_files=delta.added_delete_files,

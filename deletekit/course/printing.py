@@ -4,10 +4,8 @@ Columns have the width that a terminal gives them, for Korean and Japanese too. 
 HTML table, with the same lines beside it; elsewhere the lines are printed.
 """
 
-import base64
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime, time
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +13,7 @@ from rich.cells import cell_len
 
 from deletekit.course.translations import Messages
 from deletekit.html_table import html_table, number_columns
+from deletekit.safe_text import cell
 
 _MOST_ROWS = 40
 _MOST_COLUMNS = 8
@@ -99,25 +98,6 @@ def aligned(rows: Iterable[Sequence[Any]]) -> list[str]:
         "  ".join(_padded(c, w, right=n) for c, w, n in zip(row, widths, numbers, strict=True)).rstrip()
         for row in cells
     ]
-
-
-def cell(value: Any) -> str:
-    """Return one value on one line."""
-    if value is None:
-        return "NULL"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, datetime | date | time):
-        return str(value)
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(cell, value)) + "]"
-    if isinstance(value, set | frozenset):
-        return "{" + ", ".join(map(cell, sorted(value))) + "}"
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name}: {cell(inner)}" for name, inner in value.items()) + "}"
-    return " ".join(str(value).split())
 
 
 def _rows_html(names: Sequence[str], rows: Sequence[Mapping[str, Any]], total: int) -> str:

@@ -56,20 +56,19 @@ class Maintain:
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense."""
-        _check("every", self.every, self.every >= 1, "1 or more")
-        _check("min_small_files", self.min_small_files, self.min_small_files >= 2, "2 or more")
-        in_range = 0 < self.max_deletes_ratio <= 1
-        _check("max_deletes_ratio", self.max_deletes_ratio, in_range, "more than 0, at most 1")
+        _check("every", self.every, _is_count(self.every), "1 or more")
+        _check("min_small_files", self.min_small_files, _is_count(self.min_small_files, 2), "2 or more")
+        ratio: object = self.max_deletes_ratio
+        _check(
+            "max_deletes_ratio",
+            ratio,
+            isinstance(ratio, int | float) and 0 < ratio <= 1,
+            "more than 0, at most 1",
+        )
         named = self.expire is None or self.expire == "own"
-        _check(
-            "expire",
-            self.expire,
-            named or (isinstance(self.expire, int) and self.expire >= 1),
-            "1 or more, own or None",
-        )
-        _check(
-            "metadata_files", self.metadata_files, self.metadata_files is None or self.metadata_files >= 1, "1 or more"
-        )
+        _check("expire", self.expire, named or _is_count(self.expire), "1 or more, own or None")
+        kept = self.metadata_files
+        _check("metadata_files", kept, kept is None or _is_count(kept), "1 or more, or None")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +155,10 @@ class SinkOptions:
             ordered=ordered,
             sequence=sequence_field(schema, self.sequence_by),
         )
+
+
+def _is_count(value: object, least: int = 1) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
 def _check(field: str, found: object, fits: bool, expected: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from errno import ENAMETOOLONG
 from functools import partial
-from io import BytesIO
+from io import RawIOBase
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlparse
@@ -206,6 +206,25 @@ class PyIcebergIO:
             self._impl.delete(name)
 
 
+class _CountedBytes(RawIOBase):
+    """A file whose bytes are counted, and kept nowhere."""
+
+    def __init__(self, written: dict[str, int], path: str) -> None:
+        self._written, self._path = written, path
+        written[path] = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        size = memoryview(data).nbytes
+        self._written[self._path] += size
+        return size
+
+    def tell(self) -> int:
+        return self._written[self._path]
+
+
 class WritesNothing:
     """Storage for a dry run: it reads what is there, and remembers only the length of what is written."""
 
@@ -230,8 +249,7 @@ class WritesNothing:
         self._written[path] = len(data)
 
     def create(self, path: str) -> Any:
-        self._written[path] = 0
-        return BytesIO()
+        return _CountedBytes(self._written, path)
 
     def delete(self, path: str) -> None:
         self._written.pop(path, None)

@@ -100,6 +100,7 @@ def append(
     *,
     ref: str = MAIN,
     commit_properties: Mapping[str, str] | None = None,
+    dry_run: bool = False,
 ) -> Commit:
     """Insert rows in one commit.
 
@@ -112,6 +113,7 @@ def append(
         write, by `write.distribution-mode` (`none`; `hash`, the default of partitioned tables; `range`, that of sorted
         ones); texts are taken for a uuid column, which Spark has not.
     ref: branch to commit to.
+    dry_run: as in `delete`; a stream is read to its end.
 
     Rows that come as a stream are written as they come: about `write.parquet.row-group-size-bytes` of them are held,
     however many there are. Files end near `write.target-file-size-bytes` on disk.
@@ -136,9 +138,9 @@ def append(
             files = frame.append(base)
         else:
             files = write_data_files(base.write, (align(piece, metadata.schema) for piece in source.pieces()))
-        return RowDelta(added_data_files=tuple(files), read_set=ReadSet())
+        return RowDelta(added_data_files=tuple(files), matched_rows=0, read_set=ReadSet())
 
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
 
 
 def _named(schema: Schema) -> Schema:

@@ -1,7 +1,7 @@
 """DELETE: delete rows by filter in any mode, or by keys without reading a row."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -45,6 +45,7 @@ def delete(
     granularity: str | None = None,
     with_rows: bool = False,
     commit_properties: Mapping[str, str] | None = None,
+    dry_run: bool = False,
     engine: Engine | None = None,
 ) -> Commit:
     """Delete the rows for which a filter is true, in one commit.
@@ -62,8 +63,10 @@ def delete(
         `write.delete.granularity`. With `file`, Iceberg Java's expiry can do no harm to a vector beside one it drops.
     with_rows: also store each deleted row in the position delete file's `row` column.
     commit_properties: extra entries of the snapshot summary.
+    dry_run: plan the change, and write nothing: no file, and no commit. A table opened by its path takes it too.
 
-    Returns the commit; its `snapshot_id` is None when no row matched. A data file that loses all its rows is dropped.
+    Returns the commit, of a dry run the one that it would make; its `operation` is None when no row matched. A data
+    file that loses all its rows is dropped.
 
     Under `write.delete.isolation-level` = `serializable`, the default, the outcome is as if this delete came after all
     that others commit meanwhile. Under `snapshot` it leaves rows that they insert alone; an equality delete does not.
@@ -76,7 +79,8 @@ def delete(
     >>> dk.delete(users, "id in (1, 3)", mode="deletion-vector").summary["added-dvs"]
     '1'
     """
-    plan = DeletePlan(
+    plan = partial(
+        _planned,
         where=where,
         mode=mode,
         equality_fields=equality_fields,
@@ -84,40 +88,37 @@ def delete(
         with_rows=with_rows,
         engine=engine_or_default(engine),
     )
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeletePlan:
-    """What `delete` was asked for, as the function that plans it on a base; its parameters are those of `delete`."""
-
-    where: Filter
-    mode: str | None = None
-    equality_fields: str | Sequence[str] | None = None
-    granularity: str | None = None
-    with_rows: bool = False
-    engine: Engine
-
-    def __call__(self, base: Base) -> RowDelta:
-        metadata = base.metadata
-        unbound = unbound_filter(required_filter(self.where, "a delete"), metadata.schema)
-        bound = bound_filter(unbound, metadata.schema)
-        mode = choose_mode(metadata, "delete", self.mode)
-        if self.with_rows and mode != "position-delete":
-            raise _not_in_this_mode("only position delete files store rows", "with_rows", mode)
-        if self.equality_fields is not None and mode != "equality-delete":
-            raise _not_in_this_mode("only equality deletes have key columns", "equality_fields", mode)
-        options, check = ChangeOptions(mode, granularity_of(metadata, self.granularity), self.with_rows), False
-        if isinstance(bound, AlwaysFalse):
-            return RowDelta()  # `id > 3000000000` of an int: there is nothing to read, and no key column to name
-        if mode == "equality-delete":
-            options, check = with_key_fields(options, metadata.schema, bound, self.equality_fields)
-            ids, specs = {f.field_id for f in options.key_fields}, specs_in_use(base)
-            keys = _enumerated(bound, options.key_fields)
-            if keys is not None and all(determines_partition(s, ids) for s in specs):
-                files = write_key_deletes(base.write, specs, keys, options.key_fields, None)
-                return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
-        return run_change(base, DeleteWhere(bound), options, "delete", self.engine, unbound, check_keys=check)
+def _planned(
+    base: Base,
+    *,
+    where: Filter,
+    mode: str | None,
+    equality_fields: str | Sequence[str] | None,
+    granularity: str | None,
+    with_rows: bool,
+    engine: Engine,
+) -> RowDelta:
+    """Plan `delete` on a base."""
+    metadata = base.metadata
+    unbound = unbound_filter(required_filter(where, "a delete"), metadata.schema)
+    bound = bound_filter(unbound, metadata.schema)
+    chosen = choose_mode(metadata, "delete", mode)
+    if with_rows and chosen != "position-delete":
+        raise _not_in_this_mode("only position delete files store rows", "with_rows", chosen)
+    if equality_fields is not None and chosen != "equality-delete":
+        raise _not_in_this_mode("only equality deletes have key columns", "equality_fields", chosen)
+    options, check = ChangeOptions(chosen, granularity_of(metadata, granularity), with_rows), False
+    if isinstance(bound, AlwaysFalse):
+        return RowDelta()  # `id > 3000000000` of an int: there is nothing to read, and no key column to name
+    if chosen == "equality-delete":
+        options, check = with_key_fields(options, metadata.schema, bound, equality_fields)
+        listed = _listed_keys(base, bound, options.key_fields)
+        if listed is not None:
+            return listed
+    return run_change(base, DeleteWhere(bound), options, "delete", engine, unbound, check_keys=check)
 
 
 def delete_keys(
@@ -128,6 +129,7 @@ def delete_keys(
     scope: Scope | None = None,
     ref: str = MAIN,
     commit_properties: Mapping[str, str] | None = None,
+    dry_run: bool = False,
 ) -> Commit:
     """Delete every row whose key is in a table of keys, as equality deletes and without reading a row.
 
@@ -140,6 +142,7 @@ def delete_keys(
         has data; `"global"` writes one file for the whole table under an unpartitioned spec (added to the table when it
         has none). None takes `partition` where possible.
     ref: branch to commit to.
+    dry_run: as in `delete`.
 
     Rows that others insert before this commit lands are deleted too: nothing is read, so every isolation level is
     serializable.
@@ -164,18 +167,28 @@ def delete_keys(
         return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
 
     # Refused before the table gets a spec for it.
-    check_request(table.refresh(), ref, commit_properties)
+    check_request(table.refresh(), ref, commit_properties, dry_run=dry_run)
     seen, frame, source = table.metadata, foreign_rows(keys), RowSource(keys, "keys")
     given = source.whole(seen.schema) if frame is None else frame.empty("keys")
     checked = fields, distinct = checked_keys(seen, given, equality_fields)
     is_global = scope == "global" or (scope is None and not partitionable(seen, fields))
     if is_global and (frame is not None or len(distinct)):
-        ensure_unpartitioned_spec(table)
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, refreshed=True))
+        table = ensure_unpartitioned_spec(table, dry_run=dry_run)
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run, refreshed=True))
 
 
 def _not_in_this_mode(message: str, argument: str, mode: str) -> InvalidInputError:
     return InvalidInputError(message, kind="mode", field=argument, found=mode)
+
+
+def _listed_keys(base: Base, bound: BooleanExpression, fields: tuple[NestedField, ...]) -> RowDelta | None:
+    """Return the delete of the keys that a filter lists; None where rows must be read to find keys or partitions."""
+    ids, specs = {f.field_id for f in fields}, specs_in_use(base)
+    keys = _enumerated(bound, fields)
+    if keys is None or not all(determines_partition(s, ids) for s in specs):
+        return None
+    files = write_key_deletes(base.write, specs, keys, fields, None)
+    return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
 
 
 def _enumerated(bound: BooleanExpression, fields: Sequence[NestedField]) -> pa.Table | None:

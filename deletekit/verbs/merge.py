@@ -62,6 +62,7 @@ def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by i
     ref: str = MAIN,
     granularity: str | None = None,
     commit_properties: Mapping[str, str] | None = None,
+    dry_run: bool = False,
     engine: Engine | None = None,
 ) -> Commit:
     """Merge a source into a table, in one commit.
@@ -80,7 +81,7 @@ def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by i
         that update or delete; None leaves them.
     mode: as in `delete`; None takes `write.merge.mode`. Equality deletes use `on` as their key, and are refused where
         that would take a row with them that no clause chooses.
-    ref, granularity, commit_properties: as in `delete`.
+    ref, granularity, commit_properties, dry_run: as in `delete`.
 
     `write.merge.isolation-level`: as in `update`; under `snapshot`, two merges may both insert a key.
 
@@ -106,7 +107,7 @@ def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by i
         check = change.spares_rows
         return run_change(base, change, options, "merge", runner, change.where, check_keys=check, more=new)
 
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
 
 
 def _check_simple(clauses: Mapping[str, Sequence[Clause]], on: Any) -> None:

@@ -43,6 +43,7 @@ def overwrite(
     ref: str = MAIN,
     granularity: str | None = None,
     commit_properties: Mapping[str, str] | None = None,
+    dry_run: bool = False,
     engine: Engine | None = None,
 ) -> Commit:
     """Put rows in place of those for which a filter is true, in one commit.
@@ -53,7 +54,7 @@ def overwrite(
         same call once more leaves the same rows.
     where: as in `delete`; `"true"` replaces every row.
     mode: how the old rows go, as in `delete`; None takes `write.delete.mode`.
-    ref, granularity, commit_properties: as in `delete`.
+    ref, granularity, commit_properties, dry_run: as in `delete`.
 
     Under `write.delete.isolation-level` = `serializable`, the default, rows that others commit meanwhile and that the
     filter chooses are replaced too; `snapshot` leaves them. Under both, no row comes back that someone else deleted.
@@ -90,7 +91,7 @@ def overwrite(
         change, more = DeleteWhere(bound), lambda _: [new]
         return run_change(base, change, options, "delete", runner, unbound, check_keys=check, more=more)
 
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
 
 
 def overwrite_partitions(
@@ -99,6 +100,7 @@ def overwrite_partitions(
     *,
     ref: str = MAIN,
     commit_properties: Mapping[str, str] | None = None,
+    dry_run: bool = False,
 ) -> Commit:
     """Put rows in place of all rows of their partitions, in one commit: a dynamic partition overwrite.
 
@@ -106,7 +108,7 @@ def overwrite_partitions(
     ----------
     rows: as in `append`, a Spark DataFrame too; a stream is written as it comes. Partitions without a row among them
         keep theirs.
-    ref, commit_properties: as in `append`.
+    ref, commit_properties, dry_run: as in `append`.
 
     Data files that others add to these partitions meanwhile are replaced too under `write.delete.isolation-level` =
     `serializable`, the default; `snapshot` leaves them.
@@ -150,4 +152,4 @@ def overwrite_partitions(
             read_set=ReadSet(partitions=partitions if is_read else frozenset()),
         )
 
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))

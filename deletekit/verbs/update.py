@@ -39,6 +39,7 @@ def update(
     equality_fields: str | Sequence[str] | None = None,
     granularity: str | None = None,
     commit_properties: Mapping[str, str] | None = None,
+    dry_run: bool = False,
     engine: Engine | None = None,
 ) -> Commit:
     """Change columns of the rows for which a filter is true, in one commit.
@@ -53,7 +54,7 @@ def update(
         an equality delete does not hide the rows written with it. In v3, rows keep their `_row_id`,
         except with equality deletes, which do not know it.
     equality_fields: key columns of equality deletes; default the filter's columns.
-    ref, granularity, commit_properties: as in `delete`.
+    ref, granularity, commit_properties, dry_run: as in `delete`.
 
     Under `write.update.isolation-level` = `serializable`, the default, the outcome is that of everything that others
     commit meanwhile first, and this update then; `snapshot` leaves matching rows alone that others insert meanwhile
@@ -84,7 +85,7 @@ def update(
             options, check = with_key_fields(options, metadata.schema, bound, equality_fields or None)
         return run_change(base, change, options, "update", runner, unbound, check_keys=check)
 
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
 
 
 class _Update(Change):

@@ -65,6 +65,7 @@ def upsert(
     ref: str = MAIN,
     granularity: str | None = None,
     commit_properties: Mapping[str, str] | None = None,
+    dry_run: bool = False,
     engine: Engine | None = None,
 ) -> Commit:
     """Insert rows, and delete those of the table that have the same key, in one commit.
@@ -78,7 +79,7 @@ def upsert(
         identifier fields. NULL equals NULL, as in equality deletes and unlike `merge`. Floats cannot be keys.
     mode: as in `delete`; None takes `write.merge.mode`. `equality-delete` writes the keys down and reads nothing of
         the table; the others read the key columns of the files that may hold them.
-    ref, granularity, commit_properties: as in `delete`.
+    ref, granularity, commit_properties, dry_run: as in `delete`.
 
     A row of the table that is replaced gives the new one its `_row_id` (v3). Equality deletes do not know it.
     Under `write.merge.isolation-level` = `serializable`, the default, rows with these keys that others insert
@@ -97,7 +98,7 @@ def upsert(
     request = UpsertRequest(key=key, mode=mode, granularity=granularity)
     frame = foreign_rows(rows, engine)
     if frame is not None:
-        return _upsert_foreign(table, frame, request, ref, commit_properties)
+        return _upsert_foreign(table, frame, request, ref, commit_properties, dry_run=dry_run)
     source, chosen = RowSource(rows), engine_or_default(engine)
 
     def prepared(metadata: TableMetadata) -> tuple[Fields, pa.Table, _Keys]:
@@ -109,11 +110,11 @@ def upsert(
         fields, aligned, keys = prepared(base.metadata)
         return _replaced(base, aligned, keys, fields, request, chosen)
 
-    check_request(table.refresh(), ref, commit_properties)
+    check_request(table.refresh(), ref, commit_properties, dry_run=dry_run)
     fields = check_upsert(table.metadata, request)
     if needs_unpartitioned_spec(table.metadata, request, fields) and len(prepared(table.metadata)[1]):
-        ensure_unpartitioned_spec(table)
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, refreshed=True))
+        table = ensure_unpartitioned_spec(table, dry_run=dry_run)
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run, refreshed=True))
 
 
 def check_upsert(metadata: TableMetadata, request: UpsertRequest) -> Fields:
@@ -148,7 +149,13 @@ def not_unique(fields: Sequence[it.NestedField], found: str) -> InvalidInputErro
 
 
 def _upsert_foreign(
-    table: Table, rows: ForeignRows, request: UpsertRequest, ref: str, properties: Mapping[str, str] | None
+    table: Table,
+    rows: ForeignRows,
+    request: UpsertRequest,
+    ref: str,
+    properties: Mapping[str, str] | None,
+    *,
+    dry_run: bool,
 ) -> Commit:
     """Upsert rows where they are."""
 
@@ -157,11 +164,11 @@ def _upsert_foreign(
         mode = choose_mode(base.metadata, "merge", request.mode)
         return rows.upsert(base, fields, ChangeOptions(mode, granularity_of(base.metadata, request.granularity)))
 
-    check_request(table.refresh(), ref, properties)
+    check_request(table.refresh(), ref, properties, dry_run=dry_run)
     fields = check_upsert(table.metadata, request)
     if needs_unpartitioned_spec(table.metadata, request, fields):
-        ensure_unpartitioned_spec(table)
-    return commit(plan_change(table, plan, ref=ref, properties=properties, refreshed=True))
+        table = ensure_unpartitioned_spec(table, dry_run=dry_run)
+    return commit(plan_change(table, plan, ref=ref, properties=properties, dry_run=dry_run, refreshed=True))
 
 
 class _Upsert(Change):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import deletekit as dk
@@ -24,18 +25,20 @@ def test_from_the_first_sync_to_the_clean_up(run: Run, tmp_path: Path) -> None:
     delta.commit(first)
     done = run("sync-delta", delta.path, *place, "--deletion-vectors", "reference")
     assert done.exit_code == 0, done.output
-    assert "demo.d is at Delta version 0, by 1 snapshot" in done.output
-    assert "pyiceberg" in done.output, "who reads such a table"
+    assert re.search(r"^version +0$", done.output, re.MULTILINE)
+    assert "pyiceberg" in run("sync-delta", "--help").output, "who reads such a table"
     assert ids(warehouse) == list(range(1, 10))
-    assert "1 deletion vector of demo.d copied" in run("repack", *place).output
+    assert re.search(r"^vectors +1$", run("repack", *place).output, re.MULTILINE)
     delta.commit(with_vector(add, delta.vector([0, 1])), remove(first))
     answer = json.loads(run("sync-delta", delta.path, *place, "--json").output)
     assert (answer["previous_version"], answer["version"], len(answer["snapshot_ids"])) == (0, 1, 1)
     assert answer["summary"]["added-dvs"] == "1"
-    assert "was already at Delta version 1" in run("sync-delta", delta.path, *place).output
+    again = json.loads(run("sync-delta", delta.path, *place, "--json").output)
+    assert (again["previous_version"], again["version"], again["snapshot_ids"]) == (1, 1, [])
     tried = run("clean-up-delta", *place, "--older-than", str(2**61), "--dry-run")
-    assert "2 snapshots of demo.d would expire" in tried.output
-    assert "2 snapshots of demo.d expired" in run("clean-up-delta", *place, "--older-than", str(2**61)).output
+    assert (tried.exit_code, tried.output.endswith("Nothing was changed.\n")) == (0, True)
+    cleaned = json.loads(run("clean-up-delta", *place, "--older-than", str(2**61), "--json").output)
+    assert len(cleaned["snapshot_ids"]) == 2
     assert ids(warehouse) == list(range(2, 10))
 
 

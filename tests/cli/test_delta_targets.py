@@ -64,7 +64,7 @@ def test_one_table_that_fails_does_not_stop_the_others(
     assert tables[1]["kind"] == "delta-table-not-found"
     assert ids(tmp_path / "wh", "demo.other") == [0, 1, 2, 3, 4]
     again = run("sync-delta", "--config", two[2], "--verify")
-    assert "demo.one is at Delta version 0" in again.output
+    assert "table demo.one · previous version 0 · version 0" in again.output
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_void_columns_are_said(run: Run, tmp_path: Path) -> None:
     delta.schema = json.dumps({"type": "struct", "fields": [*fields, {**fields[0], "name": "n", "type": "void"}]})
     delta.commit(delta.data(range(3)))
     done = run("sync-delta", delta.path, "--warehouse", tmp_path / "wh", "demo.t")
-    assert "Columns of type void" in done.output
+    assert re.search(r"^void columns  1\n  n$", done.output, re.MULTILINE)
     done = run("sync-delta", delta.path, "--warehouse", tmp_path / "wh", "demo.t", "--json")
     assert json.loads(done.stdout)["void_columns"] == ["n"]
 
@@ -155,11 +155,11 @@ def test_a_dry_run_says_what_would_be_and_writes_nothing(run: Run, tmp_path: Pat
     assert names == {"added": ["new.parquet"], "replaced": ["10.parquet"], "removed": ["0.parquet"]}
     assert planned["version"] == 2
     told = run("sync-delta", delta.path, *place, "--dry-run").output
-    assert "would come to Delta version 2" in told
-    assert "new.parquet" in told
+    assert re.search(r"^planned added  1\n  .*new.parquet$", told, re.MULTILINE)
+    assert told.endswith("\nNothing was changed.\n")
     assert {p: p.read_bytes() for p in (tmp_path / "wh").rglob("*") if p.is_file()} == before
     done = run("sync-delta", delta.path, *place)
-    assert "is at Delta version 2" in done.output
+    assert re.search(r"^version +2$", done.output, re.MULTILINE)
 
 
 def follower(path: Path) -> subprocess.Popen[str]:

@@ -136,7 +136,7 @@ def test_ctrl_c_during_a_delete_says_what_is_not_known(run: Run, fresh: Path, mo
     monkeypatch.setattr(dk, "delete", interrupt, raising=False)
     result = run("delete", "--warehouse", fresh, "demo.users", "true")
     assert result.exit_code == 130
-    assert "Whether the delete was committed is not known" in result.stderr
+    assert "Whether it was committed is not known" in result.stderr
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NoReturn
 
+import pyarrow as pa
 import pytest
 from rich.cells import cell_len
 
 import deletekit as dk
+from deletekit.cli.inspect_text import InspectText
 from deletekit.safe_text import json_ready
 from tests.cli.conftest import Run
 from tests.tables import new_catalog
@@ -70,10 +73,10 @@ def test_metadata(run: Run, warehouse: Path, table: Load) -> None:
     text = run("inspect", "--warehouse", warehouse, "demo.history").stdout
     for line in (
         "demo.history",
-        "format version  2",
-        f"uuid            {history.metadata.table_uuid}",
-        f"location        {history.location}",
-        "last sequence   3",
+        "format version         2",
+        f"table uuid             {history.metadata.table_uuid}",
+        f"location               {history.location}",
+        "last sequence number   3",
         "Schema 1  current; also 0",
         "  id  column       type",
         "   2  full_name    string",
@@ -94,7 +97,8 @@ def test_metadata(run: Run, warehouse: Path, table: Load) -> None:
 def test_properties_and_partition_fields(run: Run, warehouse: Path) -> None:
     assert "write.delete.mode  merge-on-read" in run("inspect", "--warehouse", warehouse, "demo.users").stdout
     text = run("inspect", "--warehouse", warehouse, "demo.parts").stdout
-    assert re.search(r"^  1000 +at_day +day +at \(2\)$", text, re.MULTILINE)
+    [field] = [line for line in text.splitlines() if "1000" in line]
+    assert {"at_day", "day", "at (2)"} <= {*re.split(r" {2,}", field.strip())}
     assert "partition at_day=2026-01-01, kind='a'" in text
 
 
@@ -241,3 +245,13 @@ def test_a_table_without_commits(run: Run, warehouse: Path) -> None:
     text = run("inspect", "--warehouse", warehouse, "demo.empty", "--deletes").stdout
     assert "No snapshots  nothing was ever committed" in text
     assert "Manifest list" not in text
+
+
+def test_decimals_of_38_digits(tmp_path: Path) -> None:
+    value = Decimal("-1234567890123456789012345678.9012345678")
+    stored = b64encode(int(str(value).replace(".", "")).to_bytes(16, "big", signed=True)).decode()
+    schema = pa.schema([("n", pa.decimal128(38, 10))])
+    with new_catalog(tmp_path) as catalog:
+        table = dk.create_table(catalog, "t.n", schema, format_version=2, partition_by=["n"])
+        text = InspectText(table.metadata, dk.inspect(table), metrics=False, limit=0)
+    assert text.partition(0, [stored]) == f"partition n={value}"

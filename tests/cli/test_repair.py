@@ -103,4 +103,6 @@ def test_a_file_that_is_gone_is_told_by_repair_inspect_and_explain(run: Run, tmp
         assert as_json.exit_code == 1
         assert name in json.dumps(json.loads(as_json.stdout))
     assert "Cannot be repaired" in run("repair", "--warehouse", tmp_path, "demo.users").stdout
-    assert "UNKNOWN" in run("explain", "--warehouse", tmp_path, "demo.users", "id = 1").stdout
+    explain = ("explain", "--warehouse", tmp_path, "demo.users", "id = 1")
+    assert "UNKNOWN" in run(*explain).stdout
+    assert [v["live"] for v in json.loads(run(*explain, "--json").stdout)["versions"]] == [None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def test_rows_in_a_file(run: Run, warehouse: Path, tmp_path: Path, kind: str) ->
     assert [f.name for f in tmp_path.iterdir()] == [target.name]
     again = run(*command)
     assert (again.exit_code, "file exists already" in again.stderr) == (1, True)
-    assert "1 row of demo.users written to" in run(*command, "--overwrite", "--limit", "1").stdout
+    assert re.search(r"^rows +1$", run(*command, "--overwrite", "--limit", "1").stdout, re.MULTILINE)
     assert READERS[kind](target).num_rows == 1
 
 
@@ -147,7 +148,6 @@ def test_append(run: Run, fresh: Path, tmp_path: Path, kind: str) -> None:
     file = file_of(tmp_path, kind)
     done = run("append", "--warehouse", fresh, "demo.users", file)
     assert done.exit_code == 0, done.stderr
-    assert "Appended to demo.users" in done.stdout
     found = rows(fresh)
     assert (found[7], found[8], len(found)) == (("007", 0.5), (None, None), 6)
 
@@ -215,7 +215,6 @@ def test_add_files(run: Run, fresh: Path, tmp_path: Path) -> None:
         pq.write_table(pa.Table.from_pylist([row], schema=USERS.schema), files[-1])
     done = run("add-files", "--warehouse", fresh, "demo.users", *files)
     assert done.exit_code == 0, done.stderr
-    assert f"{len(NEW)} files added to demo.users" in done.stdout
     assert (rows(fresh)[7], len(rows(fresh))) == (("007", 0.5), 6)
     again = run("add-files", "--warehouse", fresh, "demo.users", files[0], "--json")
     assert again.exit_code == 1
@@ -229,7 +228,8 @@ def test_append_to_a_branch_and_as_json(run: Run, fresh: Path, tmp_path: Path) -
     assert (done["operation"], done["summary"]["added-records"], done["ref"]) == ("append", "2", "audit")
     assert (len(rows(fresh)), len(rows(fresh, ref="audit"))) == (4, 6)
     file.write_text("id,name,value\n", encoding="utf-8")
-    assert "has no rows: nothing was committed." in run("append", "--warehouse", fresh, "demo.users", file).stdout
+    nothing = run("append", "--warehouse", fresh, "demo.users", file).stdout
+    assert nothing == "Nothing of demo.users has to change.\n"
 
 
 @pytest.mark.parametrize(
@@ -253,41 +253,14 @@ def test_a_file_that_does_not_fit_is_refused(
     assert snapshots(fresh) == 1
 
 
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-def test_update(run: Run, fresh: Path, mode: str) -> None:
-    where = ["update", "--warehouse", fresh, "demo.users"]
-    done = run(*where, "id in (1, 4)", "--set", "name=Ann=Bo", "--set", "value=1e3", "--mode", mode)
+def test_values_of_update_and_merge(run: Run, fresh: Path, tmp_path: Path) -> None:
+    where = ["--warehouse", fresh, "demo.users"]
+    done = run("update", *where, "id in (1, 4)", "--set", "name=Ann=Bo", "--set", "value=1e3")
     assert done.exit_code == 0, done.stderr
-    assert "Updated demo.users" in done.stdout
-    assert run(*where, "id = 2", "--set-null", "name", "--mode", mode).exit_code == 0
+    assert run("update", *where, "id = 2", "--set-null", "name").exit_code == 0
     found = rows(fresh)
     assert (found[1], found[4], found[2]) == (("Ann=Bo", 1000.0), ("Ann=Bo", 1000.0), (None, 200.0))
-    assert "No row of demo.users matches" in run(*where, "id = 99", "--set", "name=x").stdout
-
-
-def test_an_update_that_cannot_be(run: Run, fresh: Path) -> None:
-    where = ["update", "--warehouse", fresh, "demo.users", "true"]
-    for arguments, code, words in (
-        (["--set", "id=ten"], 1, "none of the column's type"),
-        (["--set", "id=9999999999"], 1, "none of the column's type"),
-        (["--set", "value=1e999"], 1, "none of the column's type"),
-        (["--set", "nope=1"], 1, "no such column"),
-        (["--set", "name"], 2, "COLUMN=VALUE"),
-        ([], 2, "--set"),
-        (["--set", "name=x", "--set-null", "name"], 2, "both name"),
-    ):
-        done = run(*where, *arguments)
-        assert (done.exit_code, words in done.stderr) == (code, True), done.output
-    assert snapshots(fresh) == 1
-
-
-def test_merge(run: Run, fresh: Path, tmp_path: Path) -> None:
     file = tmp_path / "changes.csv"
     file.write_text("id,name\n1,Ann\n9,New\n", encoding="utf-8")
-    where = ["merge", "--warehouse", fresh, "demo.users", file, "--on", "id"]
-    assert "Merged into demo.users" in run(*where).stdout
-    assert (rows(fresh)[1], rows(fresh)[9]) == (("Ann", 100.0), ("New", None))
-    gone = run(*where, "--when-matched", "delete", "--when-not-matched", "nothing", "--json")
-    assert json.loads(gone.stdout)["operation"] in ("delete", "overwrite")
-    assert sorted(rows(fresh)) == [2, 3, 4]
-    assert "changes no row" in run(*where, "--when-matched", "nothing", "--when-not-matched", "nothing").stdout
+    assert run("merge", *where, file, "--on", "id").exit_code == 0
+    assert (rows(fresh)[1], rows(fresh)[9]) == (("Ann", 1000.0), ("New", None))

@@ -66,35 +66,6 @@ def test_all_snapshots_are_in_the_json(run: Run, tmp_path: Path, monkeypatch: py
     assert "older" not in run(*where, "--limit", "0").stdout
 
 
-def test_branches_and_tags(run: Run, fresh: Path) -> None:
-    where = ["branch", "--warehouse", fresh, "demo.users"]
-    assert "audit created in demo.users" in run(*where, "audit").stdout
-    head = json.loads(run(*where, "--json").stdout)["refs"]["main"]["snapshot-id"]
-    assert run(*where, "v1", "--tag", "--snapshot", head).exit_code == 0
-    refs = json.loads(run(*where, "--json").stdout)["refs"]
-    assert {name: ref["type"] for name, ref in refs.items()} == {"main": "branch", "audit": "branch", "v1": "tag"}
-    assert {ref["snapshot-id"] for ref in refs.values()} == {head}
-    assert "v1 dropped from demo.users" in run(*where, "v1", "--drop").stdout
-    assert set(json.loads(run(*where, "--json").stdout)["refs"]) == {"main", "audit"}
-    assert run(*where, "audit").exit_code == 1
-    assert run(*where, "main", "--drop").exit_code == 1
-    assert [run(*where, *wrong).exit_code for wrong in (["--drop"], ["--tag"], ["a", "--drop", "--tag"])] == [2, 2, 2]
-
-
-def test_upgrade(run: Run, fresh: Path) -> None:
-    where = ["upgrade", "--warehouse", fresh, "demo.old"]
-    assert json.loads(run(*where, "3", "--json").stdout) == {
-        "table": "demo.old",
-        "previous_format_version": 2,
-        "format_version": 3,
-    }
-    with new_catalog(fresh) as catalog:
-        assert dk.load_table(catalog, "demo.old").format_version == 3
-    assert "is in format version 3 already" in run(*where, "3").stdout
-    lower = run(*where, "2")
-    assert (lower.exit_code, "can only be raised" in lower.stderr) == (1, True)
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_as_the_help_says(run: Run, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
     assert f"_DELETEKIT_COMPLETE={shell}_source deletekit" in run("--help").stdout

@@ -12,6 +12,7 @@ import deletekit as dk
 from deletekit.spark import data_frames, engine
 from tests.interop.rows import same_rows
 from tests.invariants import check_table
+from tests.storage import files_below
 from tests.tables import VERSION_AND_MODE, live, make, order, refused
 
 if TYPE_CHECKING:
@@ -52,7 +53,17 @@ def test_upsert(spark: SparkSession, shared: dk.Catalog, version: int, mode: str
     options: dict[str, Any] = {"schema": SCHEMA, "format_version": version, "partition_by": PARTITIONS[version]}
     there, here = make(shared, BASE, **options), make(shared, BASE, **options)
     known = by_key(there, "_row_id") if version == 3 else {}
-    dk.upsert(there, spark.createDataFrame(ROWS, "id long, v double"), key="id", mode=mode)  # type: ignore[type-var]
+    frame = spark.createDataFrame(ROWS, "id long, v double")  # type: ignore[type-var]
+    before = files_below(there.location)
+    planned = dk.upsert(there, frame, key="id", mode=mode, dry_run=True)
+    assert files_below(there.location) == before, "executors of a dry run write nothing"
+    done = dk.upsert(there, frame, key="id", mode=mode)
+    counters = [
+        {name: n for name, n in c.summary.items() if name.startswith(("added-", "deleted-")) and "size" not in name}
+        for c in (planned, done)
+    ]
+    assert counters[0] == counters[1]
+    assert planned.matched_rows == done.matched_rows
     dk.upsert(here, ROWS, key="id", mode=mode)
     assert live(there) == live(here)
     check_table(there)

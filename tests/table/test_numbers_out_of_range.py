@@ -14,10 +14,6 @@ from typing import Any
 import pytest
 
 import deletekit as dk
-from deletekit.commit.planned_change import plan_change
-from deletekit.commit.swap import would_commit
-from deletekit.engines.current import engine_or_default
-from deletekit.verbs.delete import DeletePlan
 from tests.maintenance.damage import edit_list, edit_manifest, put_back
 from tests.tables import ids, items, make, new_catalog
 
@@ -62,8 +58,7 @@ def build(catalog: dk.Catalog, version: int, **options: Any) -> dk.Table:
 def reads(table: dk.Table) -> dict[str, Callable[[], Outcome]]:
     def changed(mode: str) -> Any:
         """What a delete would add and remove; nothing is written."""
-        change = plan_change(table, DeletePlan(where="id = 4", mode=mode, engine=engine_or_default(None)), dry_run=True)
-        found = would_commit(change).summary
+        found = dk.delete(table, "id = 4", mode=mode, dry_run=True).summary
         return {k: v for k, v in found.items() if k.startswith(("added-", "deleted-", "removed-")) and "size" not in k}
 
     return {

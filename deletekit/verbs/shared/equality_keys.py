@@ -5,6 +5,7 @@ Spec: "Equality Delete Files", "Scan Planning".
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +28,7 @@ from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.metadata import TableMetadata, spec_to_json
+from deletekit.table.metadata_update import apply_updates
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_field, arrow_type
 from deletekit.verbs.shared.key_fields import equality_fields_of
@@ -196,8 +198,11 @@ def key_column(keys: pa.Table, schema: Schema, field: NestedField) -> Any:
     return cast_column(column, field)
 
 
-def ensure_unpartitioned_spec(table: Table) -> None:
-    """Give the table a spec without fields, as global equality deletes need; the default spec stays what it is."""
+def ensure_unpartitioned_spec(table: Table, *, dry_run: bool = False) -> Table:
+    """Give the table a spec without fields, as global equality deletes need; the default spec stays what it is.
+
+    Returns the table to plan on: for a dry run, a handle without a catalog, the only one that has the spec.
+    """
 
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
         if any(not s.fields for s in metadata.specs.values()):
@@ -205,4 +210,8 @@ def ensure_unpartitioned_spec(table: Table) -> None:
         spec = PartitionSpec(spec_id=max(metadata.specs) + 1)
         return [{"action": "add-spec", "spec": spec_to_json(spec)}]
 
+    if dry_run:
+        metadata = apply_updates(table.metadata, build(table.metadata))
+        return Table(table.identifier, replace(table.state, metadata=metadata))
     commit_metadata(table, build)
+    return table

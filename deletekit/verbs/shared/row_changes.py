@@ -139,6 +139,7 @@ def collect_delta(base: Base, total: ChangeResult, options: ChangeOptions, reads
         removed_data_files=tuple(total.removed_data_files),
         added_delete_files=tuple(total.added_delete_files),
         removed_delete_files=tuple(removed.values()),
+        matched_rows=total.matched_rows,
         read_set=ReadSet(data_files=frozenset(total.targets), where=reads),
         granularity=options.granularity,
     )

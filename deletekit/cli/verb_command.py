@@ -1,0 +1,90 @@
+"""Commands that call one verb on a table, and answer with its result as it is."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from inspect import signature
+from operator import attrgetter
+from typing import Any
+
+import click
+
+import deletekit as dk
+from deletekit.cli.options import TableAnswerCommand, when_interrupted
+from deletekit.cli.printer import bold
+from deletekit.cli.table_argument import TableArgument
+from deletekit.cli.terminal import Answer, Output
+
+NOT_KNOWN = "Whether it was committed is not known: look with `deletekit snapshots`."
+
+
+def verb_command(
+    label: str,
+    interrupted: str = NOT_KNOWN,
+    *,
+    verb: str = "",
+    failed: Callable[[Any], bool] = lambda _: False,
+) -> Callable[[Callable[[], None]], click.Command]:
+    """Make a command that calls the verb of its name, with its arguments and options by name.
+
+    The decorated function is only the name and the help.
+
+    Parameters
+    ----------
+    label: what the progress shows.
+    interrupted: what to print if Ctrl-C ends the verb.
+    verb: its name in `deletekit`, where it is not that of the function.
+    failed: whether the exit code is 1 for this result.
+    """
+
+    def made(declared: Callable[[], None]) -> click.Command:
+        @click.command(cls=TableAnswerCommand)
+        @functools.wraps(declared)
+        def command(argument: TableArgument, output: Output, **options: Any) -> Answer:
+            called = attrgetter(verb or declared.__name__)(dk)
+            table, result = change(called, argument, output, label, interrupted, **options)
+            return table_answer(table, result_fields(result), exit_code=int(failed(result)))
+
+        return command
+
+    return made
+
+
+def change(
+    verb: Callable[..., Any],
+    argument: TableArgument,
+    output: Output,
+    label: str,
+    interrupted: str = NOT_KNOWN,
+    **options: Any,
+) -> tuple[dk.Table, Any]:
+    """Call a verb on the table, with progress. Return the table and the verb's result."""
+    table = argument.open()
+    if not options.get("dry_run"):
+        when_interrupted(interrupted)
+    if "engine" not in signature(verb).parameters:
+        with output.waiting(label):
+            return table, verb(table, **options)
+    with output.engine(label) as engine:
+        return table, verb(table, engine=engine, **options)
+
+
+def table_answer(table: dk.Table, document: Mapping[str, Any], *, exit_code: int = 0) -> Answer:
+    """Return what is true of a table as an answer that the printer prints."""
+    return Answer(document={"table": table.name, **document}, location=table.location, exit_code=exit_code)
+
+
+def result_fields(result: Any) -> dict[str, Any]:
+    """Return the fields of a verb's result by name, and those of its properties that are yes or no."""
+    found = {field.name: getattr(result, field.name) for field in fields(result)}
+    named = [name for name, member in vars(type(result)).items() if isinstance(member, property)]
+    return found | {name: value for name in named if isinstance(value := getattr(result, name), bool)}
+
+
+def commit_answer(table: dk.Table, ref: str, commit: dk.Commit) -> Answer:
+    """Return the commit of a row verb, or of its dry run, as an answer."""
+    text = None if commit.operation else [bold(f"Nothing of {table.name} has to change.")]
+    document = {"table": table.name, "ref": ref, **result_fields(commit)}
+    return Answer(document=document, text=text, location=table.location)
