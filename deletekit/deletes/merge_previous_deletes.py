@@ -19,6 +19,7 @@ import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import groupby
 from operator import or_
 from typing import Any
 
@@ -136,8 +137,8 @@ def replace_deletes(
 
     Parameters
     ----------
-    hidden: one item for each data file, in the order of a scan. They are taken one after the other, so that what was
-        just read is still in memory.
+    hidden: one item for each data file. They are taken one after the other, so that what was just read is still in
+        memory.
     granularity: of the delete files, as in `write_positions`.
     rows: returns the rows at some positions, to store them in position delete files.
     drops: whether data files without a live row are removed. Otherwise a delete covers all their rows.
@@ -244,23 +245,25 @@ def write_deletion_vectors(
 ) -> list[DeleteFile]:
     """Write a vector for each data file that has positions.
 
-    With `partition`, all go into one Puffin file, up to `write.delete.target-file-size-bytes`. Give them in the order
-    in which a scan reads their data files: DuckDB 1.5.5 mixes up the vectors of a file that it reads to and fro.
+    With `partition`, those of one spec go into one Puffin file, up to `write.delete.target-file-size-bytes`. Each spec
+    has manifests of its own, so entries are listed in the order of the blobs, however manifests are listed.
     """
-    chosen = [d for d in deletes if d.positions]
+    chosen = sorted((d for d in deletes if d.positions), key=lambda d: d.data_file.spec_id)
     by_file = granularity_of(context.metadata, granularity) == "file"
     most = 0 if by_file else value_of(context.metadata.properties, "write.delete.target-file-size-bytes")
     written: list[DeleteFile] = []
-    group: list[tuple[FilePositions, bytes]] = []
-    size = 0
-    for delete in chosen:
-        blob = encode_blob(delete.positions)
-        if group and size + len(blob) > most:
-            written += _puffin_file(context, group)
-            group, size = [], 0
-        group.append((delete, blob))
-        size += len(blob)
-    return [*written, *_puffin_file(context, group)] if group else written
+    for _, of_spec in groupby(chosen, key=lambda d: d.data_file.spec_id):
+        group: list[tuple[FilePositions, bytes]] = []
+        size = 0
+        for delete in of_spec:
+            blob = encode_blob(delete.positions)
+            if group and size + len(blob) > most:
+                written += _puffin_file(context, group)
+                group, size = [], 0
+            group.append((delete, blob))
+            size += len(blob)
+        written += _puffin_file(context, group)
+    return written
 
 
 def write_position_deletes(
@@ -277,7 +280,12 @@ def write_position_deletes(
 
 
 def write_encoded_vectors(context: WriteContext, path: str, vectors: Sequence[EncodedVector]) -> list[DeleteFile]:
-    """Write one Puffin file of deletion vectors, with the bytes of each as they are."""
+    """Write one Puffin file of deletion vectors, with the bytes of each as they are.
+
+    The smallest is first: DuckDB 1.5.5 keeps a read together with the bytes behind it, if these are not more than the
+    read, and takes the first vector there for each that it asks for later.
+    """
+    vectors = sorted(vectors, key=lambda v: len(v.blob))
     blobs = [
         Blob(
             type=DELETION_VECTOR_V1,
