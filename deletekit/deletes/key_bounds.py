@@ -22,7 +22,17 @@ _UNPACK = {
     for layout, kinds in (
         ("<?", (it.BooleanType,)),
         ("<i", (it.IntegerType, it.DateType)),
-        ("<q", (it.LongType, it.TimeType, it.TimestampType, it.TimestamptzType, it.TimestampNanoType, it.TimestamptzNanoType)),
+        (
+            "<q",
+            (
+                it.LongType,
+                it.TimeType,
+                it.TimestampType,
+                it.TimestamptzType,
+                it.TimestampNanoType,
+                it.TimestamptzNanoType,
+            ),
+        ),
         ("<f", (it.FloatType,)),
         ("<d", (it.DoubleType,)),
     )

@@ -67,7 +67,11 @@ def _lost_files(snapshot: Snapshot, listed: Sequence[ManifestFile]) -> Iterator[
     """Yield the total of a snapshot that lists no live data file at all under a summary that counts some."""
     if any(m.content == ManifestContent.DATA and m.has_live_files for m in listed):
         return
-    totals = ((name, str(snapshot.summary[name])) for name in ("total-data-files", "total-records") if name in snapshot.summary)
+    totals = (
+        (name, str(snapshot.summary[name]))
+        for name in ("total-data-files", "total-records")
+        if name in snapshot.summary
+    )
     for name, stated in islice(totals, 1):
         if stated.isdecimal() and int(stated) > 0:
             message = f"snapshot {snapshot.snapshot_id} lists no data file, and its summary counts some"

@@ -117,6 +117,8 @@ def test_changes_with_times_and_uuids_as_keys(catalog: dk.Catalog, tmp_path: Pat
     assert dk.scan(table.refresh()).to_arrow().to_pylist() == [{"k": UUID(int=1), "v": time(12)}]
 
 
+HALF = datetime(2020, 1, 1, 0, 0, 0, 500_000)  # noqa: DTZ001
+ZONED = datetime(2020, 1, 1, tzinfo=UTC)
 LEAVES: dict[str, tuple[pa.DataType, Any, Any, Any]] = {
     # type, the JSON of a value, the value, JSON that is none
     "binary": (pa.binary(), "AP8=", b"\x00\xff", "not base64"),
@@ -124,8 +126,8 @@ LEAVES: dict[str, tuple[pa.DataType, Any, Any, Any]] = {
     "uuid": (pa.uuid(), UUID_TEXT, UUID(UUID_TEXT), UUID_TEXT[1:]),
     "time": (pa.time64("us"), "10:30:00.5", time(10, 30, 0, 500_000), "10:30:00+01:00"),
     "date": (pa.date32(), "2020-02-29", date(2020, 2, 29), "2021-02-29"),
-    "timestamp": (pa.timestamp("us"), "2020-01-01T00:00:00.5", datetime(2020, 1, 1, 0, 0, 0, 500_000), "2020-01-01T00:00:00+02:00"),
-    "timestamptz": (pa.timestamp("us", "UTC"), "2020-01-01T02:00:00+02:00", datetime(2020, 1, 1, tzinfo=UTC), "2020-01-01T00:00:00"),
+    "timestamp": (pa.timestamp("us"), "2020-01-01T00:00:00.5", HALF, "2020-01-01T00:00:00Z"),
+    "timestamptz": (pa.timestamp("us", "UTC"), "2020-01-01T02:00:00+02:00", ZONED, "2020-01-01T00:00:00"),
     "float": (pa.float32(), 1.5, 1.5, 1e39),
     "string": (pa.string(), "Yg==", "Yg==", 5),
 }  # fmt: skip
