@@ -41,7 +41,7 @@ ROWS = pa.table(
         "bytes": [b"a", b"b", b"c", b"d"],
         "amount": pa.array([Decimal(i) for i in (1, 2, 3, 4)], pa.decimal128(9, 2)),
         "day": [dt.date(2020, 1, i) for i in (1, 2, 3, 4)],
-        "moment": pa.array([dt.datetime(2020, 1, i) for i in (1, 2, 3, 4)], pa.timestamp("us")),
+        "moment": pa.array([dt.datetime(2020, 1, i) for i in (1, 2, 3, 4)], pa.timestamp("us")),  # noqa: DTZ001
         "value": [1.0, 2.0, 3.0, 4.0],
         "flag": [False, False, True, True],
     }

@@ -139,7 +139,7 @@ def test_keys_beyond_another_writers_bounds_hide_what_a_scan_hides(
     With many data files the keys of all deletes are looked up in one set, whatever the bounds of each exclude.
     """
     table = make(catalog, format_version=version)
-    for n in range(appends):
+    for _ in range(appends):
         dk.append(table, items((1, "a", 1.0), (2, "b", 2.0), (9, "c", 3.0)))
         dk.delete_keys(table, [{"id": 2}, {"id": 8}])
     dk.append(table, items((1, "d", 4.0), (25, "d", 5.0)))  # the one file within the bounds below

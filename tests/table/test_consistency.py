@@ -130,7 +130,7 @@ def test_an_id_of_two_things_is_not_read(catalog: dk.Catalog) -> None:
 
 
 LISTS: dict[str, Callable[[list[Any]], list[Any]]] = {
-    "no row": lambda rows: [],
+    "no row": lambda _: [],
     "no data manifest": lambda rows: [r for r in rows if r["content"] == 1],
     "no live file": lambda rows: [r | dict.fromkeys(COUNTS, 0) for r in rows],
 }
