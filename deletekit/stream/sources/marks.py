@@ -34,7 +34,8 @@ def with_marks(
     Parameters
     ----------
     truncate: all rows of the table are deleted before the first change.
-    unknown: columns that some deleted row lacks, or some row before its update. A sink that has one in its key cannot apply the batch.
+    unknown: columns that some deleted row lacks, or some row before its update. A sink that has one in its key cannot
+        apply the batch.
     understood: how many messages were understood, with rows or without.
     options: options of the format without which all other messages cannot be understood.
     servers: those whose log the column `_sequence` is of, the oldest first.
