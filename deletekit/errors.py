@@ -36,6 +36,7 @@ __all__ = [
     "NotFoundError",
     "StorageError",
     "UnsupportedError",
+    "hide_causes_secrets",
     "is_storage_failure",
     "naming",
     "storage_error",
@@ -126,6 +127,51 @@ def naming(file: str) -> Iterator[None]:
         yield
     except DeletekitError as e:
         raise e.in_file(file) from e
+
+
+def hide_causes_secrets(error: BaseException) -> None:
+    """Put a stand-in without keys in the place of each cause and context of an error whose text shows one.
+
+    A traceback prints them, whoever catches the error. A stand-in has the name, traceback and own causes of what it
+    stands for. Its class is another one, so only what shows a key is replaced.
+    """
+    done: dict[int, BaseException] = {}
+
+    def cleaned(linked: BaseException) -> BaseException:
+        if id(linked) in done:
+            return done[id(linked)]
+        texts = [_text_of(linked), *map(repr, linked.args), *getattr(linked, "__notes__", ())]
+        shown = without_secrets(texts) != texts and not isinstance(linked, DeletekitError)
+        done[id(linked)] = made = _stand_in(linked) if shown else linked
+        clean_links(made)
+        return made
+
+    def clean_links(of: BaseException) -> None:
+        if of.__context__ is not None:
+            of.__context__ = cleaned(of.__context__)
+        if of.__cause__ is not None:
+            of.__cause__ = cleaned(of.__cause__)
+
+    done[id(error)] = error
+    clean_links(error)
+
+
+def _stand_in(error: BaseException) -> Exception:
+    kind = type(error)
+    named = type(kind.__name__, (Exception,), {"__module__": kind.__module__, "__qualname__": kind.__qualname__})
+    made: Exception = named(without_secrets(_text_of(error))).with_traceback(error.__traceback__)
+    for note in getattr(error, "__notes__", ()):
+        made.add_note(without_secrets(note))
+    made.__cause__, made.__context__ = error.__cause__, error.__context__
+    made.__suppress_context__ = error.__suppress_context__
+    return made
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as e:  # noqa: BLE001  # another library's error that has no text
+        return f"no text: {type(e).__name__}"
 
 
 def _rebuild(cls: type[DeletekitError], message: str, details: dict[str, Any]) -> DeletekitError:

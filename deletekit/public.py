@@ -17,7 +17,13 @@ from types import NoneType, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints
 
 from deletekit.deferred import imported
-from deletekit.errors import DeletekitError, EnvironmentMissingError, InvalidInputError, storage_error
+from deletekit.errors import (
+    DeletekitError,
+    EnvironmentMissingError,
+    InvalidInputError,
+    hide_causes_secrets,
+    storage_error,
+)
 from deletekit.log import span
 from deletekit.safe_text import without_secrets
 from deletekit.shadowed import shadowing_file
@@ -110,7 +116,17 @@ def load(package: str, name: str) -> Any:
 
 @contextmanager
 def _own_errors() -> Iterator[None]:
-    """Turn errors of the machine and its storage into deletekit's. Other errors are bugs and stay unchanged."""
+    """Turn errors of the machine and its storage into deletekit's, whose causes show no key. Other errors are bugs."""
+    try:
+        with _translated():
+            yield
+    except DeletekitError as e:
+        hide_causes_secrets(e)
+        raise
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
     try:
         yield
     except DeletekitError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -73,7 +74,7 @@ KEPT = [
 def whole(error: BaseException) -> str:
     """Everything of an error that a program or a log may show."""
     shown = [str(error), repr(error), repr(error.args), repr(vars(error)), repr(pickle.loads(pickle.dumps(error)))]  # noqa: S301
-    return "\n".join(shown)
+    return "\n".join([*shown, *traceback.format_exception(error)])
 
 
 def test_texts_lose_their_keys_only() -> None:
@@ -125,6 +126,40 @@ def seeing() -> Iterator[None]:
     except dk.DeletekitError as e:
         text = whole(e)
         raise _SeenError from None if KEY not in text else AssertionError(text)
+
+
+def test_causes_are_without_keys_and_else_as_they_were() -> None:
+    """The whole chain, contexts and notes too; an error of a chain without a key stays the same object."""
+
+    def raised(text: str) -> dk.DeletekitError:
+        try:
+            try:
+                try:
+                    raise ConnectionError(f"no answer of {text}")
+                except ConnectionError:
+                    made = ValueError("bad answer", {"at": text})
+                    made.add_note(f"for {text}")
+                    raise made  # noqa: B904  # a context, which a traceback prints too
+            except ValueError as e:
+                raise dk.StorageError("storage failed") from e
+        except dk.StorageError as e:
+            return e
+
+    plain = raised("s3://bucket/x")
+    causes = plain.__cause__, plain.__cause__.__context__  # type: ignore[union-attr]
+    errors.hide_causes_secrets(plain)
+    assert (plain.__cause__, plain.__cause__.__context__) == causes  # type: ignore[union-attr]
+    for text in TEXTS:
+        error = raised(text)
+        errors.hide_causes_secrets(error)
+        shown = "".join(traceback.format_exception(error))
+        assert KEY[:9] not in shown, shown
+        assert all(f"{name}: " in shown for name in ("ConnectionError", "ValueError", "StorageError"))
+        assert "in raised" in shown
+    circle = raised(TEXTS[0])
+    circle.__cause__.__context__.__context__ = circle.__cause__  # type: ignore[union-attr]
+    errors.hide_causes_secrets(circle)
+    assert KEY not in "".join(traceback.format_exception(circle))
 
 
 CALLS: dict[str, Callable[[str, dk.Table], Any]] = {

@@ -41,6 +41,7 @@ class CommitRequest:
     pinned_snapshot_id: int | None = None
     validate: Callable[[Base], None] | None = None
     reader: Callable[[TableMetadata], SnapshotReader] | None = None
+    counts_totals: bool = False
     dry_run: bool = False
 
 
@@ -103,7 +104,7 @@ class PlannedChange:
         if any(head.metadata.refs.get(ref.name, {}).get("snapshot-id") != ref.found for ref in delta.refs):
             return None
         try:
-            _check_head(head)
+            _check_head(self.request, head)
             delta, overlaps = judge(delta, delta.read_set, self.base, head)
             return merge_vectors(delta, overlaps, head.write, ReadContext(head.table.io, head.metadata).loader)
         except (CommitConflictError, NotFoundError):  # not found: the head itself has expired since
@@ -119,6 +120,7 @@ def plan_change(
     pinned_snapshot_id: int | None = None,
     validate: Callable[[Base], None] | None = None,
     reader: Callable[[TableMetadata], SnapshotReader] | None = None,
+    counts_totals: bool = False,
     dry_run: bool = False,
     refreshed: bool = False,
 ) -> PlannedChange:
@@ -132,6 +134,7 @@ def plan_change(
     pinned_snapshot_id: a snapshot whose files the change uses. It must not have expired when the change is committed.
     validate: raises if the change may not be committed on a head. Called with the head of every attempt.
     reader: returns a reader of the table's manifests, which may know some of them already.
+    counts_totals: the change counts the totals of the head again, so they may be wrong.
     dry_run: write no file; also allowed for a table without a catalog.
     refreshed: the caller has just asked the catalog for the table, which need not be asked again.
 
@@ -146,6 +149,7 @@ def plan_change(
         pinned_snapshot_id=pinned_snapshot_id,
         validate=validate,
         reader=reader,
+        counts_totals=counts_totals,
         dry_run=dry_run,
         table_uuid=table.metadata.table_uuid,
     )
@@ -215,7 +219,7 @@ def _plan(request: CommitRequest, back_off: BackOff, plans: int = 0, head: Base 
         plans += 1
         try:
             with expiry_as_lost_race(base):
-                _check_head(base)
+                _check_head(request, base)
                 delta = request.plan(base)
         except BaseException:
             base.write.discard()
@@ -242,9 +246,10 @@ def _head(request: CommitRequest) -> Base:
     return base
 
 
-def _check_head(head: Base) -> None:
+def _check_head(request: CommitRequest, head: Base) -> None:
     """Refuse a manifest list that contradicts the metadata; a commit reads the list anyway."""
-    check_manifest_list(head.metadata, head.manifests, head.table.metadata_location)
+    counted = None if request.counts_totals else head.snapshot
+    check_manifest_list(head.metadata, counted, head.manifests, head.table.metadata_location)
 
 
 def _check_properties(properties: Mapping[Any, Any]) -> None:

@@ -66,6 +66,7 @@ def new_snapshot(base: Base, change: RowDelta | ManifestRewrite, properties: Map
         found = _live_files(base, delta)
         delta = _with_vectors_of_removed(delta, metadata, found)
         check_delta(delta, metadata, found)
+        _check_rows_of_ids(base)
         manifests = _manifests_of_delta(base, delta, writer)
         extra = {**properties, **delta.summary}
     else:
@@ -160,6 +161,12 @@ def _manifests_of_rewrite(base: Base, change: ManifestRewrite, writer: ManifestW
     kept = [m for m in base.manifests if m.manifest_path not in paths and m.has_live_files]
     new = [writer.make([e.existing() for e in group]) for group in change.manifests]
     return sorted([*new, *kept], key=lambda m: m.content == ManifestContent.DELETES)
+
+
+def _check_rows_of_ids(base: Base) -> None:
+    """Check the row counts that row ids are given by: a count that is too low would give an id to two rows."""
+    if base.metadata.version.has_row_lineage:
+        base.reader.check_counts(m for m in base.manifests if m.first_row_id is None)
 
 
 def _with_row_ids(

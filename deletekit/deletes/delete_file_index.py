@@ -197,9 +197,10 @@ class VectorIndex:
         self._paths = pa.chunked_array([columns.referenced(rows) for columns, rows in self._parts], pa.large_string())
         # polars hashes texts where they are; Arrow copies them into its table, as many bytes as the paths take.
         self._by_hash = _SortedHashes(self._paths) if len(self._paths) >= _MANY else None
-        if self._paths.null_count or not (
+        are_distinct = (
             self._by_hash.are_distinct if self._by_hash else pc.count_distinct(self._paths).as_py() == len(self._paths)
-        ):
+        )
+        if self._paths.null_count or not are_distinct or pc.index(self._paths, "").as_py() >= 0:
             self._refuse()
         self._scopes: dict[Scope, int] = {}
 
@@ -293,7 +294,7 @@ class VectorIndex:
     def _refuse(self) -> None:
         seen: dict[str, ManifestEntry] = {}
         for path, entry in zip(self._paths.to_pylist(), self.entries(np.arange(len(self))), strict=True):
-            if path is None:
+            if not path:
                 message = "deletion vector lacks a required field"
                 raise _error("deletion-vector", message, entry, "referenced_data_file")
             other = seen.setdefault(path, entry)

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from deletekit.deferred import pc
+from deletekit.deletes.key_bounds import known_of, values_of
 from deletekit.deletes.keys import KeySet
 from deletekit.deletes.projection import FieldPaths, FileColumns, project, with_field_ids
 from deletekit.deletes.scan_task import ScanTask
@@ -25,7 +26,7 @@ from deletekit.errors import FormatError, naming
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry, refuse_encrypted
 from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.deletion_vector import PositionBitmap, decode_blob
-from deletekit.formats.metrics import field_id_of
+from deletekit.formats.metrics import FIELD_ID_KEY, MetricsMode, collect_metrics, field_id_of
 from deletekit.formats.tabular import open_tabular, read_all
 from deletekit.table.file_io import FileIO, is_remote, open_sized
 from deletekit.table.metadata import TableMetadata
@@ -127,7 +128,7 @@ class DeleteLoader:
         found = []
         for family, own in self._families(task).items():
             (ids, _), shared = family, self._shared.get(family, {})
-            is_shared = shared.keys() >= own.keys()
+            is_shared = shared.keys() >= own.keys() and self._is_honest(family)
             deletes = shared if is_shared else own
             made = self._kept.get(
                 ("keys", family, tuple(deletes)), partial(self._read_set, ids, list(deletes.values()))
@@ -140,6 +141,8 @@ class DeleteLoader:
 
         With a delete after each append, every data file has others. A delete in the set that a task does not have is
         too old for its data file, which `EqualityKeys.number` leaves out, or its bounds prove that no row has its keys.
+        A set is not shared if the bounds of one of its deletes leave out a key: to the same row, one set would apply
+        that delete, and another would not.
         """
         each: dict[Any, dict[tuple[str, ...], dict[str, ManifestEntry]]] = {}
         for task in tasks:
@@ -149,6 +152,35 @@ class DeleteLoader:
             every = {path: entry for entries in sets.values() for path, entry in entries.items()}
             if sum(map(len, sets)) > _OFTEN * len(every):
                 self._shared[family] = every
+
+    def _is_honest(self, family: Any) -> bool:
+        """Tell whether the bounds of each delete of a shared set include all of its keys."""
+
+        def look() -> bool:
+            files = (e.data_file for e in self._shared[family].values() if isinstance(e.data_file, DeleteFile))
+            return all(self._includes_keys(file, family[0]) for file in files)
+
+        return self._kept.get(("honest", family, tuple(self._shared[family])), look)
+
+    def _includes_keys(self, file: DeleteFile, ids: tuple[int, ...]) -> bool:
+        fields = [self.paths.field(i) for i in ids]
+        said = [known_of(field, file) for field in fields]
+        if all(known.nulls == "some" and known.bounds is None for known in said):
+            return True  # nothing excludes a row
+        keys = self.key_columns(ids, file)
+        named = [pa.field(str(i), c.type, True, {FIELD_ID_KEY: str(i)}) for i, c in zip(ids, keys, strict=True)]
+        found = collect_metrics(pa.table(keys, schema=pa.schema(named)), lambda *_: MetricsMode(length=None))
+        for i, field, known in zip(ids, fields, said, strict=True):
+            nulls = found.null_value_counts[i]
+            if (nulls and known.nulls == "none") or (known.nulls == "all" and nulls < file.record_count):
+                return False
+            ends = values_of(field.field_type, found.lower_bounds.get(i), found.upper_bounds.get(i))
+            if known.bounds is not None and (
+                found.nan_value_counts.get(i)
+                or (ends is not None and not (known.bounds[0] <= ends[0] and ends[1] <= known.bounds[1]))
+            ):
+                return False
+        return True
 
     def _families(self, task: ScanTask) -> dict[tuple[tuple[int, ...], Scope | None], dict[str, ManifestEntry]]:
         """Return the task's equality deletes by path, by their ids and by the partition that some of them are for."""

@@ -1,20 +1,49 @@
-"""What the counts and bounds of a file say of a column: whether a row of it can have a key of a delete file."""
+"""What the counts and bounds of a file say of a column, and when they say nothing.
+
+Another writer's bound may be empty, no value of the column's type, or on the wrong side of the other one. Such bounds
+are unknown: they exclude nothing. Whatever prunes by bounds takes them from here.
+Spec: "Manifest Entry Fields" (bounds), https://iceberg.apache.org/spec/#manifests
+"""
 
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from pyiceberg import types as it
 from pyiceberg.conversions import from_bytes
-from pyiceberg.types import DoubleType, FloatType, NestedField, PrimitiveType
 
 from deletekit.formats.content_file import ContentFile, DeleteFile
 
+NO_BOUND = (struct.error, ValueError, TypeError, IndexError, ArithmeticError)
+"""What a bound raises that is no value of its column's type. Such a bound excludes nothing."""
+_UNPACK = {
+    kind: struct.Struct(layout).unpack
+    for layout, kinds in (
+        ("<?", (it.BooleanType,)),
+        ("<i", (it.IntegerType, it.DateType)),
+        (
+            "<q",
+            (
+                it.LongType,
+                it.TimeType,
+                it.TimestampType,
+                it.TimestamptzType,
+                it.TimestampNanoType,
+                it.TimestamptzNanoType,
+            ),
+        ),
+        ("<f", (it.FloatType,)),
+        ("<d", (it.DoubleType,)),
+    )
+    for kind in kinds
+}
 # What one unit of the narrower type is in the wider one: an int, or the days of a date.
+_NO_BOUNDS: dict[int, bytes] = {}
 _WIDENED = {
-    **dict.fromkeys(("long", "time", "timestamptz", "timestamptz_ns"), 1),
-    "timestamp": 86_400_000_000,
-    "timestamp_ns": 86_400_000_000_000,
+    **dict.fromkeys((it.LongType, it.TimeType, it.TimestamptzType, it.TimestamptzNanoType), 1),
+    it.TimestampType: 86_400_000_000,
+    it.TimestampNanoType: 86_400_000_000_000,
 }
 
 
@@ -58,31 +87,70 @@ def miscounted(file: ContentFile, fields: Iterable[int]) -> set[int]:
     return found
 
 
-def known_of(column: NestedField, file: ContentFile) -> Known:
+def known_of(column: it.NestedField, file: ContentFile) -> Known:
     """Return what a file says of a column; of a float of a delete file no bounds, if a key may be NaN."""
     i, kind = column.field_id, column.field_type
     if miscounted(file, (i,)):
         return Known("some", None)
     values, nulls = (file.value_counts or {}).get(i), (file.null_value_counts or {}).get(i)
     known = "some" if nulls is None or values is None else "none" if not nulls else "all" if nulls >= values else "some"
-    may_be_nan = isinstance(kind, FloatType | DoubleType) and (file.nan_value_counts or {}).get(i) != 0
+    may_be_nan = isinstance(kind, it.FloatType | it.DoubleType) and (file.nan_value_counts or {}).get(i) != 0
     if may_be_nan and isinstance(file, DeleteFile):
         return Known(known, None)  # bounds leave NaN out, and it equals NaN
-    low, high = ((bounds or {}).get(i) for bounds in (file.lower_bounds, file.upper_bounds))
-    if low is None or high is None or not isinstance(kind, PrimitiveType):
-        return Known(known, None)
+    return Known(known, usable_bounds(column, file)[1])
+
+
+def usable_bounds(column: it.NestedField, file: ContentFile) -> tuple[tuple[bytes | None, bytes | None], Any]:
+    """Return the bounds of a column of a file: each as bytes of the type's width, and `values_of` both.
+
+    An empty upper bound of text or bytes counts as absent: some writers store it where they do not have a bound, and a
+    file of nothing but empty text may well be read. Of two bounds that cannot be right, none is returned.
+    """
+    i, kind = column.field_id, column.field_type
+    low, high = (file.lower_bounds or _NO_BOUNDS).get(i), (file.upper_bounds or _NO_BOUNDS).get(i) or None
     try:
-        ends = from_bytes(kind, widened_bound(low, column)), from_bytes(kind, widened_bound(high, column))
-    except (struct.error, ValueError, TypeError):
-        return Known(known, None)
-    return Known(known, ends if ends[0] <= ends[1] else None)  # a NaN is no bound
+        low, high = (None if end is None else widened_bound(end, column) for end in (low, high))
+        if low is not None and high is not None:
+            ends = values_of(kind, low, high)
+            return ((None, None) if ends is None else (low, high)), ends
+        for end in (low, high):
+            if end is not None:
+                _value(kind, end)
+    except NO_BOUND:
+        return (None, None), None
+    return (low, high), None
 
 
-def widened_bound(bound: bytes, field: NestedField) -> bytes:
+def values_of(kind: it.IcebergType, low: bytes | None, high: bytes | None) -> tuple[Any, Any] | None:
+    """Return two bounds as values, or None if they prove nothing: see `in_order`."""
+    if low is None or high is None:
+        return None
+    try:
+        return in_order(_value(kind, low), _value(kind, high))
+    except NO_BOUND:
+        return None
+
+
+def in_order(low: Any, high: Any) -> tuple[Any, Any] | None:
+    """Return two bounds, or None if the first is above the second or one is NaN: then they prove nothing."""
+    return (low, high) if low <= high else None
+
+
+def widened_bound(bound: bytes, field: it.NestedField) -> bytes:
     """Return a bound that was written before its column's type was promoted, in the width of the new type."""
-    kind = str(field.field_type)
+    kind = type(field.field_type)
     if len(bound) == 4 and kind in _WIDENED:
         return struct.pack("<q", struct.unpack("<i", bound)[0] * _WIDENED[kind])
-    if len(bound) == 4 and kind == "double":
+    if len(bound) == 4 and kind is it.DoubleType:
         return struct.pack("<d", *struct.unpack("<f", bound))
     return bound
+
+
+def _value(kind: it.IcebergType, bound: bytes) -> Any:
+    """Return a bound as a value. Raises one of NO_BOUND if it is none of the type."""
+    unpack = _UNPACK.get(type(kind))
+    if unpack is not None:
+        return unpack(bound)[0]
+    if not isinstance(kind, it.PrimitiveType) or not (bound or isinstance(kind, it.StringType | it.BinaryType)):
+        raise ValueError("no bound of this type")
+    return from_bytes(kind, bound)

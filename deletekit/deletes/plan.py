@@ -6,7 +6,6 @@ Spec: "Scan Planning", https://iceberg.apache.org/spec/#scan-planning
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,18 +22,18 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.transforms import TruncateTransform
 from pyiceberg.typedef import Record
-from pyiceberg.types import IntegerType, LongType
+from pyiceberg.types import IcebergType, IntegerType, LongType
 
 from deletekit.deferred import Deferred
 from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.deletes.filter import bound_filter, nullable
-from deletekit.deletes.key_bounds import miscounted, widened_bound
+from deletekit.deletes.key_bounds import NO_BOUND, miscounted, usable_bounds, values_of
 from deletekit.deletes.row_group_pruning import metrics_evaluator
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.errors import naming
 from deletekit.formats.content_file import ContentFile, ManifestEntry
 from deletekit.formats.manifest_columns import EntryGroup, ManifestColumns, filled
-from deletekit.formats.manifest_list import ManifestContent, ManifestFile
+from deletekit.formats.manifest_list import FieldSummary, ManifestContent, ManifestFile
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import plain_value
 from deletekit.table.row_counts import exact_sum
@@ -47,8 +46,6 @@ else:
 
 # So few that Python's garbage collector does not look at them: it would take longer than making them.
 _AT_ONCE = 64
-_NO_BOUND = (struct.error, ValueError, TypeError, IndexError, ArithmeticError)
-"""What pyiceberg raises for a bound that is no value of its column's type. Such a bound excludes nothing."""
 
 
 def plan_scan(
@@ -251,10 +248,11 @@ class _Pruning:
         if spec.spec_id not in self._manifests:
             filters = self._projectable(spec)
             made = visitors.manifest_evaluator(spec, self._schema, self._projected(spec), True) if filters else None
-            self._manifests[spec.spec_id] = made
-        keeps = self._manifests[spec.spec_id]
-        with suppress(*_NO_BOUND):
-            return keeps is None or bool(keeps(listed))
+            kinds = [f.field_type for f in spec.partition_type(self._schema).fields] if filters else []
+            self._manifests[spec.spec_id] = made, kinds
+        keeps, kinds = self._manifests[spec.spec_id]
+        with suppress(*NO_BOUND):
+            return keeps is None or bool(keeps(listed)) or not all(map(_is_sound, kinds, listed.partitions or ()))
         return True
 
     def kept_rows(self, columns: ManifestColumns) -> npt.NDArray[np.int64]:
@@ -316,16 +314,20 @@ class _Pruning:
         trusted = self._ids - self._metadata.untrusted_bounds_of(file.file_format)
         trusted -= miscounted(file, trusted)
         names = ("value_counts", "null_value_counts", "nan_value_counts")
+        bounds = {i: usable_bounds(self._fields[i], file)[0] for i in trusted if i in self._fields}
         stats = SimpleNamespace(
             record_count=file.record_count,
             **{n: {i: v for i, v in (getattr(file, n) or {}).items() if i in trusted} for n in names},
-            lower_bounds=self._widened(file.lower_bounds, trusted),
-            upper_bounds=self._widened(file.upper_bounds, trusted),
+            lower_bounds={i: low for i, (low, _) in bounds.items() if low is not None},
+            upper_bounds={i: high for i, (_, high) in bounds.items() if high is not None},
         )
-        with suppress(*_NO_BOUND):
+        with suppress(*NO_BOUND):
             return bool(self._metrics.eval(stats))  # duck-typed: pyiceberg reads these six only
         return True
 
-    def _widened(self, bounds: Any, trusted: frozenset[int]) -> dict[int, bytes]:
-        known = {i: b for i, b in (bounds or {}).items() if i in self._fields and i in trusted}
-        return {i: widened_bound(b, self._fields[i]) for i, b in known.items()}
+
+def _is_sound(kind: IcebergType, summary: FieldSummary) -> bool:
+    """Tell whether the bounds of a partition field in a manifest list can be right: no bound means no value."""
+    if summary.lower_bound is None and summary.upper_bound is None:
+        return bool(summary.contains_null or summary.contains_nan)
+    return values_of(kind, summary.lower_bound, summary.upper_bound) is not None

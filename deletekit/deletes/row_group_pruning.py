@@ -16,6 +16,7 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.schema import Schema
 
 from deletekit.deletes.filter import filter_field_ids
+from deletekit.deletes.key_bounds import in_order
 from deletekit.deletes.projection import FileColumns
 from deletekit.formats.tabular import ColumnStatistics
 
@@ -78,16 +79,16 @@ def bounds_of(kind: it.IcebergType, stored: pa.DataType, statistics: ColumnStati
         case it.IntegerType() | it.LongType():
             exact = pa.types.is_signed_integer(stored)
         case it.FloatType() | it.DoubleType():
-            exact = pa.types.is_floating(stored) and lower == lower and upper == upper
+            exact = pa.types.is_floating(stored)
         case it.DateType():
             exact = pa.types.is_date32(stored)
         case it.TimestampType() | it.TimestamptzType():
             exact = stored in _MICROSECONDS
         case it.StringType() if pa.types.is_string(stored):
             try:
-                return lower.decode(), upper.decode()
+                return in_order(lower.decode(), upper.decode())
             except UnicodeDecodeError:  # a writer has cut a character in two
                 return None
         case _:
             exact = False
-    return (lower, upper) if exact else None
+    return in_order(lower, upper) if exact else None

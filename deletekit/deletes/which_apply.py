@@ -18,11 +18,14 @@ from typing import Any
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.transforms import VoidTransform
+from pyiceberg.types import NestedField, StringType
 
+from deletekit.deletes.key_bounds import usable_bounds
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry, partition_key
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_ID
 
+_FILE_PATH = NestedField(FILE_PATH_ID, "file_path", StringType(), required=True)
 Scope = tuple[int, tuple[Any, ...]]
 """A partition spec and a partition of it. Equal scopes compare equal, whatever NaN or -0.0 a partition holds."""
 
@@ -87,15 +90,15 @@ def referenced_path(delete: ContentFile) -> str | None:
     """Return the path of the one data file that a delete by position is about, or None if it may name several.
 
     The path is `referenced_data_file`. A position delete file without it is about one file if the bounds of its
-    `file_path` column are equal: Java does not cut these bounds, for this purpose.
+    `file_path` column are equal: Java does not cut these bounds, for this purpose. Bounds that are no path, such as
+    empty ones, prove nothing: the file may name any data file of its partition.
     """
     if not isinstance(delete, DeleteFile) or delete.content != FileContent.POSITION_DELETES:
         return None
-    if delete.referenced_data_file is not None or delete.is_deletion_vector:
-        return delete.referenced_data_file
-    lower = (delete.lower_bounds or {}).get(FILE_PATH_ID)
-    upper = (delete.upper_bounds or {}).get(FILE_PATH_ID)
-    return lower.decode("utf-8", errors="surrogateescape") if lower is not None and lower == upper else None
+    if delete.referenced_data_file or delete.is_deletion_vector:
+        return delete.referenced_data_file or None
+    found = usable_bounds(_FILE_PATH, delete)[1]
+    return found[0] if found is not None and found[0] == found[1] else None
 
 
 def position_bound(delete: ContentFile) -> int | None:

@@ -18,6 +18,7 @@ from pyiceberg import types as it
 from pyiceberg.conversions import from_bytes
 from pyiceberg.utils.datetime import days_to_date
 
+from deletekit.deletes.key_bounds import usable_bounds
 from deletekit.delta.schema_to_delta import ColumnMapping, partition_columns, physical_name_of
 from deletekit.formats.content_file import DataFile
 from deletekit.table.metadata import TableMetadata
@@ -61,8 +62,8 @@ def _of_column(file: DataFile, field: it.NestedField) -> Iterator[tuple[str, Any
     # Spark takes NaN for the greatest value; Iceberg's bounds leave it out.
     floating = isinstance(kind, it.FloatType | it.DoubleType)
     has_nan = floating and (file.nan_value_counts or {}).get(field_id) != 0
-    for name, bounds in (("minValues", file.lower_bounds), ("maxValues", file.upper_bounds)):
-        data, upper = (bounds or {}).get(field_id), name == "maxValues"
+    for name, data in zip(("minValues", "maxValues"), usable_bounds(field, file)[0], strict=True):
+        upper = name == "maxValues"
         value = None if data is None or (upper and has_nan) else _bound(data, kind, upper=upper)
         if value is not None:
             yield name, value

@@ -63,9 +63,9 @@ def cherry_pick(table: Table, snapshot_id: int, *, ref: str = MAIN, dry_run: boo
     appended again, and a dynamic overwrite (`replace-partitions`) replaces its partitions again, if nothing was added
     to them since its parent. Other snapshots are refused. Rows get new row ids (v3), as in Java.
 
-    Raises InvalidInputError for a snapshot that is in the branch's history, was picked before, whose `wap.id` was
-    published, or that cannot be picked; for a tag or a read-only table; NotFoundError for an unknown snapshot;
-    CommitConflictError, CommitStateUnknownError as every commit.
+    Raises InvalidInputError for a snapshot that is in the branch's history, was picked before, may have been picked by
+    a snapshot that has expired, whose `wap.id` was published, or that cannot be picked; for a tag or a read-only table;
+    NotFoundError for an unknown snapshot; CommitConflictError, CommitStateUnknownError as every commit.
     """
     check_request(table.refresh(), ref)
     source = table.metadata.snapshot_by_id(snapshot_id)
@@ -153,11 +153,30 @@ def _delta(base: Base, snapshot_id: int) -> RowDelta:
 
 
 def _check_history(metadata: TableMetadata, source: Snapshot, ref: str) -> None:
-    for ancestor in metadata.ancestors(_head_id(metadata, ref)):
+    line = list(metadata.ancestors(_head_id(metadata, ref)))
+    for ancestor in line:
         if ancestor.snapshot_id == source.snapshot_id:
             raise _refused(source, "it is in the branch's history", found=source.snapshot_id)
         if ancestor.summary.get(_SOURCE_SNAPSHOT_ID) == str(source.snapshot_id):
             raise _refused(source, "it was picked before", found=f"as {ancestor.snapshot_id}")
+    oldest = line[-1] if line else None
+    # What expired below the snapshot that the source was made on is older than the source.
+    is_whole = oldest is None or oldest.parent_snapshot_id in (None, source.parent_snapshot_id)
+    if oldest is not None and not is_whole and _is_younger(oldest, source):
+        # One that expired may have been the source, or have picked it, and compaction may have renamed its files since.
+        raise _refused(
+            source,
+            "snapshots of the branch that are younger than it have expired, so it is not known whether it was picked",
+            found=f"{oldest.parent_snapshot_id}, the parent of {oldest.snapshot_id}, has expired",
+            expected=f"if it was not, append its rows: the scan of snapshot {source.snapshot_id}",
+        )
+
+
+def _is_younger(snapshot: Snapshot, than: Snapshot) -> bool:
+    """Tell whether a snapshot was made after another; in v1 by the times, which never go back."""
+    if snapshot.sequence_number and than.sequence_number:
+        return snapshot.sequence_number > than.sequence_number
+    return snapshot.timestamp_ms >= than.timestamp_ms
 
 
 def _check_wap_id(metadata: TableMetadata, source: Snapshot, ref: str) -> None:

@@ -141,7 +141,7 @@ def repair_kinds(
         plans.append(_Plan(base, engine, chosen, named))
         return plans[-1].delta()
 
-    done = commit(plan_change(table, build, ref=ref, properties=commit_properties))
+    done = commit(plan_change(table, build, ref=ref, properties=commit_properties, counts_totals=True))
     return plans[-1].report(done if done.snapshot_id is not None else None)
 
 

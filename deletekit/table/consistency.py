@@ -6,14 +6,14 @@ Spec: "Table Metadata Fields", "Sequence Numbers", "Row Lineage", https://iceber
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain, islice
 from typing import Any
 
 from deletekit.errors import FormatError
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
-from deletekit.table.metadata import MAIN, TableMetadata
+from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,32 @@ def check_writable(metadata: TableMetadata, location: str) -> None:
         raise FormatError(message, kind="table-metadata", file=location, found=f"{found}: {e}") from e
 
 
-def check_manifest_list(metadata: TableMetadata, listed: Iterable[ManifestFile], location: str) -> None:
-    """Raise FormatError for a manifest list that is ahead of the metadata. `verify` checks each file of the list."""
+def check_manifest_list(
+    metadata: TableMetadata, snapshot: Snapshot | None, listed: Sequence[ManifestFile], location: str
+) -> None:
+    """Raise FormatError for a manifest list that is ahead of the metadata, or that is empty and was not.
+
+    `verify` checks each file of the list.
+    """
     _refuse(_in_manifest_list(metadata, listed), location)
+    if snapshot is not None:
+        _refuse(_lost_files(snapshot, listed), snapshot.manifest_list or location)
+
+
+def _lost_files(snapshot: Snapshot, listed: Sequence[ManifestFile]) -> Iterator[Contradiction]:
+    """Yield the total of a snapshot that lists no live data file at all under a summary that counts some."""
+    if any(m.content == ManifestContent.DATA and m.has_live_files for m in listed):
+        return
+    totals = (
+        (name, str(snapshot.summary[name]))
+        for name in ("total-data-files", "total-records")
+        if name in snapshot.summary
+    )
+    for name, stated in islice(totals, 1):
+        if stated.isdecimal() and int(stated) > 0:
+            message = f"snapshot {snapshot.snapshot_id} lists no data file, and its summary counts some"
+            expected = "rollback to a snapshot that lists them, or repair where no file was lost"
+            yield Contradiction("lost-files", message, name, f"{stated}, and 0 listed", expected)
 
 
 def _refuse(contradictions: Iterator[Contradiction], location: str) -> None:

@@ -6,7 +6,7 @@ Spec: "Primitive Types", https://iceberg.apache.org/spec/#primitive-types
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import time
 from itertools import islice, pairwise
 from typing import Any
@@ -20,6 +20,9 @@ from deletekit.safe_text import IsoText, day_of, moment_of
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAYS = -719_162, 2_932_896
 """The first and the last day that Python has."""
+_EXACT = 1 << 53
+"""Doubles have every integer up to it."""
+_TIMES = (pa.types.is_date, pa.types.is_time, pa.types.is_timestamp)
 LEAST = -(1 << 63)
 """The number that numpy, and so pandas, takes for no value."""
 
@@ -66,6 +69,19 @@ def has_least(column: pa.Array | pa.ChunkedArray) -> bool:
     return any(pa.types.is_timestamp(part.type) and LEAST in _ends(part) for part in found)
 
 
+def inexact_integer(column: pa.ChunkedArray) -> int | None:
+    """Return a number that is not exact as a double, if a column has it beside a null, also inside of other values.
+
+    pandas has no integers with nulls by itself: Arrow gives it doubles then.
+    """
+    for part in (part for chunk in column.chunks for part in _parts(chunk)):
+        if pa.types.is_int64(part.type) and column.null_count + part.null_count:
+            inexact = (end for end in _ends(part) if abs(end) > _EXACT)
+            if (found := next(inexact, None)) is not None:
+                return found
+    return None
+
+
 def no_such_value(message: str, field: pa.Field, number: int, expected: str) -> UnsupportedError:
     """Return the error for a day or time of a column that others cannot hold."""
     found = f"{number} as {field.type}"
@@ -77,8 +93,12 @@ def _parts(array: Any) -> Iterator[Any]:
     if not pa.types.is_nested(array.type):
         yield array
         return
-    is_map, inner = pa.types.is_map(array.type), array.flatten()
-    for part in (array.keys, array.items) if is_map else inner if isinstance(inner, list) else [inner]:
+    if pa.types.is_map(array.type):
+        inner = [array.keys, array.items]
+    else:
+        flat = array.flatten()
+        inner = flat if isinstance(flat, list) else [flat]
+    for part in inner:
         yield from _parts(part)
 
 
@@ -135,9 +155,14 @@ def _values(array: Any) -> list[Any]:
 
 
 def _has_times(kind: pa.DataType) -> bool:
+    return has_type(kind, lambda each: any(is_kind(each) for is_kind in _TIMES))
+
+
+def has_type(kind: pa.DataType, wanted: Callable[[pa.DataType], bool]) -> bool:
+    """Return whether a type is one that is wanted, or has one inside."""
     if pa.types.is_nested(kind):
-        return any(_has_times(kind.field(i).type) for i in range(kind.num_fields))
-    return any(is_kind(kind) for is_kind in (pa.types.is_date, pa.types.is_time, pa.types.is_timestamp))
+        return any(has_type(kind.field(i).type, wanted) for i in range(kind.num_fields))
+    return wanted(kind)
 
 
 def _valid(array: pa.Array) -> list[bool]:

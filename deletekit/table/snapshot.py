@@ -22,7 +22,7 @@ from deletekit.deferred import pc
 from deletekit.errors import UNREADABLE, DeletekitError, FormatError, StorageError, UnsupportedError
 from deletekit.formats.content_file import DataFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns, MetricsCache, Rows, text_array
-from deletekit.formats.manifest_list import ManifestContent, ManifestFile, read_manifest_list
+from deletekit.formats.manifest_list import COUNTS, ManifestContent, ManifestFile, read_manifest_list
 from deletekit.formats.manifests import Manifest, counted, inherit, read_manifest
 from deletekit.table.file_io import FileIO, is_remote, reads_at_a_time
 from deletekit.table.metadata import Snapshot, TableMetadata
@@ -81,6 +81,24 @@ class SnapshotReader:
     def counted(self, listed: Iterable[ManifestFile], snapshot_id: int) -> list[ManifestFile]:
         """Return rows of a manifest list as `manifests.counted`. Raises as `columns`, which is asked if it must be."""
         return [m if m.is_counted else counted(m, self.columns(m), snapshot_id) for m in listed]
+
+    def check_counts(self, listed: Iterable[ManifestFile]) -> None:
+        """Raise FormatError for counts in a manifest list that are not those of their manifest.
+
+        Only manifests that were read before are looked at; `verify` reads all.
+        """
+        for m in listed:
+            stored = self._columns.get(manifest_key(m))
+            if stored is None:
+                continue
+            right = counted(replace(m, **dict.fromkeys(COUNTS)), stored, m.added_snapshot_id)
+            for name in COUNTS:
+                found, expected = getattr(m, name), getattr(right, name)
+                if found not in (None, expected):
+                    message, file = "manifest list counts its manifest wrong (see verify)", m.manifest_path
+                    raise FormatError(
+                        message, kind="manifest-count", file=file, field=name, found=found, expected=expected
+                    )
 
     def read_ahead(self, listed: Iterable[ManifestFile]) -> None:
         """Read manifests that `columns` will be asked for: several at a time, where storage or their size make it pay.

@@ -20,8 +20,9 @@ from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.verbs.shared.equality_keys import nested_keys
 from tests.invariants import check_table
+from tests.maintenance.damage import edit_list
 from tests.storage import stored_at
-from tests.tables import ids, items, live_files, make, position_deletes, refused, vectors
+from tests.tables import ids, items, live_files, make, position_deletes, refused, unchanged, vectors
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
 QUICK = {"commit.retry.num-retries": "1", "commit.retry.min-wait-ms": "1"}
@@ -397,3 +398,15 @@ def test_a_replacement_may_not_add_rows(catalog: dk.Catalog) -> None:
 
     with refused(table, dk.InvalidInputError, "replace-records", found=1):
         commit(plan_change(table, build))
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_row_ids_are_not_given_by_a_count_that_is_wrong(catalog: dk.Catalog, rows: int) -> None:
+    """After an upgrade to v3 the counts of the manifest list decide; the delete has read their manifest."""
+    table = make(catalog, items((1, "a", 1.0), (2, "a", 2.0)), format_version=2)
+    edit_list(table, lambda stored: stored[0].update({"added_rows_count": rows}))
+    table = dk.load_table(catalog, table.name)
+    dk.upgrade_format_version(table, 3)
+    with unchanged(table), refused(table, dk.FormatError, "manifest-count", field="added_rows_count"):
+        dk.delete(table, "id = 1", mode="deletion-vector")
+    assert ids(table) == [1, 2]

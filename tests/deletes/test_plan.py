@@ -238,7 +238,7 @@ def test_position_deletes_of_one_file_apply_to_it_alone(
 ) -> None:
     def of_one(root: str, n: int) -> DeleteFile:
         path = data_file(root, n).file_path
-        bound = {2147483546: b"\xff" if n == 5 else path.encode()}  # one that is no UTF-8, and so no file's
+        bound = {2147483546: b"\xff" if n == 5 else path.encode()}  # one that is no UTF-8, and so says nothing
         return DeleteFile(
             content=FileContent.POSITION_DELETES,
             spec_id=0,
@@ -254,7 +254,10 @@ def test_position_deletes_of_one_file_apply_to_it_alone(
     monkeypatch.setattr(planning_tables, "vector", of_one)
     table = dk.from_metadata(build(tmp_path / "positions", 120, 2))
     root = root_of(table)
-    assert [t.delete_files for t in planned(table)] == [(of_one(root, n),) if n != 5 else () for n in range(120)]
+    own = [(of_one(root, n),) if n != 5 else () for n in range(120)]
+    group = 5 // FILES_PER_GROUP
+    of_group = [(of_one(root, 5),) if n // FILES_PER_GROUP == group else () for n in range(120)]
+    assert [t.delete_files for t in planned(table)] == [a + b for a, b in zip(own, of_group, strict=True)]
 
 
 def test_the_way_is_chosen_by_the_size_of_the_manifests(table: dk.Table) -> None:

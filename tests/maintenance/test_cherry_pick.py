@@ -270,3 +270,27 @@ def test_the_pin_leaves_no_ref(table: dk.Table) -> None:
     dk.cherry_pick(table, source)
     assert set(table.metadata.refs) == {"main"}
     assert len(snapshots_json(table)) == 5
+
+
+def test_what_expired_may_have_been_the_pick(table: dk.Table) -> None:
+    """The snapshot that picked is gone, and compaction has given its rows other files: they would come twice."""
+    source = staged(table, NEW)
+    dk.create_tag(table, "staged", source)
+    dk.append(table, items((5, "a", 5.0)))
+    dk.cherry_pick(table, source)
+    dk.compact(table, rewrite_all=True)
+    dk.expire_snapshots(table, older_than="2100-01-01T00:00:00Z", retain_last=1)
+    for dry_run in (True, False):
+        with unchanged(table), refused(table, dk.InvalidInputError, "cherry-pick", field="snapshot_id") as refusal:
+            dk.cherry_pick(table, source, dry_run=dry_run)
+        assert "expired" in str(refusal.error)
+    assert ids(table) == [1, 2, 3, 4, 5, 7, 8]
+
+
+def test_what_expired_before_the_source_did_not_pick_it(table: dk.Table) -> None:
+    source = staged(table, NEW)
+    dk.create_tag(table, "staged", source)
+    dk.append(table, items((5, "a", 5.0)))
+    dk.expire_snapshots(table, older_than="2100-01-01T00:00:00Z", retain_last=1)
+    dk.cherry_pick(table, source)
+    assert ids(table) == [1, 2, 3, 4, 5, 7, 8]

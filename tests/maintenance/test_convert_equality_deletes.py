@@ -7,9 +7,19 @@ from typing import Any
 import pytest
 
 import deletekit as dk
+from deletekit.deletes.read import ReadContext, ReadRequest, read_task
+from tests.maintenance.damage import edit_manifest
 from tests.maintenance.model import between, history, lineage, other
 from tests.maintenance.test_compact import KINDS, busy, clean, rows_of
 from tests.tables import expected, items, live, live_files, make, position_deletes, refused, unchanged, vectors
+
+
+def read_alone(table: dk.Table, task: Any) -> list[dict[str, Any]]:
+    """The live rows of one task, with the keys of its own deletes."""
+    context = ReadContext(table.io, table.metadata)
+    request = ReadRequest(tuple(table.metadata.schema.fields))
+    batches = list(read_task(context, task, request))
+    return [row for b in batches for row, gone in zip(b.table.to_pylist(), b.deleted, strict=True) if not gone]
 
 
 def by_value(table: dk.Table, ref: str = "main") -> set[str]:
@@ -117,3 +127,37 @@ def test_refused(catalog: dk.Catalog) -> None:
         dk.convert_equality_deletes(table, "nope = 1")
     with unchanged(table), pytest.raises(dk.NotFoundError):
         dk.convert_equality_deletes(table, ref="nobody")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("appends", [3, 12], ids=["own-keys", "shared-keys"])
+def test_keys_beyond_another_writers_bounds_hide_what_a_scan_hides(
+    catalog: dk.Catalog, version: int, appends: int
+) -> None:
+    """Bounds that leave keys out may be trusted, but alike: by a scan of few and of many files, and by a conversion.
+
+    With many data files the keys of all deletes are looked up in one set, whatever the bounds of each exclude.
+    """
+    table = make(catalog, format_version=version)
+    for _ in range(appends):
+        dk.append(table, items((1, "a", 1.0), (2, "b", 2.0), (9, "c", 3.0)))
+        dk.delete_keys(table, [{"id": 2}, {"id": 8}])
+    dk.append(table, items((1, "d", 4.0), (25, "d", 5.0)))  # the one file within the bounds below
+    dk.delete_keys(table, [{"id": 1}, {"id": 9}])
+
+    def narrow(entries: list[dict[str, Any]]) -> None:
+        """The last delete has the keys 1 and 9, and bounds of a writer that says 20 to 30."""
+        for entry in entries:
+            for name, bound in (("lower_bounds", 20), ("upper_bounds", 30)):
+                entry["data_file"][name] = [{"key": 1, "value": bound.to_bytes(4, "little")}]
+
+    edit_manifest(table, narrow, content=1)
+    table = dk.load_table(catalog, table.name)
+    before = live(table)
+    assert dk.scan(table).count() == len(before)
+    alone = [row for task in dk.scan(table).plan() for row in read_alone(table, task)]
+    assert sorted(map(repr, alone)) == sorted(map(repr, before))
+    dk.convert_equality_deletes(table)
+    assert live(table) == before
+    dk.compact(table, rewrite_all=True)
+    assert live(table) == before

@@ -10,7 +10,7 @@ import pytest
 import deletekit as dk
 from tests.absent_fields import COUNTS
 from tests.maintenance.damage import Record, edit_list, edit_manifest, head_of, with_metadata
-from tests.tables import ids, items, make, manifest_list, metadata_json
+from tests.tables import ids, items, make, manifest_list, metadata_json, refused, unchanged
 
 ROWS = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0))
 MORE = items((4, "a", 4.0), (5, None, 5.0))
@@ -33,9 +33,9 @@ def nothing(_: list[Record]) -> list[Record]:
     return []
 
 
-def no_live_files(rows: list[Record]) -> list[Record]:
+def no_older_files(rows: list[Record]) -> list[Record]:
     """As writers do that take an unknown count for none: it is not listed by the next commit."""
-    return [row | dict.fromkeys(COUNTS, 0) for row in rows]
+    return [rows[0], *(row | dict.fromkeys(COUNTS, 0) for row in rows[1:])]
 
 
 def a_table(catalog: dk.Catalog, version: int = 2) -> dk.Table:
@@ -52,6 +52,10 @@ def test_a_list_that_lacks_manifests(catalog: dk.Catalog, version: int, lose: Ca
     for level in ("metadata", "deletes", "data"):
         assert kinds(table, level=level) == {"lost-files"}
         assert kinds(table, level=level, snapshots="heads") == {"lost-files"}
+    if lose is nothing:
+        with unchanged(table), refused(table, dk.FormatError, "lost-files"):
+            dk.append(table, MORE)
+        return
     for _ in range(2):
         dk.append(table, MORE)
         assert kinds(table) == {"lost-files"}
@@ -69,13 +73,13 @@ def test_a_list_that_is_emptied_without_a_parent(catalog: dk.Catalog) -> None:
 
 
 def test_counts_of_none_for_unknown_ones(catalog: dk.Catalog) -> None:
-    """What a commit makes of a list whose counts say that no file is live."""
+    """What a commit makes of a list whose counts say that no file of a manifest is live."""
     table = a_table(catalog)
-    edit_list(table, no_live_files)
+    edit_list(table, no_older_files)
     dk.append(table, MORE)
-    assert ids(table) == [4, 5]
+    assert ids(table) == [4, 4, 5, 5]
     found = [f for f in dk.verify(table, snapshots="heads").errors if f.field == "parent-snapshot-id"]
-    assert found == [], "the parent lists no live file either, for a reader"
+    assert found == [], "the parent lists no more live files, for a reader"
     assert kinds(table, snapshots="heads") == {"lost-files"}
 
 

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 import deletekit as dk
+from tests.absent_fields import COUNTS
 from tests.maintenance.damage import Json, edit_list, head_of, put_back
 from tests.maintenance.test_verify_metadata import CASES, ROWS, oldest, set_in
 from tests.storage import stored_at
-from tests.tables import ids, items, make, metadata_json, new_catalog, refused
+from tests.tables import head_json, ids, items, make, metadata_json, new_catalog, refused, snapshots_json, unchanged
 
 
 @pytest.fixture
@@ -126,3 +127,61 @@ def test_an_id_of_two_things_is_not_read(catalog: dk.Catalog) -> None:
     with pytest.raises(dk.FormatError) as caught:
         ids(table.refresh())
     assert (caught.value.kind, caught.value.field) == ("duplicate-id", "snapshots.snapshot-id")
+
+
+LISTS: dict[str, Callable[[list[Any]], list[Any]]] = {
+    "no row": lambda _: [],
+    "no data manifest": lambda rows: [r for r in rows if r["content"] == 1],
+    "no live file": lambda rows: [r | dict.fromkeys(COUNTS, 0) for r in rows],
+}
+
+
+@pytest.mark.parametrize("lose", LISTS.values(), ids=LISTS)
+def test_no_commit_builds_on_a_list_that_lost_its_files(
+    catalog: dk.Catalog, lose: Callable[[list[Any]], list[Any]]
+) -> None:
+    """The rows would be hidden for ever, and the next expiry would delete their files."""
+    table = make(catalog, ROWS, ROWS, format_version=2)
+    dk.delete(table, "id = 1", mode="position-delete")
+    edit_list(table, lose)
+    path = head_json(table)["manifest-list"]
+    for name in ("append", "delete by key", "rewrite manifests"):
+        with unchanged(table), refused(table, dk.FormatError, "lost-files", file=path, field="total-data-files"):
+            COMMITS[name](table)
+    dk.rollback(table, snapshots_json(table)[0]["snapshot-id"])
+    dk.append(table, items((9, "z", 9.0)))
+    assert 9 in ids(table)
+
+
+def test_totals_that_only_miscount_no_live_file_are_counted_again(catalog: dk.Catalog) -> None:
+    """A writer has erred, every file's deletion is listed: `repair` commits, and the table takes rows again."""
+    table = make(catalog, ROWS)
+    dk.delete(table, "true", mode="copy-on-write")
+
+    def miscount(raw: Json) -> None:
+        head_of(raw)["summary"]["total-data-files"] = "2"
+
+    edit_metadata(table, miscount)
+    with unchanged(table), refused(table, dk.FormatError, "lost-files"):
+        dk.append(table, ROWS)
+    assert [a.kind for a in dk.repair(table.refresh()).actions] == ["summary-total"]
+    dk.append(table, items((9, "z", 9.0)))
+    assert ids(table) == [9]
+
+
+@pytest.mark.parametrize("total", [None, "-3", "0", "many"])
+def test_a_summary_that_counts_no_file_is_no_obstacle(catalog: dk.Catalog, total: str | None) -> None:
+    """Totals are optional, and other writers let them drift below zero."""
+    table = make(catalog, ROWS)
+    dk.delete(table, "true", mode="copy-on-write")
+
+    def change(raw: Json) -> None:
+        summary = head_of(raw)["summary"]
+        summary.pop("total-records")
+        summary |= {"total-data-files": total}
+        if total is None:
+            summary.pop("total-data-files")
+
+    edit_metadata(table, change)
+    dk.append(table, items((9, "z", 9.0)))
+    assert ids(table) == [9]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from datetime import time
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -115,3 +115,61 @@ def test_changes_with_times_and_uuids_as_keys(catalog: dk.Catalog, tmp_path: Pat
     with dk.stream.sink(table, "s", equality_fields="k") as sink:
         assert len(list(sink.run_files([file]))) == 1
     assert dk.scan(table.refresh()).to_arrow().to_pylist() == [{"k": UUID(int=1), "v": time(12)}]
+
+
+HALF = datetime(2020, 1, 1, 0, 0, 0, 500_000)  # noqa: DTZ001
+ZONED = datetime(2020, 1, 1, tzinfo=UTC)
+LEAVES: dict[str, tuple[pa.DataType, Any, Any, Any]] = {
+    # type, the JSON of a value, the value, JSON that is none
+    "binary": (pa.binary(), "AP8=", b"\x00\xff", "not base64"),
+    "fixed": (pa.binary(2), "AP8=", b"\x00\xff", "Yg=="),
+    "uuid": (pa.uuid(), UUID_TEXT, UUID(UUID_TEXT), UUID_TEXT[1:]),
+    "time": (pa.time64("us"), "10:30:00.5", time(10, 30, 0, 500_000), "10:30:00+01:00"),
+    "date": (pa.date32(), "2020-02-29", date(2020, 2, 29), "2021-02-29"),
+    "timestamp": (pa.timestamp("us"), "2020-01-01T00:00:00.5", HALF, "2020-01-01T00:00:00Z"),
+    "timestamptz": (pa.timestamp("us", "UTC"), "2020-01-01T02:00:00+02:00", ZONED, "2020-01-01T00:00:00"),
+    "float": (pa.float32(), 1.5, 1.5, 1e39),
+    "string": (pa.string(), "Yg==", "Yg==", 5),
+}  # fmt: skip
+PLACES: dict[str, tuple[Any, Any]] = {
+    "column": (lambda kind: kind, lambda value: value),
+    "struct": (lambda kind: pa.struct([("a", kind), ("n", pa.int32())]), lambda value: {"a": value, "n": 1}),
+    "list": (pa.list_, lambda value: [None, value]),
+    "map": (lambda kind: pa.map_(pa.string(), kind), lambda value: [{"key": "k", "value": value}]),
+    "map of lists": (
+        lambda kind: pa.map_(pa.string(), pa.list_(pa.struct([("a", kind)]))),
+        lambda value: [{"key": "k", "value": [{"a": value}, None]}, {"key": "m", "value": None}],
+    ),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_json_is_read_alike_at_every_depth(catalog: dk.Catalog, tmp_path: Path, place: str) -> None:
+    """Bytes are base64, times have the zone that their type has, a float is not infinite: or the column is refused."""
+    kind_of, put = PLACES[place]
+    schema = pa.schema([("id", pa.int64()), *((name, kind_of(leaf[0])) for name, leaf in LEAVES.items())])
+    table = dk.create_table(catalog, "a.t", schema, format_version=3)
+    good = {"id": 1, **{name: put(leaf[1]) for name, leaf in LEAVES.items()}}
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in (good, {"id": 2})))
+    dk.append(table, open_rows(str(file), table.schema).read_all())
+    found, empty = dk.scan(table).to_arrow().sort_by("id").to_pylist()
+    assert empty == dict.fromkeys(schema.names) | {"id": 2}
+    wanted = {name: as_scanned(put(leaf[2])) for name, leaf in LEAVES.items()}
+    assert {name: as_scanned(value) for name, value in found.items() if name != "id"} == wanted
+    for name, leaf in LEAVES.items():
+        file.write_text(json.dumps({**good, name: put(leaf[3])}) + "\n")
+        with pytest.raises(dk.InvalidInputError):
+            dk.append(table, open_rows(str(file), table.schema).read_all())
+
+
+def as_scanned(value: Any) -> Any:
+    """Entries of maps as pairs, as Arrow gives them; uuids inside of others are bytes there."""
+    if isinstance(value, list):
+        pairs = [(v["key"], v["value"]) if isinstance(v, dict) and set(v) == {"key", "value"} else v for v in value]
+        return [as_scanned(v) for v in pairs]
+    if isinstance(value, tuple):
+        return tuple(map(as_scanned, value))
+    if isinstance(value, dict):
+        return {name: as_scanned(v) for name, v in value.items()}
+    return value.bytes if isinstance(value, UUID) else value

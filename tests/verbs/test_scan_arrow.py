@@ -241,3 +241,56 @@ def test_scans_and_commits_are_shown_in_a_line(table: dk.Table, catalog: dk.Cata
         == f"Commit({commit.operation}, snapshot_id={commit.snapshot_id}, sequence_number=2, removed_data_files=1)"
     )
     assert repr(dk.delete(other, "id = 1")) == "Commit(nothing to change)"
+
+
+INEXACT = 2**53 + 1
+NANOS = 1_577_836_800_123_456_789
+INSIDE: dict[str, Any] = {
+    "column": lambda kind, value: pa.array([value, None], kind),
+    "struct": lambda kind, value: pa.array([{"x": value}, {"x": None}, None], pa.struct([("x", kind)])),
+    "list": lambda kind, value: pa.array([[value, None], None], pa.list_(kind)),
+    "map": lambda kind, value: pa.array([[("k", value), ("m", None)]], pa.map_(pa.string(), kind)),
+}
+
+
+@pytest.mark.parametrize("inside", INSIDE)
+def test_no_way_out_changes_a_value(catalog: dk.Catalog, inside: str) -> None:
+    """An integer that is no double, beside a NULL, and nanoseconds: at every depth the same value, or a refusal."""
+    kinds = {"n": (pa.int64(), INEXACT), "ns": (pa.timestamp("ns"), NANOS), "tz": (pa.timestamp("ns", "UTC"), NANOS)}
+    made = {name: INSIDE[inside](*kind) for name, kind in kinds.items()}
+    for name, values in made.items():
+        rows = pa.table({name: values})
+        table = make(catalog, rows, schema=rows.schema, format_version=3)
+        scan = dk.scan(table)
+        assert str(kinds[name][1]) in numbers(pa.Table.from_pandas(scan.to_pandas(types_mapper=pd.ArrowDtype)))
+        for frame in (scan.to_polars(), dk.scan_polars(table).collect()):
+            assert str(kinds[name][1]) in numbers(frame.to_arrow())
+        if name == "tz":
+            with pytest.raises(dk.UnsupportedError) as refused:
+                scan.to_duckdb()
+            assert (refused.value.kind, refused.value.field) == ("column-type", "tz")
+        else:
+            found = scan.to_duckdb(duckdb.connect()).to_arrow_table()
+            assert str(kinds[name][1]) in numbers(found)
+        if name == "n":
+            with pytest.raises(dk.UnsupportedError) as refused:
+                scan.to_pandas()
+            assert (refused.value.kind, refused.value.field) == ("column-value", "n")
+            assert str(INEXACT) in str(scan.to_pandas(integer_object_nulls=True).to_dict())
+    small = pa.table({"n": INSIDE[inside](pa.int64(), 2**53)})
+    assert len(dk.scan(make(catalog, small, schema=small.schema)).to_pandas())
+
+
+def numbers(table: pa.Table) -> str:
+    """The integers behind a column, at any depth, as text."""
+    pending, found = [chunk for column in table.columns for chunk in column.chunks], []
+    while pending:
+        array = pending.pop()
+        if pa.types.is_map(array.type):
+            pending += [array.items]
+        elif pa.types.is_nested(array.type):
+            inner = array.flatten()
+            pending += inner if isinstance(inner, list) else [inner]
+        elif not pa.types.is_string(array.type) and not pa.types.is_large_string(array.type):
+            found += array.cast(pa.int64()).to_pylist()
+    return str(found)

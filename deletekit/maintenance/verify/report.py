@@ -1,7 +1,7 @@
 """Describe what verifying a table found, and how much it looked at.
 
 A finding is about one field of one file. The same one in many snapshots is one finding. Damage never raises: it becomes
-a finding. Storage that does not answer raises StorageError, because that says nothing about the table.
+a finding. If the table's own storage does not answer, StorageError is raised: that says nothing about the table.
 """
 
 import struct
@@ -11,14 +11,19 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from deletekit.errors import DeletekitError, NotFoundError, UnsupportedError
+from deletekit.errors import DeletekitError, NotFoundError, StorageError, UnsupportedError
 from deletekit.safe_text import without_secrets
 
 Severity = Literal["error", "warning"]
 Level = Literal["metadata", "deletes", "data"]
 
+class OtherPlaceError(StorageError):
+    """A path names a place that is not the table's own, and that does not answer."""
+
+
 DAMAGE = (
     UnsupportedError,
+    OtherPlaceError,
     pa.ArrowException,
     struct.error,
     ValueError,
@@ -28,7 +33,7 @@ DAMAGE = (
     ArithmeticError,
     RecursionError,
 )
-"""What reading a damaged file raises. Our own errors are among them, but not StorageError."""
+"""What reading a damaged file raises. Our own errors are among them, but not StorageError of the table's own place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

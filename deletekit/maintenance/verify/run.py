@@ -24,6 +24,7 @@ from deletekit.maintenance.verify.index_rules import check_indexes
 from deletekit.maintenance.verify.lost_files import History
 from deletekit.maintenance.verify.manifest_rules import check_list, check_manifest
 from deletekit.maintenance.verify.metadata_rules import check_metadata, check_named_files, usable_snapshots
+from deletekit.maintenance.verify.other_places import OtherPlaces
 from deletekit.maintenance.verify.report import DAMAGE, Finding, Findings, Level, VerifyReport, guarded
 from deletekit.maintenance.verify.snapshot_rules import SnapshotFiles, check_positions, check_snapshot
 from deletekit.table.file_io import FileIO
@@ -52,7 +53,8 @@ def verify(
     engine: where files are read; see `deletekit.engine`.
 
     Returns a report; `report.ok` says whether there is no error. Raises NotFoundError for a snapshot that the table
-    does not have, and InvalidInputError for an unknown level. Damage of the table raises nothing.
+    does not have, InvalidInputError for an unknown level, and StorageError if the table's own storage does not answer.
+    Damage of the table raises nothing. A path at another place that does not answer within seconds is a finding.
 
     Examples
     --------
@@ -69,7 +71,8 @@ def verify(
         )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "record_count of files")  # it is a finding here
-        return _Verification(table.io, table.metadata, level, engine_or_default(engine)).run(snapshots)
+        files = OtherPlaces(table.io, table.metadata.location)
+        return _Verification(files, table.metadata, level, engine_or_default(engine)).run(snapshots)
 
 
 def _heads(metadata: TableMetadata) -> list[Any]:

@@ -118,12 +118,15 @@ class Envelopes:
         after, before = _row(payload, "after"), _row(payload, "before")
         if after is None:
             raise refused("an event without its row", "message-envelope", f"op {op}, after null", "the row in `after`")
-        sequence, server, known = self._sequence(payload), self._server(payload), None
+        sequence, server, known, own = self._sequence(payload), self._server(payload), None, None
         if op == "u" and before is not None:
             known, source = self._known(payload, before, kind, key)
             yield Change("UPDATE_BEFORE", known, source, sequence, server)
+        elif op == "u":
+            own = key.row()
         name: Kind = "UPDATE_AFTER" if op == "u" else "INSERT"
-        yield Change(name, after, _part(kind, "after"), sequence, server, known)
+        unmoved = None if own is None else tuple(own[0])
+        yield Change(name, after, _part(kind, "after"), sequence, server, known, unmoved)
 
     def _delete(self, payload: Mapping[str, Any], kind: SourceType | None, key: Key) -> Change:
         row, source = self._known(payload, _row(payload, "before") or {}, kind, key)

@@ -57,7 +57,8 @@ def with_marks(
     Parameters
     ----------
     truncate: all rows of the table are deleted before the first change.
-    unknown: columns that some deleted row lacks. A sink that has one in its key cannot apply the batch.
+    unknown: columns that some deleted row lacks, or some row before its update. A sink that has one in its key cannot
+        apply the batch.
     understood: how many messages were understood, with rows or without.
     options: options of the format without which all other messages cannot be understood.
     servers: those whose log the column `_sequence` is of, the oldest first.
@@ -97,12 +98,16 @@ def servers_of(table: pa.Table) -> tuple[str, ...]:
 
 
 def check_deletes(table: pa.Table, key: Collection[str]) -> None:
-    """Refuse a batch whose deletes lack a column of the key: null there would not delete the row, or another one."""
+    """Refuse a batch whose rows before a change lack a column of the key.
+
+    Null there would not delete the row, or another one; and where an update gives a row another key, the old row would
+    stay.
+    """
     unknown = (table.schema.metadata or {}).get(_UNKNOWN, b"").decode().split("\n")
     lacking = sorted(set(key).intersection(unknown))
     if lacking:
         raise InvalidInputError(
-            "deleted rows lack a column of the key, because the source does not log it",
+            "rows before a delete or an update lack a column of the key, because the source does not log it",
             kind="message-key",
             field=", ".join(lacking),
             found="only the columns of the message's key",

@@ -45,6 +45,8 @@ class Change:
     source: the type of the row in the source, a struct; None if the message does not say.
     sequence: the value of the column `_sequence`; server: whose log it is a place of, if that is known.
     before: of an updated row, what is known of the row before.
+    unmoved: of an updated row without `before`, the columns of the message's key: only these are certainly as before,
+        because a source sends a changed key as a delete and an insert. None if the message has no key.
     """
 
     kind: Kind
@@ -53,6 +55,7 @@ class Change:
     sequence: int | str | None = None
     server: str | None = None
     before: Row | None = None
+    unmoved: tuple[str, ...] | None = None
 
 
 class Truncate:
@@ -347,7 +350,12 @@ def _defaults_of_missing(made: pa.Table, tables: Sequence[pa.Table], schema: Sch
 
 
 def _unknown(said: _Said, schema: Schema) -> set[str]:
-    """Return the table's columns that some deleted row lacks."""
+    """Return the table's columns that some row lacks that a change deletes, or that was there before an update."""
     names = {f.name for f in schema.fields}
-    shapes = {tuple(c.row) for changes in said.changes for c in changes if c.kind not in _PUTS}
-    return {name for shape in shapes for name in names.difference(shape)}
+    shapes = {
+        tuple(c.row) if c.kind not in _PUTS else c.unmoved
+        for changes in said.changes
+        for c in changes
+        if c.kind not in _PUTS or c.unmoved is not None
+    }
+    return {name for shape in shapes for name in names.difference(shape or ())}

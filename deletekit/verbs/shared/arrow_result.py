@@ -10,12 +10,13 @@ import pyarrow as pa
 
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.public import argument, public_methods
-from deletekit.table.python_values import LEAST, has_least, no_such_value
+from deletekit.table.python_values import LEAST, has_least, has_type, inexact_integer, no_such_value
 
 if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
+_EXACT_INTEGERS = "to_pandas(integer_object_nulls=True), or types_mapper=pandas.ArrowDtype"
 _NOT_PANDAS = "to_arrow, to_polars, or a filter without it"
 
 
@@ -53,12 +54,19 @@ class ArrowResult(ABC):
         """Return all rows as a pandas DataFrame; `options` are those of `pyarrow.Table.to_pandas`.
 
         Raises InvalidInputError for an option that it has not, or that it cannot follow; UnsupportedError, naming the
-        column, for a day or time that pandas has no value for.
+        column, for a day or time that pandas has no value for, and for an integer that would change: beside a NULL,
+        pandas takes integers for doubles, unless an option says otherwise.
         """
         rows = self.to_arrow()
+        own_types = options.get("types_mapper") or (lambda _: None)
         for field, column in zip(rows.schema, rows.columns, strict=True):
             if has_least(column):
                 raise no_such_value("pandas takes this value for none", field, LEAST, _NOT_PANDAS)
+            if options.get("integer_object_nulls") or own_types(field.type) is not None:
+                continue
+            if (number := inexact_integer(column)) is not None:
+                message = "beside a NULL, pandas takes this integer for a double, which is another number"
+                raise no_such_value(message, field, number, _EXACT_INTEGERS)
         try:
             return rows.to_pandas(**options)
         except (TypeError, ValueError, OverflowError, pa.ArrowException) as e:
@@ -80,10 +88,18 @@ class ArrowResult(ABC):
         Parameters
         ----------
         connection: where the relation is; None takes DuckDB's default connection.
+
+        Raises UnsupportedError, naming the column, for nanoseconds with a zone: DuckDB would cut them to microseconds.
         """
         import duckdb  # noqa: PLC0415  # an optional package
 
         argument("to_duckdb", "connection", connection, duckdb.DuckDBPyConnection | None)
+        for field in self.arrow_schema:
+            if has_type(
+                field.type, lambda kind: pa.types.is_timestamp(kind) and kind.unit == "ns" and kind.tz is not None
+            ):
+                message, expected = "DuckDB cuts timestamptz_ns to microseconds", "to_arrow, or the other columns"
+                raise UnsupportedError(message, kind="column-type", field=field.name, expected=expected)
         return (connection or duckdb).from_arrow(self.to_reader())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
