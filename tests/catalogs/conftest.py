@@ -60,9 +60,16 @@ def sql_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]
     made.close()
 
 
+def tier_of(kind: str, version: int) -> list[pytest.MarkDecorator]:
+    """Every version of the embedded catalog is in the first tier, one of each server in the first or the second."""
+    if kind == "local" or (kind, version) == ("rest", 3):
+        return []
+    return [pytest.mark.slow if (kind, version) in {("postgres", 3), ("metastore", 2)} else pytest.mark.long]
+
+
 @pytest.fixture(
     params=[
-        pytest.param((kind, version), marks=GROUPS.get(kind, ()), id=f"{kind}-v{version}")
+        pytest.param((kind, version), marks=[*GROUPS.get(kind, ()), *tier_of(kind, version)], id=f"{kind}-v{version}")
         for kind, versions in KINDS.items()
         for version in versions
     ]

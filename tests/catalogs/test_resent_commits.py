@@ -211,6 +211,7 @@ def attempt(case: Case, catalog: dk.Catalog) -> None:
         case.verb(dk.load_table(catalog, NAME))
 
 
+@pytest.mark.sampled(4, tier=1)
 @pytest.mark.parametrize("name", params())
 def test_no_verb_removes_what_landed_behind_a_rest_catalog(proxy: RestProxy, direct: dk.Catalog, name: str) -> None:
     """Each commit of each verb in turn: it lands, is refused when it comes again, and nobody may look."""
@@ -234,6 +235,7 @@ def test_no_verb_removes_what_landed_behind_a_rest_catalog(proxy: RestProxy, dir
     proxied.pyiceberg.close()
 
 
+@pytest.mark.sampled(4, tier=1)
 @pytest.mark.parametrize("name", params())
 @pytest.mark.parametrize("way", ["answer lost", "connection lost"])
 def test_no_verb_removes_what_landed_in_a_sql_catalog(tmp_path: Path, name: str, way: str) -> None:

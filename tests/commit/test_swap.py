@@ -127,6 +127,7 @@ def test_a_lost_race_ends_as_if_there_had_been_none(
     check_table(table)
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize(("old", "new"), [(1, 2), (1, 3), (2, 3)])
 @pytest.mark.parametrize("verb", ["append", "delete", "update", "merge"])
 @pytest.mark.parametrize("rows", [0, 5])
@@ -321,6 +322,7 @@ def test_a_column_after_too_many_lost_races(catalog: dk.Catalog) -> None:
 # --- giving up --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3, tier=1)
 @EVERY_MODE
 @pytest.mark.parametrize("retries", [0, 2])
 def test_too_many_lost_races(catalog: dk.Catalog, version: int, mode: str, retries: int) -> None:
@@ -356,6 +358,7 @@ def test_a_deadline(catalog: dk.Catalog) -> None:
     check_table(plain.refresh())
 
 
+@pytest.mark.sampled(4, tier=1)
 @pytest.mark.parametrize(
     "name",
     [
@@ -391,6 +394,7 @@ def test_summary_entries_that_cannot_be(catalog: dk.Catalog, properties: Any) ->
 # --- unknown state ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4, tier=1)
 @EVERY_MODE
 @pytest.mark.parametrize("lands", [False, True])
 @pytest.mark.parametrize("error", [dk.CommitStateUnknownError("no answer"), ConnectionResetError("by peer")], ids=str)
@@ -732,6 +736,7 @@ def test_manifests_of_several_specs(catalog: dk.Catalog) -> None:
     assert found == [(0, 1), (0, 0), (1, 1), (1, 0)] or sorted(found) == [(0, 0), (0, 1), (1, 0)]
 
 
+@pytest.mark.sampled(2, tier=1)
 @EVERY_MODE
 def test_every_rule_through_a_long_history(catalog: dk.Catalog, version: int, mode: str) -> None:
     table = make(catalog, format_version=version, partition_by=["category"])

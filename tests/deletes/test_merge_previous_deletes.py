@@ -113,6 +113,7 @@ def check_counts(table: dk.Table, hidden: int) -> None:
     assert dk.verify(table, level="data").findings == ()
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("way", WAYS)
 def test_positions_behind_the_end_are_left_behind(catalog: dk.Catalog, way: str, version: int) -> None:
@@ -129,6 +130,7 @@ def test_positions_behind_the_end_are_left_behind(catalog: dk.Catalog, way: str,
     check_counts(table, 2)
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_data_file_without_a_row_left_is_dropped_with_its_deletes(

@@ -83,6 +83,7 @@ def keeps(table: pa.Table, where: str) -> bool:
     return may_match(bound, fields, columns, file.statistics(group), group.num_rows)
 
 
+@pytest.mark.sampled(4, tier=1)
 @pytest.mark.parametrize("where", FILTERS)
 def test_what_is_left_out_holds_no_row(everything: pa.Table, where: str) -> None:
     schema = schema_from_arrow(everything.schema)

@@ -386,6 +386,7 @@ DAMAGE: dict[str, tuple[Callable[[HandMade, Json], None], type[dk.DeletekitError
 }  # fmt: skip
 
 
+@pytest.mark.sampled(4, tier=1)
 @VERSIONS
 @pytest.mark.parametrize("first", [True, False], ids=["new table", "old table"])
 @pytest.mark.parametrize("name", DAMAGE)
@@ -504,6 +505,7 @@ SPELLINGS = [
 ]
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("removed", [True, False], ids=["removed", "added"])
 @pytest.mark.parametrize("pair", [*SPELLINGS, *((b, a) for a, b in SPELLINGS)])
 def test_a_file_by_two_spellings_is_refused(

@@ -252,6 +252,7 @@ SPELLINGS: dict[str, Callable[[Path], str]] = {
 }
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("first", SPELLINGS)
 @pytest.mark.parametrize("format_version", [3, 2])
 def test_one_folder_has_many_spellings(delta: HandMade, catalog: dk.Catalog, first: str, format_version: int) -> None:

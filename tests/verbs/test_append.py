@@ -212,6 +212,7 @@ class Stream:
         return self._table.__arrow_c_stream__(requested_schema)
 
 
+@pytest.mark.sampled(3, tier=1)
 @EVERY_VERSION
 @pytest.mark.parametrize(
     "wrap",
@@ -295,6 +296,7 @@ TYPES: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
+@pytest.mark.sampled(3, tier=1)
 @EVERY_VERSION
 @pytest.mark.parametrize("kind", TYPES)
 def test_every_type_comes_back(catalog: dk.Catalog, version: int, kind: str) -> None:

@@ -165,6 +165,7 @@ KEY_TYPES: dict[Any, tuple[Any, Any]] = {
 }
 
 
+@pytest.mark.sampled(3, tier=1)
 @VERSIONS
 @pytest.mark.parametrize("kind", KEY_TYPES, ids=str)
 @pytest.mark.parametrize("partitioned", [False, True], ids=["whole", "partitioned"])

@@ -51,6 +51,7 @@ def test_versions_are_the_rows_of_the_data_files(catalog: dk.Catalog, version: i
     assert all(v.sequence_number == numbers[v.data_file] for v in found)
 
 
+@pytest.mark.sampled(4, tier=1)
 @pytest.mark.parametrize("where", FILTERS)
 def test_the_filter_chooses_versions(catalog: dk.Catalog, where: str) -> None:
     table = make(catalog, ROWS[:20], ROWS[20:], schema=LOGIC)

@@ -76,6 +76,7 @@ def test_nan(catalog: dk.Catalog, version: int) -> None:
     assert ids(table, "not (value > 0)") == []
 
 
+@pytest.mark.sampled(3, tier=1)
 @EVERY_VERSION
 @pytest.mark.parametrize(
     ("kind", "values", "where", "found"),
@@ -188,6 +189,7 @@ def test_columns_that_are_not_there(catalog: dk.Catalog, columns: list[str]) -> 
     assert (caught.value.kind, caught.value.field) == ("column-not-found", columns[-1] if columns else "columns")
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize(
     "where",
     ["nope = 1", "id =", "id = 'one'", "id = 1.5", "category = 1", "category like 5", "id = 1 and", 5, "p.x = 1"],

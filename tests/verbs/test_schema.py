@@ -64,6 +64,7 @@ def test_a_column_added(catalog: dk.Catalog, version: int, mode: str) -> None:
     assert {r["id"]: r["extra"] for r in live(table)} == {3: "y", 4: None, 5: None, 6: "x"}
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize(
     ("kind", "default"),
     [
@@ -127,6 +128,7 @@ def test_a_column_dropped(catalog: dk.Catalog, version: int, mode: str) -> None:
     assert {r["id"]: r["category"] for r in live(table)} == {2: 1, 5: None}
 
 
+@pytest.mark.sampled(3, tier=1)
 @EVERY_MODE
 @pytest.mark.parametrize(
     ("kind", "promoted", "values", "later"),

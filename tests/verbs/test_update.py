@@ -46,6 +46,7 @@ def test_the_rows_that_sqlite_chooses(catalog: dk.Catalog, version: int, mode: s
         assert live(table, ref=f"b{i}") == changed(ROWS, set(sqlite_ids(ROWS, where)), b=77, s=None), where
 
 
+@pytest.mark.sampled(3, tier=1)
 @EVERY_MODE
 @pytest.mark.parametrize("partition_by", [[], ["category"], ["bucket(2, id)"]], ids=str)
 def test_constants_of_every_kind(catalog: dk.Catalog, version: int, mode: str, partition_by: list[str]) -> None:
@@ -80,6 +81,7 @@ def test_functions_of_the_rows(catalog: dk.Catalog, version: int, mode: str) -> 
     assert live(table) == expected(model)
 
 
+@pytest.mark.sampled(3, tier=1)
 @EVERY_MODE
 @pytest.mark.parametrize("error", [ZeroDivisionError("its own"), OSError("its own"), dk.InvalidInputError("its own")])
 def test_a_function_that_fails_leaves_nothing_behind(
@@ -275,6 +277,7 @@ def test_values_of_every_type(catalog: dk.Catalog, version: int, mode: str) -> N
     assert live(table) == expected([{"id": 1, **VALUES, "raw": b"x"}, {"id": 2, **empty, "raw": b"x"}])
 
 
+@pytest.mark.sampled(6, tier=1)
 @EVERY_MODE
 @pytest.mark.parametrize(
     ("assignments", "kind", "field"),
@@ -300,6 +303,7 @@ def test_assignments_that_do_not_fit(
             dk.update(table, assignments, where=where, mode=mode)
 
 
+@pytest.mark.sampled(4, tier=1)
 @EVERY_MODE
 @pytest.mark.parametrize(
     ("function", "kind"),

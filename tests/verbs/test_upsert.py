@@ -34,6 +34,7 @@ def row(number: int | None, part: str | None, value: float, day: int = 1) -> Row
     return {"id": number, "part": part, "value": value, "day": dt.date(2024, 1, day)}
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("partition_by", [(), ("part",), ("bucket(3, id)",), ("day",)])
 @pytest.mark.parametrize(("version", "mode"), ALL_MODES)
 def test_rows_are_those_of_a_dict(catalog: dk.Catalog, version: int, mode: str, partition_by: tuple[str, ...]) -> None:
@@ -156,6 +157,7 @@ REFUSED: list[tuple[str, Any, dict[str, Any], str, str]] = [
 ]
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("mode", MODES[2])
 @pytest.mark.parametrize(("rows", "arguments", "kind", "field"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED])
 def test_refused_before_anything_is_written(
