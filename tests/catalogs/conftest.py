@@ -10,13 +10,17 @@ import pytest
 from tests.catalogs.stores import KINDS, SQL, Store
 
 GROUPS = {kind: [pytest.mark.xdist_group(kind)] for kind in ("rest", "postgres")}
-FIRST_TIER = {"local", "rest"}
+TIERS = {
+    "postgres": [pytest.mark.slow],
+    "metastore": [pytest.mark.slow],
+    "sqlite": [pytest.mark.long],
+    "memory": [pytest.mark.long],
+}
 
 
 def params(kinds: tuple[str, ...]) -> list[object]:
     """Make a parameter of each kind of catalog; the first tier has the embedded one and a server."""
-    slow = {kind: [] if kind in FIRST_TIER else [pytest.mark.slow] for kind in kinds}
-    return [pytest.param(kind, marks=[*GROUPS.get(kind, ()), *slow[kind]]) for kind in kinds]
+    return [pytest.param(kind, marks=[*GROUPS.get(kind, ()), *TIERS.get(kind, ())]) for kind in kinds]
 
 
 def make_store(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> Store:

@@ -87,6 +87,7 @@ def test_the_catalog_that_a_caller_made_is_left_alone(tmp_path: Path) -> None:
     assert theirs.table_exists("test.t")
 
 
+@pytest.mark.slow
 def test_connections_are_closed_when_python_ends(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-X", "dev", "-c", AT_EXIT, str(tmp_path)],

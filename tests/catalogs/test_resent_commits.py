@@ -105,6 +105,7 @@ def check_whole(table: dk.Table) -> None:
 REFUSALS = [None, 400, 401, 403, 404, 409, 412, 422, 501]
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("status", REFUSALS)
 def test_a_refusal_of_what_landed_is_recognised_once_the_table_can_be_read(
     proxy: RestProxy, table: dk.Table, status: int | None

@@ -105,7 +105,7 @@ RACES = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("version", "mode", "verb", "other"), RACES)
 def test_a_lost_race_ends_as_if_there_had_been_none(
     catalog: dk.Catalog, version: int, mode: str, verb: str, other: str
@@ -432,6 +432,7 @@ def test_files_are_not_added_again_that_a_lost_race_had_added(catalog: dk.Catalo
     assert len(snapshots_json(plain.refresh())) == 2
 
 
+@pytest.mark.sampled(3, tier=1)
 @EVERY_MODE
 def test_files_of_a_refused_commit_are_removed(catalog: dk.Catalog, version: int, mode: str) -> None:
     for error in (dk.UnsupportedError("no"), dk.InvalidInputError("no"), dk.NotFoundError("no such table")):

@@ -139,6 +139,7 @@ def overlap(one: Rect, other: Rect) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
+@pytest.mark.sampled(2, tier=1)
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_labels_are_in_their_boxes_and_nothing_overlaps(draw: Any, lang: str) -> None:
     for name, svg in draw(lang).items():
@@ -176,6 +177,7 @@ def test_the_same_data_give_the_same_bytes_without_ids(draw: Any) -> None:
         assert "prefers-color-scheme:dark" in svg.markup
 
 
+@pytest.mark.slow
 def test_another_process_draws_the_same(catalog: dk.Catalog) -> None:
     table = deleted(catalog, "copy-on-write", 3)
     code = "import sys; from deletekit.course import drawings as d; print(d.file_tree(sys.argv[1]).markup)"

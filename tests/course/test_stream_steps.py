@@ -38,7 +38,7 @@ def orphans_of(table: dk.Table) -> set[str]:
     return files_of(table) - reachable(table)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("resumed", [False, True])
 @pytest.mark.parametrize("crash", ["", *CRASHES])
 @pytest.mark.parametrize("version", [2, 3])
@@ -103,6 +103,7 @@ record_stream(2, mode={mode!r}, crash={crash!r})
 """
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("crash", [s for s in CRASHES if s not in ("answer-lost", "markers-expired")])
 def test_a_stopped_sink_leaves_what_a_killed_one_leaves(tmp_path: Path, crash: Any) -> None:
     mode: Any = "flink"

@@ -222,6 +222,7 @@ class History:
         return row | {n: "" for n in self.delta.partition_columns if empty and kinds[n] == "string"}
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.peers
 @pytest.mark.parametrize("seed", range(12))
 def test_random_replacements_have_deltas_rows(delta: HandMade, catalog: dk.Catalog, seed: int) -> None:

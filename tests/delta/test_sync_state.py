@@ -89,6 +89,7 @@ def ids(table: dk.Table) -> list[int]:
     return sorted(dk.scan(table).to_arrow()["id"].to_pylist())
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("format_version", [2, 3])
 @pytest.mark.parametrize("seed", range(6))
 def test_random_histories(

@@ -173,7 +173,7 @@ def races(version: int) -> dict[str, Act]:
     }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("race", races(3))
 @pytest.mark.parametrize(
     ("version", "kind", "starting"),

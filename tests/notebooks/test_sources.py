@@ -122,7 +122,7 @@ def texts(value: Any) -> list[str]:
 
 @committed
 def test_a_committed_notebook_is_as_a_build_leaves_it(language: str, name: str) -> None:
-    """Run in order, with the code of the English one, and nothing that changes from machine to machine or run to run."""
+    """Run in order, with the code of the English one, and nothing of a machine or of one run."""
     notebook = stored(language, name)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))

@@ -133,6 +133,7 @@ HOSTILE: dict[str, tuple[bytes | Callable[[], bytes], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_harm_is_refused_in_time_and_says_where(tmp_path: Path, name: str) -> None:
     made, field = HOSTILE[name]
@@ -148,6 +149,7 @@ def test_harm_is_refused_in_time_and_says_where(tmp_path: Path, name: str) -> No
     assert str(caught.value.field).startswith(field)
 
 
+@pytest.mark.slow
 def test_as_many_parts_as_there_may_be_are_shown_in_time() -> None:
     bitmaps = (MOST_RANGES - 20) // 3
     data = b"\x01" + frame(empty_bitmaps(bitmaps, bitmaps))
