@@ -124,17 +124,6 @@ def test_a_nested_key(catalog: dk.Catalog, mode: str) -> None:
     assert live(table) == expected([*rows[:2], {"id": 9, "person": {"name": None, "zip": 7}}])
 
 
-def test_no_rows_are_no_commit(catalog: dk.Catalog) -> None:
-    table = make(catalog, items((1, "a", 1.0)), partition_by=["category"])
-    for mode in MODES[2]:
-        assert dk.upsert(table, pa.table(items_of_none()), key=["id"], mode=mode).snapshot_id is None
-    assert len(table.refresh().metadata.specs) == 1
-
-
-def items_of_none() -> dict[str, pa.Array]:
-    return {"id": pa.array([], pa.int32())}
-
-
 def test_a_branch_and_the_summary(catalog: dk.Catalog) -> None:
     table = make(catalog, items((1, "a", 1.0)))
     dk.create_branch(table, "side")
