@@ -73,7 +73,7 @@ def command_of(part: str, options: argparse.Namespace) -> str:
 def parser() -> argparse.ArgumentParser:
     out = argparse.ArgumentParser(prog="python -m tests.benchmarks", description="Measure deletekit beside its peers.")
     out.add_argument("--rows", type=int, help="rows of the tables (20,000,000)")
-    out.add_argument("--keys", type=int, nargs="+", help="parts `ladder`, `executors`: keys (1, 10, 100 million)")
+    out.add_argument("--keys", type=int, nargs="+", help="part `ladder`: keys (1, 10, 100 million)")
     out.add_argument("--batch-rows", type=int, nargs="+", help="and changes a batch (2,000 10,000 100,000)")
     out.add_argument("--batches", type=int, help="part `ladder`: how many batches (50)")
     out.add_argument("--small", action="store_true", help="200,000 rows and small counts: does it run at all?")

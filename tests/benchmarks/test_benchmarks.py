@@ -52,7 +52,7 @@ def test_scan_table_has_every_row_and_right_results(work: Path) -> None:
     "parts",
     [
         ["count", "delete", "start"],
-        pytest.param(["stream", "maintain", "changes", "delta", "ladder", "delta_ladder"], marks=pytest.mark.long),
+        pytest.param(["stream", "maintain", "delta", "ladder", "delta_ladder"], marks=pytest.mark.long),
     ],
     ids=["short", "long"],
 )
