@@ -42,7 +42,6 @@ PARTS = {
     "ladder": "A stream's costs by keys and batches",
     "delta": "sync_delta",
     "delta_ladder": "sync_delta by the size of the table",
-    "requests": "Requests to S3",
     "start": "Start",
     "spark": "On Spark",
 }

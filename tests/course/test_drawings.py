@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 import unicodedata
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -175,21 +172,6 @@ def test_the_same_data_give_the_same_bytes_without_ids(draw: Any) -> None:
         assert not re.search(r'\bid=|href|<script|\bon\w+="', svg.markup)
         assert "forced-colors" in svg.markup
         assert "prefers-color-scheme:dark" in svg.markup
-
-
-@pytest.mark.slow
-def test_another_process_draws_the_same(catalog: dk.Catalog) -> None:
-    table = deleted(catalog, "copy-on-write", 3)
-    code = "import sys; from deletekit.course import drawings as d; print(d.file_tree(sys.argv[1]).markup)"
-    drawn = subprocess.run(
-        [sys.executable, "-c", code, table.metadata_location],
-        env={**os.environ, "PYTHONHASHSEED": "1"},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    # The name of a table that is opened by its path is that of its folder.
-    assert drawn.stdout.strip() == drawings.file_tree(table.metadata_location).markup.strip()
 
 
 def luminance(colour: str) -> float:
