@@ -27,17 +27,9 @@ from tests.delta.handmade import (
     z85,
 )
 from tests.delta.reading import by_deltalake, check_synced, live_delete_entries
+from tests.tables import ids
 
 VERSIONS = pytest.mark.parametrize("format_version", [3, 2])
-
-
-@pytest.fixture
-def delta(tmp_path: Path) -> HandMade:
-    return HandMade(tmp_path / "delta")
-
-
-def ids(table: dk.Table) -> list[int]:
-    return sorted(dk.scan(table).to_arrow()["id"].to_pylist())
 
 
 def sync(delta: HandMade, catalog: dk.Catalog, **options: Any) -> dk.DeltaSync:

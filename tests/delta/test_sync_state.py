@@ -17,13 +17,9 @@ from deletekit.delta import sync_rows, sync_state
 from deletekit.table.file_io import PyIcebergIO
 from tests.delta.handmade import HandMade, Json, remove, with_vector
 from tests.delta.reading import check_synced
+from tests.tables import ids
 
 ROWS = 20
-
-
-@pytest.fixture
-def delta(tmp_path: Path) -> HandMade:
-    return HandMade(tmp_path / "delta")
 
 
 class Model:
@@ -83,10 +79,6 @@ class Model:
         for add, deleted in self.live.values():
             first = int(Path(add["add"]["path"]).stem.removeprefix("part-")) * ROWS
             yield from (first + i for i in range(ROWS) if i not in deleted)
-
-
-def ids(table: dk.Table) -> list[int]:
-    return sorted(dk.scan(table).to_arrow()["id"].to_pylist())
 
 
 @pytest.mark.sampled(3, tier=1)
