@@ -206,21 +206,6 @@ def test_an_old_handle_is_no_race(catalog: dk.Catalog) -> None:
     assert sum(f["record_count"] for f in live_files(table, 1)) == 2, "row 1 was deleted once"
 
 
-def test_two_deletes_of_one_row_at_once(catalog: dk.Catalog) -> None:
-    """The second finds nothing left to do, and leaves nothing behind."""
-    for mode in ("copy-on-write", "deletion-vector"):
-        plain = make(catalog, FIVE, format_version=3, properties=QUICK)
-        racing = Interfering(catalog)
-        racing.others.append(
-            lambda plain=plain, mode=mode: dk.delete(dk.load_table(catalog, plain.name), "id = 1", mode=mode)
-        )
-        table = dk.load_table(racing, plain.name)
-        done = dk.delete(table, "id = 1", mode=mode)
-        assert (done.snapshot_id, done.attempts) == (None, 2)
-        assert ids(table) == [2, 3, 4, 5]
-        check_table(table)
-
-
 # --- commits that move no rows ----------------------------------------------------------------------------------------
 
 
@@ -770,34 +755,3 @@ def test_manifest_codecs(catalog: dk.Catalog, codec: str) -> None:
     names = {"gzip": b"deflate", "zstd": b"zstandard", "uncompressed": b"null"}
     assert names.get(codec, codec.encode()) in header
     assert ids(table) == [2, 3, 4, 5]
-
-
-# --- row ids ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_row_ids_after_an_upgrade(catalog: dk.Catalog, version: int) -> None:
-    """`first-row-id`, `added-rows` and `next-row-id`, worked out by hand."""
-    table = make(catalog, FIVE[:2], FIVE[2:], format_version=version)
-    if version < 3:
-        dk.upgrade_format_version(table, 3)
-        assert metadata_json(table)["next-row-id"] == 0
-    base = 5 if version == 3 else 0
-
-    def head() -> tuple[int, int, int]:
-        snapshot = head_json(table)
-        return snapshot["first-row-id"], snapshot["added-rows"], metadata_json(table)["next-row-id"]
-
-    dk.append(table, items((6, "f", 6.0)))
-    # Of the upgraded table, the old manifests get theirs now, in the order of the list.
-    assert head() == (base, 1 if version == 3 else 6, 6)
-    found = {m["sequence_number"]: m["first_row_id"] for m in manifest_list(table)}
-    assert sorted(found.values()) == ([0, 2, 5] if version == 3 else sorted(found.values()))
-    dk.delete(table, "id = 1", mode="deletion-vector")
-    assert head() == (6, 0, 6)
-    dk.delete(table, "id = 3", mode="copy-on-write")
-    # The rewritten file of two rows; the manifest of deleted entries has none.
-    assert head() == (6, 2, 8)
-    dk.append(table, items((7, "g", 7.0)))
-    assert head() == (8, 1, 9)
-    check_table(table)

@@ -491,24 +491,6 @@ def open_bytes(path: str) -> bytes:
     return stored_at(path).read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("mode", "counts", "lower"),
-    [
-        ("none", None, None),
-        ("counts", 2, None),
-        ("truncate(3)", 2, b"lon"),
-        ("full", 2, b"long text"),
-        (None, 2, b"long text"),
-    ],
-)
-def test_metrics_modes(catalog: dk.Catalog, mode: str | None, counts: int | None, lower: bytes | None) -> None:
-    properties = {} if mode is None else {"write.metadata.metrics.column.category": mode}
-    table = make(catalog, items((1, "long text", 1.0), (2, "longer text that goes on", 2.0)), properties=properties)
-    (file,) = live_files(table, 0)
-    assert {c["key"]: c["value"] for c in file["value_counts"] or []}.get(2) == counts
-    assert {c["key"]: c["value"] for c in file["lower_bounds"] or []}.get(2) == lower
-
-
 # --- commits ----------------------------------------------------------------------------------------------------------
 
 
