@@ -95,7 +95,7 @@ def test_blank_nothing_fails_and_nothing_is_correct(name: str) -> None:
     assert "error" not in {output.output_type for output in outputs}
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(7)
 @plain_lessons
 def test_two_runs_are_the_same_to_the_byte(name: str) -> None:
     made = execute(generate("en", name).notebook, "en")

@@ -145,6 +145,7 @@ def test_the_files_of_the_last_release_get_into_the_first_log(stream: Stream, mo
     assert stream.run("elsewhere/4.parquet") == ["committed"]
 
 
+@pytest.mark.slow
 def test_logs_are_few_and_an_entry_is_written_few_times(stream: Stream) -> None:
     """A log takes over the entries of the shorter ones: of n files there are at most log2(n) + 1 logs."""
     written = 0
