@@ -41,10 +41,14 @@ S3_TESTS = [
     "tests/maintenance/test_rewrite_manifests.py::test_commits_in_between_are_not_lost[3]",
     "tests/stateful",
 ]
-# What is run with the oldest packages: bytes, rules, commits, and one lesson.
+# What is run with the oldest packages: what goes through pyarrow, polars and fastavro, commits, and one lesson.
 FLOOR_TESTS = [
-    "tests/formats",
-    "tests/deletes",
+    *(
+        f"tests/formats/test_{name}.py"
+        for name in ("avro_columns", "manifests", "manifests_by_polars", "manifest_list")
+    ),
+    *(f"tests/formats/test_{name}.py" for name in ("delete_file", "metrics", "parquet", "roaring", "tabular")),
+    *(f"tests/deletes/test_{name}.py" for name in ("filter", "keys", "read_keys", "row_group_pruning", "row_groups")),
     "tests/commit/test_swap.py",
     "tests/commit/test_validation.py",
     "tests/notebooks/test_one_lesson.py",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from decimal import Decimal
 from typing import Any
@@ -10,11 +9,9 @@ from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
-from pyiceberg.partitioning import PartitionSpec
 
 from deletekit.formats.decimals import decimal_size, unscaled_value
-from deletekit.formats.manifest_schema import PartitionFieldType
-from deletekit.table.types import arrow_schema, partition_types, schema_from_json
+from deletekit.table.types import arrow_schema, schema_from_json
 from tests.golden_files import Entry
 
 DATETIMES = {
@@ -63,12 +60,6 @@ def comparable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [comparable(v) for v in value]
     return value
-
-
-def spec_types(entry: Entry) -> tuple[PartitionFieldType, ...]:
-    """Give the partition fields of a golden manifest."""
-    schema = schema_from_json(json.loads(entry["avro_metadata"]["schema"]))
-    return partition_types(PartitionSpec.model_validate(entry["partition_spec"]), schema)
 
 
 def rows_table(schema_json: Entry, rows: list[Entry]) -> pa.Table:

@@ -17,7 +17,7 @@ TABLE = table_of(
 PART: Part = {
     "date": "2026-11-26",
     "commit": "4d768479",
-    "command": "python -m tests.benchmarks --only merge",
+    "command": "python -m tests.benchmarks --only delete",
     "machine": "2 cores",
     "text": TABLE.splitlines(),
 }
@@ -68,10 +68,10 @@ def test_publishing_a_part_leaves_the_others(tmp_path: Path) -> None:
     (tmp_path / PICTURES).mkdir()
     before = results(tmp_path)
     failed = PART | {"text": ["failed: ZeroDivisionError: division by zero"]}
-    assert publish({"merge": PART}, {"scan": failed}, root=tmp_path) == 1
-    assert results(tmp_path) == before | {"merge": PART}
+    assert publish({"delete": PART}, {"scan": failed}, root=tmp_path) == 1
+    assert results(tmp_path) == before | {"delete": PART}
     page = (tmp_path / "tests/benchmarks/RESULTS.md").read_text(encoding="utf-8")
-    assert f"{TABLE}\n\n2026-11-26, commit 4d768479, `python -m tests.benchmarks --only merge`; 2 cores." in page
+    assert f"{TABLE}\n\n2026-11-26, commit 4d768479, `python -m tests.benchmarks --only delete`; 2 cores." in page
     assert {path.stem for path in (tmp_path / PICTURES).iterdir()} == set(DRAWN)
 
 

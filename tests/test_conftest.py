@@ -59,6 +59,16 @@ def test_third():
 
 def test_on_spark(spark):
     pass
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("n", range(100))
+def test_few_second(n):
+    pass
+
+@pytest.mark.sampled(4, tier=1)
+@pytest.mark.parametrize("n", range(100))
+def test_few(n):
+    pass
 """
 TIER_FIXTURES = """
 import pytest
@@ -90,74 +100,49 @@ def run_pytest(folder: Path, *arguments: str, ci: bool) -> subprocess.CompletedP
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
-def test_a_skip_fails_in_ci(tmp_path: Path, workers: str) -> None:
+def test_a_skip_fails_in_ci_and_passes_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(SKIPS)
-    result = run_pytest(tmp_path, "-n", workers, ci=True)
+    (tmp_path / "test_file.py").write_text("import pytest\npytest.importorskip('no_such_module')")
+    result = run_pytest(tmp_path, "-n", "2", "test_it.py", ci=True)
     assert result.returncode == 1
     assert "1 failed, 1 passed, 1 xfailed, 1 error" in result.stdout
     assert "test_it.py::test_marked was skipped, and CI allows no skip: Skipped: no such part" in result.stdout
     assert "test_it.py::test_inside was skipped, and CI allows no skip: Skipped: not on this machine" in result.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("tier", "tests"),
-    [(1, {"test_first", "test_first_by_mark"}), (2, {"test_second", "test_on_spark"}), (3, {"test_third"})],
-)
-def test_a_tier_is_chosen_by_marks(tmp_path: Path, tier: int, tests: set[str]) -> None:
-    (tmp_path / "test_it.py").write_text(TIERS)
-    (tmp_path / "conftest.py").write_text(TIER_FIXTURES)
-    file = tmp_path / "durations.txt"
-    result = run_pytest(tmp_path, "-n0", f"--tier={tier}", f"--durations-file={file}", ci=True)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert {line.rpartition("::")[2] for line in file.read_text().splitlines()} == tests
-
-
-@pytest.mark.slow
-def test_a_sample_of_the_cases_is_in_the_second_tier(tmp_path: Path) -> None:
-    cases = "import pytest\n@pytest.mark.sampled(4)\n@pytest.mark.parametrize('n', range(100))\ndef test_it(n): pass\n"
-    (tmp_path / "test_it.py").write_text(cases)
-    (tmp_path / "conftest.py").write_text(TIER_FIXTURES)
-    files = {tier: tmp_path / f"{tier}.txt" for tier in (2, 3)}
-    for tier, file in files.items():
-        result = run_pytest(tmp_path, "-n0", f"--tier={tier}", f"--durations-file={file}", ci=True)
-        assert result.returncode == 0, result.stdout + result.stderr
-    second, third = ({line.rpartition("::")[2] for line in file.read_text().splitlines()} for file in files.values())
-    assert 15 <= len(second) <= 35
-    assert second.isdisjoint(third)
-    assert len(second | third) == 100
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
-def test_a_long_test_fails_the_first_tier(tmp_path: Path, workers: str) -> None:
-    (tmp_path / "test_it.py").write_text(
-        TIERS.replace("def test_first():\n    pass", "def test_first():\n    time.sleep(3)")
-    )
-    (tmp_path / "conftest.py").write_text(TIER_FIXTURES)
-    result = run_pytest(tmp_path, "-n", workers, "--tier=1", ci=True)
-    assert result.returncode == 1
-    assert "2 passed" in result.stdout
-    assert "3.0 s  test_it.py::test_first\n" in result.stdout
-    assert "test_first_by_mark" not in result.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
-def test_a_skipped_file_fails_in_ci(tmp_path: Path, workers: str) -> None:
-    (tmp_path / "test_it.py").write_text("import pytest\npytest.importorskip('no_such_module')\ndef test_it(): pass")
-    result = run_pytest(tmp_path, "-n", workers, ci=True)
+    result = run_pytest(tmp_path, "test_file.py", ci=True)
     assert result.returncode != 0
-    assert "test_it.py was skipped, and CI allows no skip: Skipped: could not import 'no_such_module'" in result.stdout
-
-
-@pytest.mark.slow
-def test_a_skip_passes_elsewhere(tmp_path: Path) -> None:
-    (tmp_path / "test_it.py").write_text(SKIPS)
-    result = run_pytest(tmp_path, ci=False)
+    assert "test_file.py was skipped, and CI allows no skip: Skipped: could not import" in result.stdout
+    result = run_pytest(tmp_path, "test_it.py", ci=False)
     assert result.returncode == 0
     assert "1 passed, 2 skipped, 1 xfailed" in result.stdout
+
+
+@pytest.mark.slow
+def test_tiers_are_chosen_by_marks_and_a_long_test_fails_the_first(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(TIERS)
+    (tmp_path / "conftest.py").write_text(TIER_FIXTURES)
+    found = {}
+    for tier in (1, 2, 3):
+        file = tmp_path / f"{tier}.txt"
+        result = run_pytest(tmp_path, "-n0", f"--tier={tier}", f"--durations-file={file}", ci=True)
+        assert result.returncode == 0, result.stdout + result.stderr
+        found[tier] = {line.rpartition("::")[2] for line in file.read_text().splitlines()}
+    few = {tier: {name for name in names if name.startswith("test_few")} for tier, names in found.items()}
+    assert {tier: names - few[tier] for tier, names in found.items()} == {
+        1: {"test_first", "test_first_by_mark"},
+        2: {"test_second", "test_on_spark"},
+        3: {"test_third"},
+    }
+    sampled = {tier: {name for name in names if "second" in name} for tier, names in few.items()}
+    assert 15 <= len(sampled[2]) <= 35
+    assert 15 <= len(few[1]) <= 35
+    assert sampled[1] == set()
+    assert sum(map(len, few.values())) == 200
+    slow = TIERS.replace("def test_first():\n    pass", "def test_first():\n    time.sleep(3)")
+    (tmp_path / "test_it.py").write_text(slow)
+    result = run_pytest(tmp_path, "-n", "2", "--tier=1", ci=True)
+    assert result.returncode == 1
+    assert "3.0 s  test_it.py::test_first\n" in result.stdout
+    assert "test_first_by_mark" not in result.stdout
 
 
 def test_java_problem_names_the_missing_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -118,57 +115,6 @@ def test_without_a_handler_nothing_is_printed() -> None:
 
 
 # --- spans ------------------------------------------------------------------------------------------------------------
-
-
-class Tracer:
-    """OpenTelemetry's tracer, as far as it is used: its spans know their name, attributes and error."""
-
-    def __init__(self) -> None:
-        self.spans: list[SimpleNamespace] = []
-
-    @contextmanager
-    def start_as_current_span(self, name: str, attributes: dict[str, Any]) -> Iterator[Any]:
-        made = SimpleNamespace(name=name, attributes=dict(attributes), error=None)
-        made.set_attribute = made.attributes.__setitem__
-        self.spans.append(made)
-        try:
-            yield made
-        except Exception as e:
-            made.error = e
-            raise
-
-
-@pytest.fixture
-def tracer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Tracer]:
-    made, package = Tracer(), ModuleType("opentelemetry")
-    module = ModuleType("opentelemetry.trace")
-    vars(module)["get_tracer"] = lambda name: made if name == "deletekit" else None
-    monkeypatch.setitem(sys.modules, "opentelemetry", package)
-    monkeypatch.setitem(sys.modules, "opentelemetry.trace", module)
-    log._tracer.cache_clear()
-    yield made
-    log._tracer.cache_clear()
-
-
-def test_each_verb_is_a_span(table: dk.Table, tracer: Tracer) -> None:
-    done = dk.append(table, ROWS)
-    with pytest.raises(dk.InvalidInputError) as caught:
-        dk.delete(table, "nope = 1")
-    with pytest.raises(dk.InvalidInputError):
-        dk.delete("w.t", "id = 1")  # type: ignore[arg-type]
-    append, delete, wrong = tracer.spans
-    assert (append.name, append.attributes) == (
-        "deletekit.append",
-        {
-            "db.system.name": "iceberg",
-            "db.operation.name": "append",
-            "db.collection.name": "w.t",
-            "deletekit.snapshot_id": done.snapshot_id,
-        },
-    )
-    assert (delete.name, delete.error) == ("deletekit.delete", caught.value)
-    assert delete.attributes["db.collection.name"] == "w.t"
-    assert isinstance(wrong.error, dk.InvalidInputError)
 
 
 def test_the_spans_as_opentelemetry_exports_them(table: dk.Table, monkeypatch: pytest.MonkeyPatch) -> None:

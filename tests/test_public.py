@@ -8,7 +8,6 @@ import pickle
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from enum import Enum
@@ -25,7 +24,6 @@ from deletekit.errors import DeletekitError, InvalidInputError
 from deletekit.public import public
 from deletekit.table.catalog import SqlStore
 from deletekit.table.pyiceberg_store import PyIcebergStore
-from tests.tables import new_catalog
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 ROWS = pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}, SCHEMA)
@@ -53,12 +51,6 @@ def functions() -> dict[str, Any]:
 # These start a Java process, or look for one.
 STARTS_JAVA = {"spark.session", "spark.fetch_jars", "engine.spark", "spark.java_problem", "spark.java_program"}
 CALLED = sorted(functions().keys() - STARTS_JAVA)
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[dk.Catalog]:
-    with new_catalog(tmp_path / "warehouse") as catalog:
-        yield catalog
 
 
 def right_arguments(verb: str, catalog: dk.Catalog, folder: Path) -> dict[str, Any]:

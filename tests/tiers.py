@@ -2,7 +2,8 @@
 
 A test is in the first tier unless a mark says otherwise. `slow` puts it into the second tier, `long` into the third. A
 test on Spark is in the second tier, unless it has the mark `first_tier`. Of a test with many cases, `sampled(n)` puts
-about one case of n into the second tier and the others into the third. CONTRIBUTING.md tells what each tier is for.
+about one case of n into the second tier, `sampled(n, tier=1)` into the first, and the others into the third.
+CONTRIBUTING.md tells what each tier is for.
 """
 
 from __future__ import annotations
@@ -41,10 +42,13 @@ def tier(item: pytest.Item) -> int:
         return 1
     if "long" in marks:
         return 3
-    # By a checksum of the name, so that the chosen cases are spread over all parameters and stay the same.
-    if any(crc32(item.nodeid.encode()) % mark.args[0] for mark in item.iter_markers("sampled")):
-        return 3
-    return 2 if marks & {"slow", "spark", "sampled"} else 1
+    chosen = 1
+    for mark in item.iter_markers("sampled"):
+        # By a checksum of the name, so that the chosen cases are spread over all parameters and stay the same.
+        if crc32(item.nodeid.encode()) % mark.args[0]:
+            return 3
+        chosen = mark.kwargs.get("tier", 2)
+    return 2 if marks & {"slow", "spark"} else chosen
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -39,7 +39,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         only_tables=tuple(options.tables),
         seconds=options.seconds,
         small=options.small,
-        gigabytes=options.gigabytes or (0.1 if options.small else 5),
         keys=tuple(options.keys or ([20_000] if options.small else [1_000_000, 10_000_000, 100_000_000])),
         batch_rows=tuple(options.batch_rows or ([200] if options.small else [2_000, 10_000, 100_000])),
         batches=options.batches or (20 if options.small else 50),
@@ -64,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def command_of(part: str, options: argparse.Namespace) -> str:
     """The command that measures this part alone in the same way."""
     words = ["python", "-m", "tests.benchmarks", "--only", part, *(["--small"] if options.small else [])]
-    for name in ("rows", "gigabytes", "keys", "batch_rows", "batches", "tables", "peers", "runs", "seconds"):
+    for name in ("rows", "keys", "batch_rows", "batches", "tables", "peers", "runs", "seconds"):
         given = getattr(options, name)
         if given != parser().get_default(name):
             words += [f"--{name.replace('_', '-')}", *map(str, given if isinstance(given, list) else [given])]
@@ -74,8 +73,7 @@ def command_of(part: str, options: argparse.Namespace) -> str:
 def parser() -> argparse.ArgumentParser:
     out = argparse.ArgumentParser(prog="python -m tests.benchmarks", description="Measure deletekit beside its peers.")
     out.add_argument("--rows", type=int, help="rows of the tables (20,000,000)")
-    out.add_argument("--gigabytes", type=float, help="what part `rows` appends (5)")
-    out.add_argument("--keys", type=int, nargs="+", help="parts `ladder`, `executors`: keys (1, 10, 100 million)")
+    out.add_argument("--keys", type=int, nargs="+", help="part `ladder`: keys (1, 10, 100 million)")
     out.add_argument("--batch-rows", type=int, nargs="+", help="and changes a batch (2,000 10,000 100,000)")
     out.add_argument("--batches", type=int, help="part `ladder`: how many batches (50)")
     out.add_argument("--small", action="store_true", help="200,000 rows and small counts: does it run at all?")

@@ -26,7 +26,6 @@ class Settings:
     only_tables: tuple[str, ...] = ()
     seconds: float = 60
     small: bool = False
-    gigabytes: float = 5
     keys: tuple[int, ...] = (1_000_000,)
     batch_rows: tuple[int, ...] = (2_000,)
     batches: int = 50

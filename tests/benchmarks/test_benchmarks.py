@@ -51,20 +51,8 @@ def test_scan_table_has_every_row_and_right_results(work: Path) -> None:
 @pytest.mark.parametrize(
     "parts",
     [
-        [
-            "count",
-            "lazy",
-            "stream",
-            "delete",
-            "merge",
-            "maintain",
-            "changes",
-            "delta",
-            "delta_log",
-            "start",
-            "small_batches",
-        ],
-        pytest.param(["oracle", "ladder", "rows", "delta_ladder"], marks=pytest.mark.long),
+        ["count", "delete", "start"],
+        pytest.param(["stream", "maintain", "delta", "ladder", "delta_ladder"], marks=pytest.mark.long),
     ],
     ids=["short", "long"],
 )
@@ -72,7 +60,6 @@ def test_other_parts_run(work: Path, parts: list[str]) -> None:
     report = report_of(work, "--only", *parts, "--peers", "--tables", "dv_10")
     assert f"\n{report}".count("\n### ") == len(parts)
     assert "wrong" not in report.lower()
-    assert ("0 that differ, sums equal | met" in report) == ("oracle" in parts)
     assert "refuses" not in report
 
 

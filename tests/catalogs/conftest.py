@@ -10,13 +10,17 @@ import pytest
 from tests.catalogs.stores import KINDS, SQL, Store
 
 GROUPS = {kind: [pytest.mark.xdist_group(kind)] for kind in ("rest", "postgres")}
-FIRST_TIER = {"local", "rest"}
+TIERS = {
+    "postgres": [pytest.mark.slow],
+    "metastore": [pytest.mark.slow],
+    "sqlite": [pytest.mark.long],
+    "memory": [pytest.mark.long],
+}
 
 
 def params(kinds: tuple[str, ...]) -> list[object]:
     """Make a parameter of each kind of catalog; the first tier has the embedded one and a server."""
-    slow = {kind: [] if kind in FIRST_TIER else [pytest.mark.slow] for kind in kinds}
-    return [pytest.param(kind, marks=[*GROUPS.get(kind, ()), *slow[kind]]) for kind in kinds]
+    return [pytest.param(kind, marks=[*GROUPS.get(kind, ()), *TIERS.get(kind, ())]) for kind in kinds]
 
 
 def make_store(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> Store:
@@ -60,9 +64,16 @@ def sql_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]
     made.close()
 
 
+def tier_of(kind: str, version: int) -> list[pytest.MarkDecorator]:
+    """Every version of the embedded catalog is in the first tier, one of each server in the first or the second."""
+    if kind == "local" or (kind, version) == ("rest", 3):
+        return []
+    return [pytest.mark.slow if (kind, version) in {("postgres", 3), ("metastore", 2)} else pytest.mark.long]
+
+
 @pytest.fixture(
     params=[
-        pytest.param((kind, version), marks=GROUPS.get(kind, ()), id=f"{kind}-v{version}")
+        pytest.param((kind, version), marks=[*GROUPS.get(kind, ()), *tier_of(kind, version)], id=f"{kind}-v{version}")
         for kind, versions in KINDS.items()
         for version in versions
     ]

@@ -172,22 +172,6 @@ def test_every_verb_in_every_mode(place: tuple[Store, int]) -> None:
         assert getattr(peer, "last_sequence_number", 0) == numbers[-1]
 
 
-def test_delete_keys_of_partitioned_tables(place: tuple[Store, int]) -> None:
-    store, version = place
-    table = store.create("t", SCHEMA, format_version=version, partition_by=["category"])
-    dk.append(table, FIRST)
-    if version == 1:
-        with pytest.raises(dk.InvalidInputError):
-            dk.delete_keys(table, [{"id": 1}])
-        return
-    dk.delete_keys(table, [{"id": 1}, {"id": 9}])  # adds an unpartitioned spec on the way
-    assert live(store.load("t")) == expected(FIRST[1:])
-    assert len(table.metadata.specs) == 2
-    assert table.metadata.spec.spec_id == 0
-    raw = json.loads(Path(table.metadata_location).read_bytes())
-    assert [k for k in raw if k.startswith("_")] == []
-
-
 # --- schema, partitioning, refs, properties ---------------------------------------------------------------------------
 
 

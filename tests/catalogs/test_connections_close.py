@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gc
-import os
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,30 +11,6 @@ import pytest
 
 import deletekit as dk
 from tests.tables import ITEMS, items
-
-AT_EXIT = """
-import atexit, gc, sqlite3, sys
-
-connections = []
-
-
-def look():
-    def is_open(connection):
-        try:
-            return connection.total_changes >= 0
-        except sqlite3.ProgrammingError:
-            return False
-
-    print("open", sum(map(is_open, connections)), "of", len(connections))
-
-
-atexit.register(look)  # runs after what is registered later
-import deletekit as dk
-
-catalog = dk.local_catalog(sys.argv[1])
-table = dk.create_table(catalog, "test.t", dk.datasets.animals().schema)
-connections += [each for each in gc.get_objects() if isinstance(each, sqlite3.Connection)]
-"""
 
 
 def open_connections(before: set[int]) -> list[sqlite3.Connection]:
@@ -85,16 +58,3 @@ def test_the_catalog_that_a_caller_made_is_left_alone(tmp_path: Path) -> None:
     del ours, wrapped
     gc.collect()
     assert theirs.table_exists("test.t")
-
-
-def test_connections_are_closed_when_python_ends(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "dev", "-c", AT_EXIT, str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": str(Path(dk.__file__).parent.parent)},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.startswith("open 0 of ")
-    assert done.stdout.strip() != "open 0 of 0"
-    assert "unclosed database" not in done.stderr

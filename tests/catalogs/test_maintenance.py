@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pytest
 
 import deletekit as dk
-from tests.catalogs.stores import Store, leftovers
-from tests.maintenance.model import FAR, between, history, snapshot_ids, staged
+from tests.catalogs.stores import Store
+from tests.maintenance.model import FAR, history, snapshot_ids, staged
 from tests.tables import ids, items
 
 SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
@@ -48,27 +47,3 @@ def test_verbs_one_after_the_other(place: tuple[Store, int]) -> None:
     assert set(snapshot_ids(reopened)) == {int(r["snapshot-id"]) for r in reopened.metadata.refs.values()}
     assert dk.remove_orphan_files(table, older_than=FAR, force=True).failed_files == {}
     assert (ids(reopened), ids(reopened, ref="audit")) == ([2, 3, 6, 9], [2, 3, 4, 5])
-
-
-def test_a_commit_in_between_is_planned_with(place: tuple[Store, int]) -> None:
-    table = made(place)
-    them = place[0].load("t")
-    with between(table, before=lambda: dk.append(them, items((5, "e", 50.0)))) as proxy:
-        done = dk.expire_snapshots(table, older_than=FAR)
-    assert (proxy.commits, len(done.snapshot_ids)) == (2, 3)
-    assert ids(table) == [2, 3, 4, 5]
-
-
-def test_what_expired_meanwhile_cannot_be_picked(place: tuple[Store, int]) -> None:
-    table = made(place)
-    picked = staged(table, items((9, "z", 90.0)))
-    dk.append(table, items((5, "e", 50.0)))
-    them = place[0].load("t")
-    with (
-        between(them, before=lambda: dk.expire_snapshots(table, older_than=FAR)),
-        pytest.raises(dk.DeletekitError) as caught,
-    ):
-        dk.cherry_pick(them, picked)
-    assert not isinstance(caught.value, dk.CommitStateUnknownError)
-    assert ids(place[0].load("t")) == [2, 3, 4, 5]
-    assert leftovers(table.refresh()) == set()

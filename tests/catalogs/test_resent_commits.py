@@ -105,6 +105,7 @@ def check_whole(table: dk.Table) -> None:
 REFUSALS = [None, 400, 401, 403, 404, 409, 412, 422, 501]
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("status", REFUSALS)
 def test_a_refusal_of_what_landed_is_recognised_once_the_table_can_be_read(
     proxy: RestProxy, table: dk.Table, status: int | None
@@ -211,6 +212,7 @@ def attempt(case: Case, catalog: dk.Catalog) -> None:
         case.verb(dk.load_table(catalog, NAME))
 
 
+@pytest.mark.sampled(4, tier=1)
 @pytest.mark.parametrize("name", params())
 def test_no_verb_removes_what_landed_behind_a_rest_catalog(proxy: RestProxy, direct: dk.Catalog, name: str) -> None:
     """Each commit of each verb in turn: it lands, is refused when it comes again, and nobody may look."""
@@ -234,6 +236,7 @@ def test_no_verb_removes_what_landed_behind_a_rest_catalog(proxy: RestProxy, dir
     proxied.pyiceberg.close()
 
 
+@pytest.mark.sampled(4, tier=1)
 @pytest.mark.parametrize("name", params())
 @pytest.mark.parametrize("way", ["answer lost", "connection lost"])
 def test_no_verb_removes_what_landed_in_a_sql_catalog(tmp_path: Path, name: str, way: str) -> None:

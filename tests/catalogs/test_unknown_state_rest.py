@@ -68,6 +68,7 @@ LANDED = {
 }
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("fault", LANDED)
 def test_a_commit_that_landed_is_recognised(proxy: RestProxy, table: dk.Table, fault: str) -> None:
     proxy.faults = [LANDED[fault]]
@@ -97,6 +98,7 @@ def test_it_is_recognised_though_others_came_after(proxy: RestProxy, table: dk.T
 # --- it did not, or nobody knows --------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("fault", ["no answer", 408, 500, 502, 503, 504, 302])
 def test_a_commit_that_may_yet_land_is_unknown(proxy: RestProxy, table: dk.Table, fault: str | int) -> None:
     files = on_disk(table.location)
@@ -113,6 +115,7 @@ def test_a_commit_that_may_yet_land_is_unknown(proxy: RestProxy, table: dk.Table
     assert leftovers(table) == kept
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("status", [400, 401, 403, 405, 406, 410, 418, 419, 422, 429])
 def test_a_refused_commit_leaves_nothing(proxy: RestProxy, table: dk.Table, status: int) -> None:
     files = on_disk(table.location)

@@ -251,6 +251,7 @@ def test_unknown_counts_hide_no_row_after_an_upgrade(catalog: dk.Catalog, path: 
     check_clean_up(table, rows, "every count")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["every count", "all of it", "manifests in snapshots"])
 @pytest.mark.parametrize("path", UPGRADES, ids=str)
 @pytest.mark.slow

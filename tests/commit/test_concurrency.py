@@ -23,7 +23,7 @@ from tests.commit.processes import SHARED, Job, replay, work
 from tests.invariants import check_table
 from tests.tables import ids, items, make, new_catalog, snapshots_json
 
-SECONDS = float(os.environ.get("DELETEKIT_CONCURRENCY_SECONDS", "10"))
+SECONDS = float(os.environ.get("DELETEKIT_CONCURRENCY_SECONDS", "4"))
 PROCESSES = int(os.environ.get("DELETEKIT_CONCURRENCY_PROCESSES", "8"))
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("value", pa.float64())])
 PROPERTIES = {

@@ -177,6 +177,7 @@ PARAMS = [
 ]
 
 
+@pytest.mark.sampled(5, tier=1)
 @pytest.mark.parametrize(("case", "level", "mode", "version"), PARAMS)
 def test_what_landed(catalog: dk.Catalog, case: Case, level: str, mode: str, version: int) -> None:
     levels = {f"write.{verb}.isolation-level": level for verb in ("delete", "update", "merge")}

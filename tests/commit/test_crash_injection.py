@@ -122,7 +122,7 @@ def tree(folder: Path) -> dict[str, tuple[int, int]]:
     return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in stats.items()}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @EVERY_VERB
 def test_an_error_at_every_call(tmp_path: Path, name: str, record_property: Record) -> None:
     trial = Trial(tmp_path, CASES[name])
@@ -153,7 +153,7 @@ def dying() -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @EVERY_VERB
 def test_the_end_of_the_process_at_every_call(
     tmp_path: Path, name: str, dying: subprocess.Popen[str], record_property: Record

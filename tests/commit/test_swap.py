@@ -105,7 +105,7 @@ RACES = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("version", "mode", "verb", "other"), RACES)
 def test_a_lost_race_ends_as_if_there_had_been_none(
     catalog: dk.Catalog, version: int, mode: str, verb: str, other: str
@@ -127,6 +127,7 @@ def test_a_lost_race_ends_as_if_there_had_been_none(
     check_table(table)
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize(("old", "new"), [(1, 2), (1, 3), (2, 3)])
 @pytest.mark.parametrize("verb", ["append", "delete", "update", "merge"])
 @pytest.mark.parametrize("rows", [0, 5])
@@ -203,21 +204,6 @@ def test_an_old_handle_is_no_race(catalog: dk.Catalog) -> None:
     done = dk.delete(table, "id in (1, 2)", mode="position-delete")
     assert (done.attempts, ids(table)) == (1, [3, 4, 5])
     assert sum(f["record_count"] for f in live_files(table, 1)) == 2, "row 1 was deleted once"
-
-
-def test_two_deletes_of_one_row_at_once(catalog: dk.Catalog) -> None:
-    """The second finds nothing left to do, and leaves nothing behind."""
-    for mode in ("copy-on-write", "deletion-vector"):
-        plain = make(catalog, FIVE, format_version=3, properties=QUICK)
-        racing = Interfering(catalog)
-        racing.others.append(
-            lambda plain=plain, mode=mode: dk.delete(dk.load_table(catalog, plain.name), "id = 1", mode=mode)
-        )
-        table = dk.load_table(racing, plain.name)
-        done = dk.delete(table, "id = 1", mode=mode)
-        assert (done.snapshot_id, done.attempts) == (None, 2)
-        assert ids(table) == [2, 3, 4, 5]
-        check_table(table)
 
 
 # --- commits that move no rows ----------------------------------------------------------------------------------------
@@ -321,6 +307,7 @@ def test_a_column_after_too_many_lost_races(catalog: dk.Catalog) -> None:
 # --- giving up --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3, tier=1)
 @EVERY_MODE
 @pytest.mark.parametrize("retries", [0, 2])
 def test_too_many_lost_races(catalog: dk.Catalog, version: int, mode: str, retries: int) -> None:
@@ -356,6 +343,7 @@ def test_a_deadline(catalog: dk.Catalog) -> None:
     check_table(plain.refresh())
 
 
+@pytest.mark.sampled(4, tier=1)
 @pytest.mark.parametrize(
     "name",
     [
@@ -391,6 +379,7 @@ def test_summary_entries_that_cannot_be(catalog: dk.Catalog, properties: Any) ->
 # --- unknown state ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(4, tier=1)
 @EVERY_MODE
 @pytest.mark.parametrize("lands", [False, True])
 @pytest.mark.parametrize("error", [dk.CommitStateUnknownError("no answer"), ConnectionResetError("by peer")], ids=str)
@@ -428,6 +417,7 @@ def test_files_are_not_added_again_that_a_lost_race_had_added(catalog: dk.Catalo
     assert len(snapshots_json(plain.refresh())) == 2
 
 
+@pytest.mark.sampled(3, tier=1)
 @EVERY_MODE
 def test_files_of_a_refused_commit_are_removed(catalog: dk.Catalog, version: int, mode: str) -> None:
     for error in (dk.UnsupportedError("no"), dk.InvalidInputError("no"), dk.NotFoundError("no such table")):
@@ -732,6 +722,7 @@ def test_manifests_of_several_specs(catalog: dk.Catalog) -> None:
     assert found == [(0, 1), (0, 0), (1, 1), (1, 0)] or sorted(found) == [(0, 0), (0, 1), (1, 0)]
 
 
+@pytest.mark.sampled(2, tier=1)
 @EVERY_MODE
 def test_every_rule_through_a_long_history(catalog: dk.Catalog, version: int, mode: str) -> None:
     table = make(catalog, format_version=version, partition_by=["category"])
@@ -764,34 +755,3 @@ def test_manifest_codecs(catalog: dk.Catalog, codec: str) -> None:
     names = {"gzip": b"deflate", "zstd": b"zstandard", "uncompressed": b"null"}
     assert names.get(codec, codec.encode()) in header
     assert ids(table) == [2, 3, 4, 5]
-
-
-# --- row ids ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_row_ids_after_an_upgrade(catalog: dk.Catalog, version: int) -> None:
-    """`first-row-id`, `added-rows` and `next-row-id`, worked out by hand."""
-    table = make(catalog, FIVE[:2], FIVE[2:], format_version=version)
-    if version < 3:
-        dk.upgrade_format_version(table, 3)
-        assert metadata_json(table)["next-row-id"] == 0
-    base = 5 if version == 3 else 0
-
-    def head() -> tuple[int, int, int]:
-        snapshot = head_json(table)
-        return snapshot["first-row-id"], snapshot["added-rows"], metadata_json(table)["next-row-id"]
-
-    dk.append(table, items((6, "f", 6.0)))
-    # Of the upgraded table, the old manifests get theirs now, in the order of the list.
-    assert head() == (base, 1 if version == 3 else 6, 6)
-    found = {m["sequence_number"]: m["first_row_id"] for m in manifest_list(table)}
-    assert sorted(found.values()) == ([0, 2, 5] if version == 3 else sorted(found.values()))
-    dk.delete(table, "id = 1", mode="deletion-vector")
-    assert head() == (6, 0, 6)
-    dk.delete(table, "id = 3", mode="copy-on-write")
-    # The rewritten file of two rows; the manifest of deleted entries has none.
-    assert head() == (6, 2, 8)
-    dk.append(table, items((7, "g", 7.0)))
-    assert head() == (8, 1, 9)
-    check_table(table)

@@ -90,6 +90,7 @@ def test_the_least_change_of_many_deletes(catalog: dk.Catalog, tmp_path: Path, n
     clean(table)
 
 
+@pytest.mark.sampled(2, tier=1)
 @pytest.mark.parametrize("name", SCENES)
 @pytest.mark.parametrize("version", [2, 3])
 def test_every_kind_of_key(catalog: dk.Catalog, tmp_path: Path, name: str, version: int) -> None:

@@ -63,6 +63,7 @@ def test_a_table_without_deletes_depends_on_none(catalog: dk.Catalog, version: i
     assert dk.readers(make(catalog, format_version=version)).snapshot_id is None
 
 
+@pytest.mark.sampled(2, tier=1)
 @pytest.mark.parametrize("name", SCENES)
 @pytest.mark.parametrize("version", [2, 3])
 def test_keys_and_scopes(catalog: dk.Catalog, name: str, version: int) -> None:

@@ -76,15 +76,18 @@ ODD_ANSWERS = [
 ]
 
 
+BLANKS = [..., [...], {1, ...}, {"a": ...}, {"a": [1, (...,)]}, lambda *_: ..., lambda *_: None]
+
+
 @exercises
-def test_right_answers_are_accepted(exercise: Exercise) -> None:
+def test_right_answers_are_accepted_and_each_mistake_is_rejected_with_its_own_hint(exercise: Exercise) -> None:
+    assert re.fullmatch(r"\d\d\.\d+", exercise.id)
+    assert EXERCISES[exercise.id] is exercise
     assert exercise.right
     assert [judge(exercise, answer).status for answer in exercise.right] == ["correct"] * len(exercise.right)
-
-
-@exercises
-def test_each_mistake_is_rejected_with_its_own_hint(exercise: Exercise) -> None:
-    assert len(exercise.mistakes) >= 2
+    hints = [mistake.hint for mistake in exercise.mistakes]
+    assert len(set(hints)) == len(hints) >= 2
+    assert all([*hints, exercise.hints, exercise.why])
     for number, mistake in enumerate(exercise.mistakes, 1):
         assert mistake.answers
         for answer in mistake.answers:
@@ -94,38 +97,17 @@ def test_each_mistake_is_rejected_with_its_own_hint(exercise: Exercise) -> None:
 
 
 @exercises
-def test_no_two_mistakes_have_one_hint(exercise: Exercise) -> None:
-    hints = [mistake.hint for mistake in exercise.mistakes]
-    assert all(hints)
-    assert len(set(hints)) == len(hints)
-    assert exercise.hints
-    assert exercise.why
-
-
-@exercises
-@pytest.mark.parametrize(
-    "blank", [..., [...], {1, ...}, {"a": ...}, {"a": [1, (...,)]}, lambda *_: ..., lambda *_: None]
-)
-def test_blank_is_not_answered(exercise: Exercise, blank: Any) -> None:
-    # A function is an answer to no other exercise, so there it is of another kind.
-    wanted = {"not-answered"} if not callable(blank) else {"not-answered", "other-kind"}
-    assert judge(exercise, blank).status in wanted
-
-
-@exercises
-def test_no_answer_makes_a_check_fail(exercise: Exercise) -> None:
+def test_blank_is_not_answered_and_no_answer_makes_a_check_fail(exercise: Exercise) -> None:
+    for blank in BLANKS:
+        # A function is an answer to no other exercise, so there it is of another kind.
+        wanted = {"not-answered"} if not callable(blank) else {"not-answered", "other-kind"}
+        assert judge(exercise, blank).status in wanted
     rights = [exercise.answer_kind.read(answer) for answer in exercise.right]
     for answer in ODD_ANSWERS:
         verdict = judge(exercise, answer)
         assert verdict.said
         if verdict.status == "correct":
             assert exercise.answer_kind.read(answer) in rights
-
-
-@exercises
-def test_ids_are_those_of_their_lesson(exercise: Exercise) -> None:
-    assert re.fullmatch(r"\d\d\.\d+", exercise.id)
-    assert EXERCISES[exercise.id] is exercise
 
 
 def test_true_is_not_one() -> None:

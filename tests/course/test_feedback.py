@@ -271,6 +271,7 @@ def raises_mute(number: int) -> int:
     raise Mute
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize(
     "answer",
     [

@@ -18,6 +18,7 @@ from deletekit.course.diagnosis.environment import machine_memory
 from deletekit.course.translations import LANGUAGES
 from deletekit.course.views.table_view import TableView
 from deletekit.errors import EnvironmentMissingError, InvalidInputError, NotFoundError
+from tests.tables import ids
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,10 +131,6 @@ def test_a_table_needs_rows() -> None:
 
 
 # --- cells that are run again ---------------------------------------------------------------------------------------
-
-
-def ids(table: dk.Table) -> list[int]:
-    return sorted(dk.scan(table).to_arrow()["id"].to_pylist())
 
 
 def test_a_table_replaces_the_one_of_its_name_with_its_files() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,6 @@ from tests.stream.replay import replay
 from tests.tables import files_of
 
 NOT_LANDED = ("before-files", "before-manifests", "before-commit")
-KILLED = 77
 # Deletes of keys that nobody looked for.
 BLIND = {"dangling-equality-delete", "dangling-position-delete"}
 
@@ -38,7 +35,7 @@ def orphans_of(table: dk.Table) -> set[str]:
     return files_of(table) - reachable(table)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("resumed", [False, True])
 @pytest.mark.parametrize("crash", ["", *CRASHES])
 @pytest.mark.parametrize("version", [2, 3])
@@ -87,37 +84,6 @@ def test_hits_are_the_keys_that_are_there() -> None:
         assert (call.progress.hits, call.progress.misses) == (len(keys & before), len(keys - before))
 
 
-DYING = """
-import os, types
-from deletekit.course.recordings import stream_crashes
-from deletekit.course.recordings import temporary_table as trial
-from deletekit.course.recordings.stream_steps import record_stream
-
-class Dying(stream_crashes.SinkStopped):
-    def __init__(self):
-        os._exit(77)
-
-stream_crashes.SinkStopped = Dying
-trial.tempfile = types.SimpleNamespace(mkdtemp=lambda **_: {folder!r})
-record_stream(2, mode={mode!r}, crash={crash!r})
-"""
-
-
-@pytest.mark.parametrize("crash", [s for s in CRASHES if s not in ("answer-lost", "markers-expired")])
-def test_a_stopped_sink_leaves_what_a_killed_one_leaves(tmp_path: Path, crash: Any) -> None:
-    mode: Any = "flink"
-    script = DYING.format(folder=str(tmp_path), mode=mode, crash=crash)
-    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
-    assert done.returncode == KILLED, done.stderr
-    catalog = dk.local_catalog(tmp_path)
-    killed = dk.load_table(catalog, "stream.steps")
-    record = record_stream(2, mode=mode, crash=crash)
-    assert shape(killed) == shape(record.table)
-    assert tuple(read(killed)) == record.rows
-    assert len(orphans_of(killed)) == len(record.orphans)
-    catalog.pyiceberg.close()
-
-
 @pytest.mark.parametrize("steps", range(1, len(BATCHES) + 1))
 def test_a_writer_that_does_not_look_inserts_twice(steps: int) -> None:
     """Batches of upserts alone may come again; an insert that comes again is there twice."""
@@ -129,11 +95,6 @@ def test_a_writer_that_does_not_look_inserts_twice(steps: int) -> None:
     assert sorted(twice.rows) == sorted([*twice.expected, *(row for row in twice.expected if row[0] in again)])
     assert bool(again) == (steps in (1, 4))
     assert not dk.verify(twice.table, level="data").errors
-
-
-def shape(table: dk.Table) -> Counter[tuple[str, str]]:
-    """How many files of each kind there are in each folder: their names are drawn anew each time."""
-    return Counter((Path(p).parent.name, Path(p).suffix) for p in files_of(table))
 
 
 def test_the_table_goes_with_its_record() -> None:
@@ -158,19 +119,3 @@ def test_a_table_that_cannot_be_made_leaves_nothing(tmp_path: Path, monkeypatch:
     with pytest.raises(dk.InvalidInputError):
         temporary_table(make)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("field", "arguments"),
-    [
-        ("step", {"steps": -1}),
-        ("step", {"steps": len(BATCHES) + 1}),
-        ("mode", {"mode": "upsert"}),
-        ("format_version", {"format_version": 1}),
-        ("crash", {"crash": "anywhere"}),
-    ],
-)
-def test_what_there_is_not_is_refused(field: str, arguments: dict[str, Any]) -> None:
-    with pytest.raises(dk.InvalidInputError) as caught:
-        record_stream(**{"steps": 1, **arguments})
-    assert caught.value.field == field

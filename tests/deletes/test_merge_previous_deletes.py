@@ -4,8 +4,7 @@ row is counted once, and positions behind the end of a data file are not carried
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -30,7 +29,6 @@ from tests.tables import (
     live_files,
     make,
     manifest_list,
-    new_catalog,
     position_deletes,
     vectors,
 )
@@ -41,12 +39,6 @@ BEHIND = (1, 5, 6, 7)
 """Row 1 of the first file, and three positions behind its end: with one more they are as many as the file has rows."""
 BY_FILE = {**QUICK, "write.delete.granularity": "file"}
 MODE = {2: "position-delete", 3: "deletion-vector"}
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[dk.Catalog]:
-    with new_catalog(tmp_path / "warehouse") as opened:
-        yield opened
 
 
 def put_positions(table: dk.Table, *positions: int, ref: str = "main") -> None:
@@ -113,6 +105,7 @@ def check_counts(table: dk.Table, hidden: int) -> None:
     assert dk.verify(table, level="data").findings == ()
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("way", WAYS)
 def test_positions_behind_the_end_are_left_behind(catalog: dk.Catalog, way: str, version: int) -> None:
@@ -129,6 +122,7 @@ def test_positions_behind_the_end_are_left_behind(catalog: dk.Catalog, way: str,
     check_counts(table, 2)
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_data_file_without_a_row_left_is_dropped_with_its_deletes(

@@ -59,6 +59,7 @@ def keys_table(names: list[str], keys: list[tuple[Any, ...]]) -> pa.Table:
     return pa.table({n: pa.array([k[i] for k in keys], kinds[i]) for i, n in enumerate(names)})
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("seed", range(12))
 def test_scans_against_plain_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(tabular, "JOINED_ROWS", (0, 40, tabular.JOINED_ROWS)[seed % 3])
@@ -88,6 +89,7 @@ def check(folder: Path, rng: random.Random) -> None:
     assert dk.scan(table.refresh()).count() == len(live)
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("seed", range(6))
 def test_keys_that_many_files_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Each data file has deletes of its own age and partition, and all of them are looked up in one set."""

@@ -23,6 +23,7 @@ SCHEMA = pa.schema({"n": pa.int32(), "x": pa.float64(), "i": pa.int64()})
 TESTS: list[Any] = [(None, lambda _: True), ("n = 3", lambda r: r["n"] == 3), ("x > 80", lambda r: (r["x"] or 0) > 80)]
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("joined", [0, 20, 1 << 16])
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("seed", [1, 2])

@@ -1,17 +1,25 @@
-"""The Delta tables, each made by Spark once, when the first test asks for it."""
+"""Delta tables: an empty one, and those that Spark makes once, when the first test asks for one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.delta.delta_tables import NEEDS, DeltaTable, build
+from tests.delta.handmade import HandMade
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def delta(tmp_path: Path) -> HandMade:
+    """Give an empty Delta table that is made by hand."""
+    return HandMade(tmp_path / "delta")
 
 
 @pytest.fixture(scope="session")

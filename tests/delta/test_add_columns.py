@@ -88,6 +88,7 @@ def outcome(parse: Any) -> Any:
         return type(e), e.message, e.kind, e.field, str(e.found), str(e.expected)
 
 
+@pytest.mark.sampled(4, tier=1)
 @pytest.mark.parametrize("seed", range(150))
 def test_as_row_by_row(seed: int) -> None:
     rng = random.Random(seed)

@@ -39,6 +39,7 @@ def by_deletekit(synced: dk.DeltaSync, first: int, last: int) -> Changes:
     return counted(plain(rows.select(["_change_type", "id", "v"])))
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.peers
 @VERSIONS
 @pytest.mark.parametrize("seed", range(3))

@@ -28,11 +28,6 @@ STRUCT = {
 }
 
 
-@pytest.fixture
-def delta(tmp_path: Path) -> HandMade:
-    return HandMade(tmp_path / "delta")
-
-
 def field(name: str, kind: Any, field_id: int | None = None) -> pa.Field:
     return pa.field(name, kind, metadata=None if field_id is None else {b"PARQUET:field_id": str(field_id).encode()})
 

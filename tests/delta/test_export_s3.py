@@ -73,13 +73,6 @@ def test_deltalake_reads_one_bucket(s3: S3, table: dk.Table) -> None:
         by_deltalake(s3, uri)
 
 
-def test_there_and_back(s3_catalog: dk.Catalog, table: dk.Table) -> None:
-    dk.delete(table, "id < 3", mode="deletion-vector")
-    dk.export_delta(table, beside(table))
-    back = dk.sync_delta(beside(table), s3_catalog, "t.back").table
-    assert live(back) == live(table)
-
-
 def test_the_slower_of_two_writers_gets_a_conflict(s3: S3, table: dk.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """The faster one writes the version between the plan of the other and its commit."""
     uri, check = beside(table), CreateIfAbsent.check

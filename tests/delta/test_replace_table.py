@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,22 +14,13 @@ from tests.commit.racing import Interfering
 from tests.delta.handmade import HandMade, Json, remove, with_vector
 from tests.delta.reading import arrow_by_deltalake, check_synced, our_rows, plain
 from tests.interop.rows import same_rows
-from tests.tables import refused
+from tests.tables import ids, refused
 
 ARROW = {"long": pa.int64(), "string": pa.string(), "double": pa.float64(), "integer": pa.int32()}
 
 
-@pytest.fixture
-def delta(tmp_path: Path) -> HandMade:
-    return HandMade(tmp_path / "delta")
-
-
 def sync(delta: HandMade, catalog: dk.Catalog, **options: Any) -> dk.DeltaSync:
     return dk.sync_delta(delta.path, catalog, "t.d", **options)
-
-
-def ids(table: dk.Table) -> list[int]:
-    return sorted(dk.scan(table).to_arrow()["id"].to_pylist())
 
 
 def shape(delta: HandMade, *columns: tuple[str, str], mapped: dict[str, tuple[int, str]] | None = None) -> None:
@@ -223,6 +213,7 @@ class History:
         return row | {n: "" for n in self.delta.partition_columns if empty and kinds[n] == "string"}
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.peers
 @pytest.mark.parametrize("seed", range(12))
 def test_random_replacements_have_deltas_rows(delta: HandMade, catalog: dk.Catalog, seed: int) -> None:

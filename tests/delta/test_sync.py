@@ -27,17 +27,9 @@ from tests.delta.handmade import (
     z85,
 )
 from tests.delta.reading import by_deltalake, check_synced, live_delete_entries
+from tests.tables import ids
 
 VERSIONS = pytest.mark.parametrize("format_version", [3, 2])
-
-
-@pytest.fixture
-def delta(tmp_path: Path) -> HandMade:
-    return HandMade(tmp_path / "delta")
-
-
-def ids(table: dk.Table) -> list[int]:
-    return sorted(dk.scan(table).to_arrow()["id"].to_pylist())
 
 
 def sync(delta: HandMade, catalog: dk.Catalog, **options: Any) -> dk.DeltaSync:
@@ -386,6 +378,7 @@ DAMAGE: dict[str, tuple[Callable[[HandMade, Json], None], type[dk.DeletekitError
 }  # fmt: skip
 
 
+@pytest.mark.sampled(4, tier=1)
 @VERSIONS
 @pytest.mark.parametrize("first", [True, False], ids=["new table", "old table"])
 @pytest.mark.parametrize("name", DAMAGE)
@@ -504,6 +497,7 @@ SPELLINGS = [
 ]
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("removed", [True, False], ids=["removed", "added"])
 @pytest.mark.parametrize("pair", [*SPELLINGS, *((b, a) for a, b in SPELLINGS)])
 def test_a_file_by_two_spellings_is_refused(

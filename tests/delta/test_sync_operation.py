@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -12,17 +11,9 @@ import deletekit as dk
 from tests.commit.racing import Interfering
 from tests.delta.handmade import HandMade, Json, remove, with_vector
 from tests.delta.reading import check_synced
+from tests.tables import ids
 
 NO_DATA: Json = {"commitInfo": {"operation": "SET TBLPROPERTIES"}}
-
-
-@pytest.fixture
-def delta(tmp_path: Path) -> HandMade:
-    return HandMade(tmp_path / "delta")
-
-
-def ids(table: dk.Table) -> list[int]:
-    return sorted(dk.scan(table).to_arrow()["id"].to_pylist())
 
 
 def expire_all_but_the_head(table: dk.Table) -> dk.Table:

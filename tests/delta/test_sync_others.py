@@ -15,17 +15,9 @@ import deletekit as dk
 from tests.commit.racing import Interfering
 from tests.delta.handmade import HandMade, remove, with_vector
 from tests.delta.reading import check_synced, live_delete_entries
+from tests.tables import ids
 
 VERSIONS = pytest.mark.parametrize("format_version", [3, 2])
-
-
-@pytest.fixture
-def delta(tmp_path: Path) -> HandMade:
-    return HandMade(tmp_path / "delta")
-
-
-def ids(table: dk.Table) -> list[int]:
-    return sorted(dk.scan(table).to_arrow()["id"].to_pylist())
 
 
 def sync(delta: HandMade, catalog: dk.Catalog, **options: Any) -> dk.DeltaSync:
@@ -252,6 +244,7 @@ SPELLINGS: dict[str, Callable[[Path], str]] = {
 }
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("first", SPELLINGS)
 @pytest.mark.parametrize("format_version", [3, 2])
 def test_one_folder_has_many_spellings(delta: HandMade, catalog: dk.Catalog, first: str, format_version: int) -> None:

@@ -17,13 +17,9 @@ from deletekit.delta import sync_rows, sync_state
 from deletekit.table.file_io import PyIcebergIO
 from tests.delta.handmade import HandMade, Json, remove, with_vector
 from tests.delta.reading import check_synced
+from tests.tables import ids
 
 ROWS = 20
-
-
-@pytest.fixture
-def delta(tmp_path: Path) -> HandMade:
-    return HandMade(tmp_path / "delta")
 
 
 class Model:
@@ -85,10 +81,7 @@ class Model:
             yield from (first + i for i in range(ROWS) if i not in deleted)
 
 
-def ids(table: dk.Table) -> list[int]:
-    return sorted(dk.scan(table).to_arrow()["id"].to_pylist())
-
-
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("format_version", [2, 3])
 @pytest.mark.parametrize("seed", range(6))
 def test_random_histories(

@@ -13,18 +13,10 @@ from deletekit.delta.log import DeltaLog
 from tests.commit.racing import Interfering
 from tests.delta.handmade import HandMade, Json, remove, with_vector
 from tests.delta.reading import check_synced
+from tests.tables import ids
 
 NO_DATA: Json = {"commitInfo": {"operation": "SET TBLPROPERTIES"}}
 VERSIONS = pytest.mark.parametrize("format_version", [2, 3])
-
-
-@pytest.fixture
-def delta(tmp_path: Path) -> HandMade:
-    return HandMade(tmp_path / "delta")
-
-
-def ids(table: dk.Table) -> list[int]:
-    return sorted(dk.scan(table).to_arrow()["id"].to_pylist())
 
 
 def test_a_version_without_data_is_recorded(

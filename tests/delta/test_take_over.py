@@ -11,6 +11,7 @@ import pytest
 import deletekit as dk
 from tests.delta.handmade import HandMade, remove, with_vector
 from tests.delta.reading import check_synced
+from tests.tables import ids
 
 # As XTable's main of 2026 writes it.
 XTABLE = {
@@ -21,15 +22,6 @@ XTABLE = {
     "sourceIdentifier": "1",
 }
 MARKS = [{"XTABLE_METADATA": json.dumps(XTABLE)}, {"delta-version": "1", "delta-timestamp": "1756000000000"}]
-
-
-@pytest.fixture
-def delta(tmp_path: Path) -> HandMade:
-    return HandMade(tmp_path / "delta")
-
-
-def ids(table: dk.Table) -> list[int]:
-    return sorted(dk.scan(table).to_arrow()["id"].to_pylist())
 
 
 def made_elsewhere(catalog: dk.Catalog, delta: HandMade, marks: dict[str, str], **more: str) -> dk.Table:

@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 VERSIONS = pytest.mark.parametrize("format_version", [3, 2])
 
 
-@pytest.fixture
-def delta(tmp_path: Path) -> HandMade:
-    return HandMade(tmp_path / "delta")
-
-
 def struct(**kinds: Any) -> Json:
     return {"type": "struct", "fields": [column(n, k, ord(n[0])) for n, k in kinds.items()]}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import multiprocessing
 import os
 import threading
@@ -235,34 +234,6 @@ def test_threads_of_one_process_never_share_a_path(table: dk.Table, mode: str, m
     assert len(paths) == len(set(paths)) > 1
     assert values(table) == [7.0 if i == 7 else 0.0 for i in range(20)]
     check_table(table)
-
-
-def test_the_shim_for_ray(table: dk.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lines in the documentation, on a stand-in for `ray.remote`, whose references give a Future."""
-
-    class Reference:
-        def __init__(self, value: Any) -> None:
-            self._value = value
-
-        def future(self) -> Future[Any]:
-            made: Future[Any] = Future()
-            made.set_result(self._value)
-            return made
-
-    class Remote:
-        def __init__(self, fn: Callable[..., Any]) -> None:
-            self._fn = fn
-
-        def remote(self, *args: Any, **kwargs: Any) -> Reference:
-            return Reference(self._fn(*args, **kwargs))
-
-    lines = (dk.engine.executor.__doc__ or "").splitlines()
-    start = next(i for i, line in enumerate(lines) if "class RayExecutor" in line)
-    indent = len(lines[start]) - len(lines[start].lstrip())
-    names: dict[str, Any] = {"concurrent": concurrent, "ray": type("ray", (), {"remote": Remote})}
-    exec("\n".join(line[indent:] for line in lines[start : start + 3]), names)  # noqa: S102 - our own lines
-    dk.delete(table, "value < 12", engine=dk.engine.executor(names["RayExecutor"]()))
-    assert values(table) == [float(i) for i in range(12, 20)]
 
 
 @pytest.mark.parametrize("threads", [0, -1])

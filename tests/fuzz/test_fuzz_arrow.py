@@ -14,7 +14,7 @@ import pytest
 from deletekit.formats.tabular import open_tabular, read_all
 from tests.fuzz.arrow_files import FORMATS, lying_orc, orc_files, parquet_files
 
-ROUNDS = int(os.environ.get("DELETEKIT_FUZZ_ROUNDS", "500"))
+ROUNDS = int(os.environ.get("DELETEKIT_FUZZ_ROUNDS", "200"))
 ROOT = Path(__file__).parents[2]
 
 

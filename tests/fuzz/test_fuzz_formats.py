@@ -29,8 +29,8 @@ from deletekit.formats.tabular import open_tabular, read_all
 from deletekit.table.metadata import parse_metadata, serialise_metadata
 from tests.golden_files import content, index
 
-ROUNDS = int(os.environ.get("DELETEKIT_FUZZ_ROUNDS", "400"))
-ARROW_ROUNDS = int(os.environ.get("DELETEKIT_FUZZ_ROUNDS", "300"))
+ROUNDS = int(os.environ.get("DELETEKIT_FUZZ_ROUNDS", "150"))
+ARROW_ROUNDS = int(os.environ.get("DELETEKIT_FUZZ_ROUNDS", "120"))
 ROOT = Path(__file__).parents[2]
 LARGEST = 20_000  # larger golden files make a round slow and hit the same code
 

@@ -35,7 +35,7 @@ from deletekit.table.metadata import parse_metadata
 from tests.avro_bytes import avro_file, block, long
 from tests.golden_files import content, index
 
-ROUNDS = int(os.environ.get("DELETEKIT_FUZZ_ROUNDS", "150"))
+ROUNDS = int(os.environ.get("DELETEKIT_FUZZ_ROUNDS", "60"))
 fuzz = settings(
     max_examples=ROUNDS, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )

@@ -102,7 +102,7 @@ def test_a_manifest_that_lost_its_format_version(tmp_path: Path, version: int) -
     same_rows(by_duckdb(table.metadata_location), expected)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
 @pytest.mark.parametrize(
     "read", [by_pyiceberg, pytest.param(by_polars, marks=quiet_polars), by_duckdb], ids=lambda f: f.__name__

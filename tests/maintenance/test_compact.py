@@ -12,7 +12,6 @@ import deletekit as dk
 from tests.invariants import check_table
 from tests.maintenance.model import between, history, lineage, other, snapshot_ids
 from tests.tables import (
-    VERSION_AND_MODE,
     Row,
     entries,
     expected,
@@ -173,7 +172,7 @@ def races(version: int) -> dict[str, Act]:
     }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("race", races(3))
 @pytest.mark.parametrize(
     ("version", "kind", "starting"),
@@ -364,22 +363,6 @@ def test_on_a_branch(catalog: dk.Catalog) -> None:
     assert head_json(table.refresh()) == main
     assert live(table, ref="side") == expected([r for r in rows if r["id"] != 0])
     assert len(live_files(table, 0, "side")) == 1
-    clean(table)
-
-
-@pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
-def test_updates_and_merges_before_and_after(catalog: dk.Catalog, version: int, mode: str) -> None:
-    table = make(catalog, *[rows_of(i) for i in range(5)], format_version=version, partition_by=["category"])
-    model = {r["id"]: r for i in range(5) for r in rows_of(i)}
-    for value in (1.5, 2.5):
-        dk.update(table, {"value": value, "category": "z"}, where="id in (3, 11, 19)", mode=mode)
-        dk.merge(table, items((4, "m", value), (100 + int(value), "n", value)), on=["id"], mode=mode)
-        model |= {i: {"id": i, "category": "z", "value": value} for i in (3, 11, 19)}
-        model |= {r["id"]: r for r in items((4, "m", value), (100 + int(value), "n", value))}
-        before = lineage(table)
-        dk.compact(table, min_input_files=2)
-        assert live(table) == expected(list(model.values()))
-        assert lineage(table) == before
     clean(table)
 
 

@@ -31,61 +31,9 @@ from tests.tables import (
     live_files,
     make,
     parquet,
-    position_deletes,
     refused,
     vectors,
 )
-
-
-def numbers(table: dk.Table, content: int) -> list[int]:
-    """Data sequence numbers of live files."""
-    return sorted(e["inherited"] for e in entries(table, content) if e["status"] != 2)
-
-
-@pytest.mark.parametrize("version", [2, 3])
-def test_java_case_4_1_3_a_needed_equality_delete_dropped_by_compaction(catalog: dk.Catalog, version: int) -> None:
-    """File A has number 1, keys 2 and 3 land while it is rewritten with number 1; Java then drops those of 2.
-
-    Whatever is committed afterwards must keep both, while a file of number 1 is there.
-    """
-    table = make(catalog, rows_of(0), format_version=version)
-    worker = other(table)
-
-    def come_in() -> None:
-        dk.delete_keys(other(table), [{"id": 1}])
-        dk.delete_keys(other(table), [{"id": 2}])
-
-    with between(worker, before=come_in):
-        done = dk.compact(worker, rewrite_all=True)
-    left = [r for r in rows_of(0) if r["id"] not in (1, 2)]
-    assert len(done.added_data_files) == 1
-    assert (numbers(table.refresh(), 0), numbers(table, 1)) == ([1], [2, 3])
-    assert live(table) == expected(left)
-    dk.append(table, rows_of(1))
-    dk.delete(table, "id = 8", mode="copy-on-write")
-    dk.remove_dangling_deletes(table)
-    left += [r for r in rows_of(1) if r["id"] != 8]
-    assert live(table) == expected(left)
-    assert numbers(table, 1) == [2, 3]
-    dk.compact(table, rewrite_all=True)
-    assert len(dk.remove_dangling_deletes(table).equality_delete_files) == 2
-    assert live(table) == expected(left)
-    clean(table)
-
-
-def test_java_case_3_4_2_a_rewrite_to_vectors_and_a_vector_of_the_same_file(catalog: dk.Catalog) -> None:
-    """Java's RewriteFiles does not look for vectors added meanwhile: two of one file, and nobody can read the table."""
-    table = make(catalog, rows_of(0), rows_of(1), format_version=2)
-    dk.delete(table, "id in (1, 9)", mode="position-delete", granularity="partition")
-    dk.upgrade_format_version(table, 3)
-    worker = other(table)
-    with between(worker, before=lambda: dk.delete(other(table), "id in (2, 3)", mode="deletion-vector")):
-        dk.rewrite_position_deletes(worker)
-    table.refresh()
-    assert sorted(map(sorted, vectors(table).values())) == [[1], [1, 2, 3]]
-    assert position_deletes(table) == []
-    assert live(table) == expected([r for i in (0, 1) for r in rows_of(i) if r["id"] not in (1, 2, 3, 9)])
-    clean(table)
 
 
 @pytest.mark.parametrize("version", [2, 3])

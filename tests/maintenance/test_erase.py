@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import fastavro
@@ -302,9 +303,12 @@ def test_absence_never_rests_on_what_another_writer_counted(catalog: dk.Catalog,
             with path.open("wb") as target:
                 fastavro.writer(target, written, entries, metadata=kept)
         table = dk.load_table(catalog, f"t.lie{number}")
-        tried = dk.erase(table, "id = 2", dry_run=True)
+        counted = pytest.warns(UserWarning, match="record_count of files") if lie == "no row" else nullcontext()
+        with counted:
+            tried = dk.erase(table, "id = 2", dry_run=True)
+            done = dk.erase(table, "id = 2", all_refs=True)
+            left = sorted(dk.scan(table).to_arrow()["id"].to_pylist())
         assert {ref: {h.rows for h in held} for ref, held in tried.remaining.items()} == {"main": {1}, "side": {1}}, lie
-        done = dk.erase(table, "id = 2", all_refs=True)
         assert done.is_erased, lie
+        assert left == [1, 3, 4], lie
         assert not [path for path in files_of(table) if NAME.encode() in stored_at(path).read_bytes()], lie
-        assert sorted(dk.scan(table).to_arrow()["id"].to_pylist()) == [1, 3, 4], lie

@@ -31,6 +31,7 @@ def changed(catalog: dk.Catalog) -> dk.Table:
     return table
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("at", [1, 2, 3, 4])
 @pytest.mark.parametrize("verb", VERBS)
 def test_what_expires_meanwhile_is_not_missed(

@@ -35,6 +35,7 @@ def code_of(name: str) -> list[NotebookNode]:
     return [cell for cell in cells if not cell.source.startswith("hint(")]
 
 
+@pytest.mark.sampled(4)
 @lessons
 def test_a_cell_says_the_same_when_it_is_run_twice(name: str) -> None:
     cells = code_of(name)
@@ -45,7 +46,7 @@ def test_a_cell_says_the_same_when_it_is_run_twice(name: str) -> None:
         assert [run_cell(cell.source, kernel).texts for _ in range(2)] == [said, said], cell.source
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @lessons
 def test_after_the_whole_lesson_each_cell_runs_again_from_the_last_to_the_first(name: str) -> None:
     kernel = new_kernel()
@@ -54,7 +55,7 @@ def test_after_the_whole_lesson_each_cell_runs_again_from_the_last_to_the_first(
         run_cell(cell.source, kernel)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(5)
 @lessons
 def test_an_interrupted_cell_runs_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cells, kernel = code_of(name), new_kernel()

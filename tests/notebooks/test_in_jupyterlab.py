@@ -53,6 +53,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
             yield started
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("language", "name", "widgets"), LESSONS)
 def test_a_lesson_runs_to_its_end_and_its_widgets_live(
     browser: Browser, lab: Lab, language: str, name: str, widgets: list[str]

@@ -203,6 +203,7 @@ WORDS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_search_and_pages_in_a_browser(language: str, browser: Browser, address: str) -> None:

@@ -85,17 +85,11 @@ def test_steps_have_names_of_their_own_and_a_lesson_ends_by_letting_go(name: str
 
 
 @lessons
-def test_headings_never_skip_a_level(name: str) -> None:
+def test_headings_never_skip_a_level_and_images_say_what_they_show(name: str) -> None:
     text = "\n".join(cell.source for cell in read_source(name).cells if cell.cell_type == "markdown")
     levels = [len(marks) for marks in re.findall(r"^(#+) ", text, re.MULTILINE)]
-    assert levels[0] == 1
-    assert levels.count(1) == 1
+    assert levels[0] == levels.count(1) == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
-
-
-@lessons
-def test_images_say_what_they_show(name: str) -> None:
-    text = "\n".join(cell.source for cell in read_source(name).cells if cell.cell_type == "markdown")
     assert re.findall(r"!\[\s*\]", text) == []
     assert re.findall(r"<img(?![^>]*alt=\"[^\"]+\")[^>]*>", text) == []
 
@@ -110,20 +104,6 @@ def test_learners_get_no_solution_and_the_solved_course_no_blank(name: str) -> N
 
 
 # --- what is committed ------------------------------------------------------------------------------------------------
-
-
-@committed
-def test_every_cell_was_run_in_order(language: str, name: str) -> None:
-    code = [cell for cell in stored(language, name).cells if cell.cell_type == "code"]
-    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
-
-
-@committed
-def test_code_is_the_same_in_every_language(language: str, name: str) -> None:
-    def code(notebook: nbformat.NotebookNode) -> list[tuple[str, str]]:
-        return [(cell.id, cell.source) for cell in notebook.cells if cell.cell_type == "code"]
-
-    assert code(stored(language, name)) == code(stored("en", name))
 
 
 # A path of some machine, an address of memory, a uuid, a snapshot id, a time of day that is not a row's.
@@ -141,31 +121,22 @@ def texts(value: Any) -> list[str]:
 
 
 @committed
-def test_outputs_hold_nothing_of_the_machine(language: str, name: str) -> None:
+def test_a_committed_notebook_is_as_a_build_leaves_it(language: str, name: str) -> None:
+    """Run in order, with the code of the English one, and nothing of a machine or of one run."""
     notebook = stored(language, name)
-    outputs = [text for cell in notebook.cells if cell.cell_type == "code" for text in texts(cell.outputs)]
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    english = [cell for cell in stored("en", name).cells if cell.cell_type == "code"]
+    assert [(cell.id, cell.source) for cell in code] == [(cell.id, cell.source) for cell in english]
+    outputs = [text for cell in code for text in texts(cell.outputs)]
     assert [match[0] for text in outputs for match in LEAKS.finditer(text)] == []
-    assert not any(
-        "stderr" in (o.get("name") or "") for c in notebook.cells if c.cell_type == "code" for o in c.outputs
-    )
-
-
-@committed
-def test_nothing_is_stored_that_changes_from_run_to_run(language: str, name: str) -> None:
-    notebook = stored(language, name)
+    assert not any("stderr" in (output.get("name") or "") for cell in code for output in cell.outputs)
     assert set(notebook.metadata) == {"deletekit", "kernelspec", "language_info"}
+    assert {key for cell in notebook.cells for key in cell.metadata} <= {"tags", "exercise"}
     assert json.dumps(clean(stored(language, name))) == json.dumps(notebook)
-    known = {"tags", "exercise"}
-    assert {key for cell in notebook.cells for key in cell.metadata} <= known
-
-
-@committed
-def test_links_lead_to_notebooks_that_are_there(language: str, name: str) -> None:
-    text = "\n".join(cell.source for cell in stored(language, name).cells if cell.cell_type == "markdown")
+    text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
     targets = [t.partition("#")[0] for t in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in t]
-    folder = notebook_file(language, name).parent
-    missing = [target for target in targets if not (folder / target).is_file()]
-    assert missing == []
+    assert [target for target in targets if not (notebook_file(language, name).parent / target).is_file()] == []
 
 
 def test_every_notebook_has_a_source() -> None:

@@ -134,6 +134,7 @@ def test_files_after_an_expiry_if_the_logs_are_lost(stream: Stream, lost: Callab
     assert stream.run("elsewhere/6.parquet", "elsewhere/7.parquet") == ["skipped", "committed"]
 
 
+@pytest.mark.slow
 def test_logs_are_few_and_an_entry_is_written_few_times(stream: Stream) -> None:
     """A log takes over the entries of the shorter ones: of n files there are at most log2(n) + 1 logs."""
     written = 0

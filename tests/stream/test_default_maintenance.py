@@ -38,6 +38,7 @@ def metadata_files(table: dk.Table) -> list[Path]:
     return list(Path(table.location.removeprefix("file://"), "metadata").rglob("*.*"))
 
 
+@pytest.mark.slow
 def test_what_a_batch_opens_and_leaves_stays_flat(catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     real = PyIcebergIO.open

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,13 +14,7 @@ from tests.absent_fields import COUNTS
 from tests.maintenance.damage import Json, edit_list, head_of, put_back
 from tests.maintenance.test_verify_metadata import CASES, ROWS, oldest, set_in
 from tests.storage import stored_at
-from tests.tables import head_json, ids, items, make, metadata_json, new_catalog, refused, snapshots_json, unchanged
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[dk.Catalog]:
-    with new_catalog(tmp_path) as catalog:
-        yield catalog
+from tests.tables import head_json, ids, items, make, metadata_json, refused, snapshots_json, unchanged
 
 
 def edit_metadata(table: dk.Table, change: Callable[[Json], Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from deletekit.table.properties import (
     check_properties,
     value_of,
 )
-from tests.tables import items, make, metadata_json, new_catalog, refused, set_by_another_writer
+from tests.tables import items, make, metadata_json, refused, set_by_another_writer
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
 SOURCES = Path(dk.__file__).parent
@@ -77,12 +76,6 @@ WORDS = {
 NEVER = ("", "\u00b2", "bad", "1 MB", "1_000", "-200", " 7", "\u0663", "1e3", "0x10")
 PATHS = {"write.data.path", "write.metadata.path"}  # any text may be a path
 NAMES = sorted(PROPERTIES.keys() | {begin + "id" for begin in COLUMN_PROPERTIES})
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[dk.Catalog]:
-    with new_catalog(tmp_path / "warehouse") as catalog:
-        yield catalog
 
 
 def test_a_value_that_a_property_cannot_have_is_refused_when_it_is_set(catalog: dk.Catalog) -> None:

@@ -8,12 +8,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions import And, EqualTo
+from pyiceberg.expressions import EqualTo
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import parse_transform
 from pyiceberg.types import (
@@ -46,7 +44,6 @@ from tests.tables import (
     ITEMS,
     VERSION_AND_MODE,
     Row,
-    entries,
     expected,
     files_of,
     head_json,
@@ -60,7 +57,6 @@ from tests.tables import (
     parquet,
     refused,
     snapshots_json,
-    unchanged,
 )
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
@@ -185,13 +181,6 @@ def test_tables_that_cannot_be(
         dk.load_table(catalog, "new.items")
 
 
-def test_a_table_is_made_once(catalog: dk.Catalog) -> None:
-    table = dk.create_table(catalog, "new.items", ITEMS)
-    dk.append(table, FIVE)
-    with refused(table, dk.InvalidInputError, "table-exists"):
-        dk.create_table(catalog, "new.items", ITEMS)
-
-
 @pytest.mark.parametrize("name", ["items", "", "new.", ".items", "a..b"])
 def test_a_table_needs_a_namespace(catalog: dk.Catalog, name: str) -> None:
     with pytest.raises(dk.InvalidInputError) as caught:
@@ -212,6 +201,7 @@ class Stream:
         return self._table.__arrow_c_stream__(requested_schema)
 
 
+@pytest.mark.sampled(3, tier=1)
 @EVERY_VERSION
 @pytest.mark.parametrize(
     "wrap",
@@ -232,27 +222,6 @@ def test_rows_of_every_shape(catalog: dk.Catalog, version: int, wrap: Any) -> No
     table = make(catalog, wrap(given), format_version=version)
     assert live(table) == expected(FIVE)
     assert dk.scan(table).to_arrow().schema == ITEMS
-
-
-@EVERY_VERSION
-@pytest.mark.parametrize(
-    "rows", [[], ITEMS.empty_table(), ITEMS.empty_table().to_batches()], ids=["list", "table", "none"]
-)
-def test_no_rows_commit_nothing(catalog: dk.Catalog, version: int, rows: Any) -> None:
-    table = make(catalog, FIVE, format_version=version)
-    with unchanged(table):
-        assert dk.append(table, rows).snapshot_id is None
-
-
-@EVERY_VERSION
-def test_missing_optional_columns_are_null(catalog: dk.Catalog, version: int) -> None:
-    table = make(
-        catalog,
-        [{"id": 1}, {"id": 2, "category": "x"}],
-        pa.table({"id": pa.array([3], pa.int32())}),
-        format_version=version,
-    )
-    assert live(table) == expected(items((1, None, None), (2, "x", None), (3, None, None)))
 
 
 def test_missing_columns_take_their_write_default(catalog: dk.Catalog) -> None:
@@ -295,6 +264,7 @@ TYPES: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
+@pytest.mark.sampled(3, tier=1)
 @EVERY_VERSION
 @pytest.mark.parametrize("kind", TYPES)
 def test_every_type_comes_back(catalog: dk.Catalog, version: int, kind: str) -> None:
@@ -352,12 +322,6 @@ def test_a_column_of_unknown_type(catalog: dk.Catalog) -> None:
     assert live(table) == [{"id": 1, "u": None}, {"id": 3, "u": None}]
     with refused(table, dk.InvalidInputError, "column-type", field="u"):
         dk.append(table, [{"id": 4, "u": 1}])
-
-
-def test_parents_that_are_null_need_no_required_children(catalog: dk.Catalog) -> None:
-    schema = pa.schema([("id", pa.int32()), ("s", pa.struct([pa.field("x", pa.int32(), nullable=False)]))])
-    rows = [{"id": 1, "s": None}, {"id": 2, "s": {"x": 1}}]
-    assert live(make(catalog, rows, schema=schema)) == expected(rows)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -462,15 +426,6 @@ def assert_pruning_is_harmless(table: dk.Table, rows: list[Row], name: str, chos
     assert ids(table, EqualTo(name, literal)) == [r["id"] for r in rows if r[name] == value]
 
 
-def test_partitions_of_two_fields(catalog: dk.Catalog) -> None:
-    rows = wide_rows()
-    table = make(catalog, rows, schema=WIDE, partition_by=["flag", "bucket(2, i)"])
-    seen = {tuple(f["partition"].values()) for f in live_files(table, 0)}
-    assert len(seen) == len(live_files(table, 0)), "one file for each"
-    assert {flag for flag, _ in seen} == {True, False, None}
-    assert live(table, And(EqualTo("flag", True), EqualTo("i", -4))) == expected([rows[6]])
-
-
 def test_paths_say_the_partition(catalog: dk.Catalog) -> None:
     table = make(catalog, items((1, "a b/ü=", 1.0), (2, None, 2.0)), partition_by=["category"])
     folders = {f["file_path"].removeprefix(f"{table.location}/data/").split("/")[0] for f in live_files(table, 0)}
@@ -513,17 +468,6 @@ def test_partitions_of_floating_point(catalog: dk.Catalog, version: int, mode: s
         assert ids(table) == [3, 3, 4, 4]
 
 
-def test_large_files_are_split(catalog: dk.Catalog) -> None:
-    rows = pa.table({"id": pa.array(range(10_000), pa.int64())})
-    table = make(catalog, rows, schema=rows, properties={"write.target-file-size-bytes": "20000"})
-    files = live_files(table, 0)
-    sizes = [len(open_bytes(f["file_path"])) for f in files]
-    assert all(18_000 < size < 22_000 for size in sizes[:-1]), "near the target, on disk"
-    assert len(files) > 1
-    assert sum(f["record_count"] for f in files) == 10_000
-    assert ids(table) == list(range(10_000))
-
-
 def test_the_manifest_tells_the_truth_about_a_file(catalog: dk.Catalog) -> None:
     rows = wide_rows()
     table = make(catalog, rows, schema=WIDE, properties={"write.metadata.metrics.default": "full"})
@@ -545,24 +489,6 @@ def test_the_manifest_tells_the_truth_about_a_file(catalog: dk.Catalog) -> None:
 
 def open_bytes(path: str) -> bytes:
     return stored_at(path).read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("mode", "counts", "lower"),
-    [
-        ("none", None, None),
-        ("counts", 2, None),
-        ("truncate(3)", 2, b"lon"),
-        ("full", 2, b"long text"),
-        (None, 2, b"long text"),
-    ],
-)
-def test_metrics_modes(catalog: dk.Catalog, mode: str | None, counts: int | None, lower: bytes | None) -> None:
-    properties = {} if mode is None else {"write.metadata.metrics.column.category": mode}
-    table = make(catalog, items((1, "long text", 1.0), (2, "longer text that goes on", 2.0)), properties=properties)
-    (file,) = live_files(table, 0)
-    assert {c["key"]: c["value"] for c in file["value_counts"] or []}.get(2) == counts
-    assert {c["key"]: c["value"] for c in file["lower_bounds"] or []}.get(2) == lower
 
 
 # --- commits ----------------------------------------------------------------------------------------------------------
@@ -588,49 +514,7 @@ def test_commit_properties(catalog: dk.Catalog, version: int) -> None:
     assert (summary["job"], summary["Ünï"], summary["operation"]) == ("nightly", "<b>", "append")
 
 
-@EVERY_VERSION
-def test_a_branch_is_written_alone(catalog: dk.Catalog, version: int) -> None:
-    table = make(catalog, FIVE[:2], format_version=version)
-    dk.create_branch(table, "audit")
-    dk.append(table, FIVE[2:], ref="audit")
-    assert (ids(table), ids(table, ref="audit")) == ([1, 2], [1, 2, 3, 4, 5])
-    dk.append(table, FIVE[4:])
-    assert (ids(table), ids(table, ref="audit")) == ([1, 2, 5], [1, 2, 3, 4, 5])
-    audit, main = head_json(table, "audit"), head_json(table)
-    assert audit["parent-snapshot-id"] == main["parent-snapshot-id"]
-    assert (audit["summary"]["total-records"], main["summary"]["total-records"]) == ("5", "3")
-    if version > 1:
-        assert (audit["sequence-number"], main["sequence-number"]) == (2, 3)
-
-
 # --- row lineage ------------------------------------------------------------------------------------------------------
-
-
-def test_rows_are_numbered_in_v3(catalog: dk.Catalog) -> None:
-    table = make(catalog, FIVE[:2], FIVE[2:], format_version=3)
-    found = dk.scan(table, columns=["id", "_row_id", "_last_updated_sequence_number"]).to_arrow().to_pylist()
-    assert {r["id"]: (r["_row_id"], r["_last_updated_sequence_number"]) for r in found} == {
-        1: (0, 1), 2: (1, 1), 3: (2, 2), 4: (3, 2), 5: (4, 2),
-    }  # fmt: skip
-    assert metadata_json(table)["next-row-id"] == 5
-    assert [(s["first-row-id"], s["added-rows"]) for s in snapshots_json(table)] == [(0, 2), (2, 3)]
-    assert {e["data_file"]["first_row_id"] for e in entries(table, 0)} == {None}, "inherited from the manifest list"
-
-
-def test_numbers_are_unique_over_partitions_and_files(catalog: dk.Catalog) -> None:
-    rows = pa.table({"id": pa.array(np.arange(1000), pa.int64())})
-    table = make(
-        catalog,
-        rows,
-        rows,
-        schema=rows,
-        format_version=3,
-        partition_by=["bucket(7, id)"],
-        properties={"write.target-file-size-bytes": "500"},
-    )
-    numbers = dk.scan(table, columns=["_row_id"]).to_arrow()["_row_id"]
-    assert len(live_files(table, 0)) > 20
-    assert (len(pc.unique(numbers)), pc.min(numbers).as_py(), pc.max(numbers).as_py()) == (2000, 0, 1999)
 
 
 @pytest.mark.parametrize("version", [1, 2])

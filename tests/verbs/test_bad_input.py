@@ -339,6 +339,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.sampled(4, tier=1)
 @pytest.mark.parametrize(("version", "role"), CASES)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_files(catalog: dk.Catalog, version: int, role: str, damage: str) -> None:
@@ -419,6 +420,8 @@ def test_a_data_file_without_ids(catalog: dk.Catalog) -> None:
         dk.scan(table).to_arrow()
 
 
+@pytest.mark.sampled(3, tier=1)
+@pytest.mark.filterwarnings("ignore:record_count of files in manifest:UserWarning")  # a bit of it: the rows are counted
 @pytest.mark.parametrize(("version", "role"), CASES)
 def test_flipped_bits(catalog: dk.Catalog, version: int, role: str) -> None:
     """It ends in rows or in an error of ours, never another; in the blob of a vector it is always found."""

@@ -520,6 +520,7 @@ def test_rows_that_are_too_many_to_hold_are_compared_by_parts(
     replay(tmp_path, seed)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(FIRST_TIER, FIRST_TIER + SECOND_TIER))
 def test_every_pair_of_snapshots_of_more_histories(tmp_path: Path, seed: int) -> None:

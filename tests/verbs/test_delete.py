@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyiceberg.expressions import And, EqualTo, In, IsNull, Or
+from pyiceberg.expressions import And, EqualTo, IsNull, Or
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
@@ -55,39 +55,12 @@ def test_the_rows_that_sqlite_deletes(catalog: dk.Catalog, version: int, mode: s
     assert set(ids(table)) == everything, "main has seen none of it"
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
-        In("id", [1, 3]),
-        Or(EqualTo("id", 1), EqualTo("id", 3)),
-        "id = 1 or id = 3",
-        "id < 4 and id != 2",
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
-def test_filters_as_expressions_and_text(catalog: dk.Catalog, version: int, mode: str, where: Any) -> None:
-    table = make(catalog, FIVE, format_version=version)
-    dk.delete(table, where, mode=mode)
-    assert live(table) == expected([r for r in FIVE if r["id"] not in (1, 3)])
-
-
 @pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
 def test_a_filter_that_matches_nothing_commits_nothing(catalog: dk.Catalog, version: int, mode: str) -> None:
     table = make(catalog, FIVE, format_version=version)
     with unchanged(table):
         done = dk.delete(table, "id > 2 and id < 3", mode=mode)
     assert (done.snapshot_id, done.operation, done.summary) == (None, None, {})
-
-
-@pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
-@pytest.mark.parametrize("where", ["id > 3000000000", "id is null"], ids=["no int is that large", "required"])
-def test_a_filter_that_no_row_can_match_commits_nothing(
-    catalog: dk.Catalog, version: int, mode: str, where: str
-) -> None:
-    table = make(catalog, FIVE, format_version=version)
-    with unchanged(table):
-        assert dk.delete(table, where, mode=mode).snapshot_id is None
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -373,24 +346,6 @@ def test_rows_of_the_same_key_inserted_later_live(catalog: dk.Catalog, version: 
 
 
 # --- partitions -------------------------------------------------------------------------------------------------------
-
-PARTITIONINGS = [
-    ["category"],
-    ["bucket(3, id)"],
-    ["truncate(1, category)"],
-    ["bucket(2, category)", "category"],
-    ["void(id)"],
-]
-
-
-@pytest.mark.parametrize("partition_by", PARTITIONINGS, ids=str)
-@pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
-def test_partitioned_tables(catalog: dk.Catalog, version: int, mode: str, partition_by: list[str]) -> None:
-    table = make(catalog, FIVE, FIVE[1:4], format_version=version, partition_by=partition_by)
-    dk.delete(table, "id in (2, 3)", mode=mode)
-    assert live(table) == expected([r for r in [*FIVE, *FIVE[1:4]] if r["id"] not in (2, 3)])
-    dk.delete(table, "category is null", mode=mode)
-    assert live(table) == expected([FIVE[0], FIVE[3], FIVE[3]])
 
 
 @pytest.mark.parametrize(("version", "mode"), [vm for vm in VERSION_AND_MODE if vm[1] != "copy-on-write"])

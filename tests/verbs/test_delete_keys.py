@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import random
 import uuid
 from collections.abc import Sequence
 from decimal import Decimal
@@ -35,7 +34,6 @@ from tests.tables import (
     Row,
     entries,
     expected,
-    head_json,
     ids,
     items,
     live,
@@ -119,34 +117,6 @@ def test_the_order_of_key_columns_does_not_matter(catalog: dk.Catalog) -> None:
     assert ids(table) == [2, 4, 5]
 
 
-def test_files_of_different_key_columns_work_together(catalog: dk.Catalog) -> None:
-    table = make(catalog, FIVE)
-    dk.delete_keys(table, [{"id": 1}])
-    dk.delete_keys(table, [{"category": None}])
-    dk.delete_keys(table, [{"id": 4, "category": "b"}])
-    assert ids(table) == [3, 4]
-
-
-def test_many_random_keys(catalog: dk.Catalog) -> None:
-    random_ = random.Random(20240607)
-    kind = pa.schema([("id", pa.int64()), ("a", pa.int32()), ("s", pa.string()), ("d", pa.date32())])
-
-    def row(i: int) -> Row:
-        return {
-            "id": i,
-            "a": random_.choice([None, *range(30)]),
-            "s": random_.choice([None, "", *"abcdefgh"]),
-            "d": random_.choice([None, *(dt.date(2024, 1, d) for d in range(1, 10))]),
-        }
-
-    rows = [row(i) for i in range(5000)]
-    table = make(catalog, rows[:2000], rows[2000:], schema=kind)
-    keys = [{k: row(0)[k] for k in ("a", "s", "d")} for _ in range(2000)]
-    dk.delete_keys(table, keys)
-    assert live(table) == without(rows, keys)
-    assert 0 < dk.scan(table).count() < 5000
-
-
 UTC_NOON = dt.datetime(2024, 5, 17, 12, 30, 15, 123456, tzinfo=dt.UTC)
 KEY_TYPES: dict[Any, tuple[Any, Any]] = {
     BooleanType(): (True, False),
@@ -165,6 +135,7 @@ KEY_TYPES: dict[Any, tuple[Any, Any]] = {
 }
 
 
+@pytest.mark.sampled(3, tier=1)
 @VERSIONS
 @pytest.mark.parametrize("kind", KEY_TYPES, ids=str)
 @pytest.mark.parametrize("partitioned", [False, True], ids=["whole", "partitioned"])
@@ -250,20 +221,6 @@ def test_partitions_derived_from_the_key(catalog: dk.Catalog, partition_by: list
     data = {str(f["partition"]) for f in live_files(table, 0)}
     assert {str(f["partition"]) for f in live_files(table, 1)} <= data
     assert ids(table) == [2, 3, 5]
-
-
-@VERSIONS
-def test_data_of_several_specs(catalog: dk.Catalog, version: int) -> None:
-    table = make(catalog, FIVE, format_version=version, partition_by=["category"])
-    dk.add_partition_field(table, "bucket(2, id)")
-    dk.append(table, FIVE)
-    dk.drop_partition_field(table, "category")
-    dk.append(table, FIVE)
-    dk.delete_keys(table, [{"id": 1, "category": "a"}, {"id": 5, "category": None}])
-    assert {e["listed"]["partition_spec_id"] for e in entries(table, 1)} == {0, 1, 2}, "a file in each spec"
-    assert ids(table) == [2, 2, 2, 3, 3, 3, 4, 4, 4]
-    dk.delete_keys(table, [{"id": 2}])
-    assert ids(table) == [3, 3, 3, 4, 4, 4]
 
 
 def test_a_spec_of_void_fields_is_global(catalog: dk.Catalog) -> None:
@@ -409,17 +366,6 @@ def test_a_key_column_added_with_a_default(catalog: dk.Catalog) -> None:
     assert ids(table) == [1, 2, 3, 4, 5, 6, 8], "old rows read the default, not NULL"
     dk.delete_keys(table, [{"flag": 1}])
     assert ids(table) == [8]
-
-
-@VERSIONS
-def test_time_travel_sees_only_its_own_deletes(catalog: dk.Catalog, version: int) -> None:
-    table = make(catalog, FIVE, format_version=version)
-    first = head_json(table)["snapshot-id"]
-    second = dk.delete_keys(table, [{"id": 1}]).snapshot_id
-    dk.delete_keys(table, [{"id": 2}])
-    assert ids(table, snapshot_id=first) == [1, 2, 3, 4, 5]
-    assert ids(table, snapshot_id=second) == [2, 3, 4, 5]
-    assert ids(table) == [3, 4, 5]
 
 
 # --- nested keys ------------------------------------------------------------------------------------------------------

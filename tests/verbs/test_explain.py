@@ -9,7 +9,6 @@ import pytest
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
-from deletekit.verbs.shared.explain_sentences import SENTENCES
 from tests.storage import stored_at
 from tests.tables import (
     VERSION_AND_MODE,
@@ -51,6 +50,7 @@ def test_versions_are_the_rows_of_the_data_files(catalog: dk.Catalog, version: i
     assert all(v.sequence_number == numbers[v.data_file] for v in found)
 
 
+@pytest.mark.sampled(4, tier=1)
 @pytest.mark.parametrize("where", FILTERS)
 def test_the_filter_chooses_versions(catalog: dk.Catalog, where: str) -> None:
     table = make(catalog, ROWS[:20], ROWS[20:], schema=LOGIC)
@@ -184,30 +184,6 @@ def test_a_notebook_shows_the_same_as_a_table(catalog: dk.Catalog) -> None:
     none = dk.explain(table, "id = 99").to_html()
     assert "no version of such a row" in none
     assert "<table" not in none
-
-
-def test_another_language_says_every_sentence(catalog: dk.Catalog) -> None:
-    """Whatever is said goes through the one who translates: here it marks the values, and nothing is left unmarked."""
-    table = make(catalog, FIVE, FIVE[:1], format_version=2, partition_by=["category"])
-    dk.delete(table, "id = 1", mode="position-delete")
-    dk.delete(table, "id = 2", mode="equality-delete")
-    dk.delete_keys(table, [{"id": 3}])
-    dk.append(table, FIVE[2:3])
-    dk.delete_keys(table, [{"category": "a"}])
-    dk.drop_column(table, "id")
-    said: set[str] = set()
-
-    def say(sentence: str, **values: object) -> str:
-        said.add(sentence)
-        return sentence.replace("}", "}§").replace("{", "§{").format(**values)
-
-    found = dk.explain(table, "true", columns=["value"])
-    for shown in (found.to_text(say), found.to_html(say, "x")):
-        assert str(found).splitlines()[0] not in shown
-        assert not any(version.verdict in shown for version in found)
-    assert {"equality delete {file} holds its {key}, but does not apply: {data} < {delete} is false"} < said
-    assert SENTENCES["dropped"] in said
-    assert found.to_text() == found.to_text(str.format) == str(found)
 
 
 def test_what_hides_a_row_is_known_without_reading_its_sentence(catalog: dk.Catalog) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from deletekit.engines.local import LocalEngine
 from tests.tables import (
     ITEMS,
     VERSION_AND_MODE,
@@ -58,48 +56,7 @@ def merged(
     return expected(out)
 
 
-CLAUSES = pytest.mark.parametrize("when_matched", ["update", "delete", None])
-INSERTS = pytest.mark.parametrize("when_not_matched", ["insert", None])
 SOURCE = items((1, "new", 10.0), (3, None, None), (6, "f", 6.0), (7, None, 7.0))
-
-
-@EVERY_MODE
-@CLAUSES
-@INSERTS
-def test_the_clauses(catalog: dk.Catalog, version: int, mode: str, when_matched: Any, when_not_matched: Any) -> None:
-    table = make(catalog, FIVE[:3], FIVE[3:], format_version=version, partition_by=["category"])
-    clauses = {"when_matched": when_matched, "when_not_matched": when_not_matched}
-    before = table.current_snapshot
-    done = dk.merge(table, SOURCE, on=["id"], mode=mode, **clauses)
-    assert live(table) == merged(FIVE, SOURCE, ["id"], **clauses)
-    assert dk.scan(table).count() == len(live(table))
-    assert (done.snapshot_id is None) == (when_matched is None and when_not_matched is None)
-    assert done.snapshot_id is None or done.snapshot_id != before
-
-
-@EVERY_MODE
-def test_random_merges(catalog: dk.Catalog, version: int, mode: str) -> None:
-    random_ = random.Random(7)
-    table = make(catalog, format_version=version, partition_by=["bucket(3, id)"])
-    model: list[Row] = []
-    for _ in range(8):
-        keys = random_.sample(range(20), 6)
-        source = [
-            {"id": k, "category": random_.choice([None, "a", "b"]), "value": random_.choice([None, 1.0, 2.0])}
-            for k in keys
-        ]
-        clauses = random_.choice([("update", "insert"), ("delete", "insert"), ("update", None), (None, "insert")])
-        dk.merge(
-            table,
-            source,
-            on=["id"],
-            mode=mode,
-            when_matched=clauses[0],
-            when_not_matched=clauses[1],
-            engine=LocalEngine(random_.choice([1, 3])),
-        )
-        model = merged(model, source, ["id"], *clauses)
-        assert live(table) == model
 
 
 @EVERY_MODE
@@ -124,15 +81,6 @@ def test_null_keys_are_not_deleted(catalog: dk.Catalog, version: int, mode: str)
         when_not_matched=None,
     )
     assert ids(table) == [2, 3, 5]
-
-
-@EVERY_MODE
-def test_several_key_columns(catalog: dk.Catalog, version: int, mode: str) -> None:
-    rows = items((1, "a", 1.0), (1, "b", 2.0), (1, None, 3.0), (2, "a", 4.0))
-    source = items((1, "b", 20.0), (1, None, 30.0), (2, "b", 40.0))
-    table = make(catalog, rows, format_version=version)
-    dk.merge(table, source, on=["id", "category"], mode=mode)
-    assert live(table) == merged(rows, source, ["id", "category"])
 
 
 @EVERY_MODE
@@ -171,14 +119,6 @@ def test_matches_that_are_left_alone_are_not_inserted(catalog: dk.Catalog, versi
 
 
 @EVERY_MODE
-def test_deleted_rows_do_not_match(catalog: dk.Catalog, version: int, mode: str) -> None:
-    table = make(catalog, FIVE, format_version=version)
-    dk.delete(table, "id = 1", mode=mode)
-    dk.merge(table, SOURCE, on=["id"], mode=mode)
-    assert live(table) == merged(FIVE[1:], SOURCE, ["id"])
-
-
-@EVERY_MODE
 def test_columns_that_the_source_lacks_keep_their_values(catalog: dk.Catalog, version: int, mode: str) -> None:
     table = make(catalog, FIVE, format_version=version)
     source = pa.table({"value": [0.1, 0.9], "id": pa.array([1, 9], pa.int64())})
@@ -200,14 +140,6 @@ def test_an_empty_source_commits_nothing(catalog: dk.Catalog, version: int, mode
     table = make(catalog, FIVE, format_version=version)
     with unchanged(table):
         assert dk.merge(table, source, on=["id"], mode=mode).snapshot_id is None
-
-
-@EVERY_MODE
-def test_a_merge_into_an_empty_table(catalog: dk.Catalog, version: int, mode: str) -> None:
-    table = make(catalog, format_version=version)
-    done = dk.merge(table, FIVE, on=["id"], mode=mode)
-    assert live(table) == expected(FIVE)
-    assert done.operation == "append"
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "deletion-vector"])
@@ -240,13 +172,6 @@ def test_a_merge_is_one_snapshot(catalog: dk.Catalog) -> None:
     added = [e for e in entries(table) if e["snapshot_id"] == done.snapshot_id]
     assert {e["inherited"] for e in added} == {3}
     assert sorted(len(v) for v in vectors(table).values()) == [2]
-
-
-def test_a_merge_on_a_branch(catalog: dk.Catalog) -> None:
-    table = make(catalog, FIVE)
-    dk.create_branch(table, "b")
-    dk.merge(table, SOURCE, on=["id"], ref="b")
-    assert (live(table), live(table, ref="b")) == (expected(FIVE), merged(FIVE, SOURCE, ["id"]))
 
 
 def test_the_mode_property_of_merge(catalog: dk.Catalog) -> None:

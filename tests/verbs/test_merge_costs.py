@@ -94,6 +94,7 @@ def test_files_and_row_groups_without_the_keys_are_not_read(
     assert live(table.refresh()) == expected([*pa.concat_tables(parts).to_pylist(), *new])
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("partition_by", [(), ("bucket(4, id)",), ("truncate(2, text)",)])
 @pytest.mark.parametrize("verb", ["merge", "upsert"])
 @pytest.mark.parametrize("key", [["id"], ["text"], ["id", "text"]])

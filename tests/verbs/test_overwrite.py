@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import polars as pl
-import pyarrow as pa
 import pytest
 
 import deletekit as dk
@@ -157,12 +155,3 @@ def test_spark_reads_what_was_overwritten(spark: Any, catalog: dk.Catalog) -> No
     assert live(table) == expected([*OTHERS, *NEW])
     with refused(table, dk.UnsupportedError, "rows", field="rows"):
         dk.overwrite(table, frame, "true")
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_rows_of_any_kind(catalog: dk.Catalog, verb: str) -> None:
-    rows = pa.Table.from_pylist(NEW, ITEMS)
-    for source in (rows, rows.to_batches()[0], rows.to_reader(1), iter(NEW), pl.LazyFrame(rows)):
-        table = make(catalog, FIVE, partition_by=["category"])
-        VERBS[verb](table, source)
-        assert live(table) == expected([*OTHERS, *NEW])

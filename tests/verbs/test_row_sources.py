@@ -94,6 +94,7 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
 }
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("partition_by", [[], ["category"]], ids=["whole", "partitioned"])
 @pytest.mark.parametrize("kind", SOURCES)
 def test_append_takes(catalog: dk.Catalog, tmp_path: Path, kind: str, partition_by: list[str]) -> None:
@@ -103,6 +104,7 @@ def test_append_takes(catalog: dk.Catalog, tmp_path: Path, kind: str, partition_
     assert len(done.added_data_files) == (4 if partition_by else 1)
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("kind", SOURCES)
 def test_upsert_and_merge_take(catalog: dk.Catalog, tmp_path: Path, kind: str) -> None:
     old = items((3, "old", 0.5), (500, "kept", 0.5))
@@ -114,6 +116,7 @@ def test_upsert_and_merge_take(catalog: dk.Catalog, tmp_path: Path, kind: str) -
         assert live(table) == both
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("kind", SOURCES)
 def test_overwrite_and_blind_upsert_take(catalog: dk.Catalog, tmp_path: Path, kind: str) -> None:
     """An upsert that must make a spec for its keys looks at its rows before it is planned."""
@@ -126,6 +129,7 @@ def test_overwrite_and_blind_upsert_take(catalog: dk.Catalog, tmp_path: Path, ki
     assert live(table) == expected([*ROWS, old[1]])
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("kind", SOURCES)
 def test_delete_keys_takes(catalog: dk.Catalog, tmp_path: Path, kind: str) -> None:
     kept = items((3, "not c0", 0.75), (500, "kept", 0.5))
@@ -163,6 +167,7 @@ def many(partitions: int, count: int, *, is_sorted: bool, seed: int = 1) -> list
     return [{"id": i, "category": f"p{k}" if k else None, "value": chance.random()} for i, k in enumerate(names)]
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("is_sorted", [True, False], ids=["sorted", "unsorted"])
@@ -267,6 +272,7 @@ BROKEN: dict[str, tuple[Callable[[], Any], type[BaseException], str]] = {
 IN_MODES = [("append", 2, None)] + [(verb, v, mode) for verb in ("upsert", "merge") for v, mode in VERSION_AND_MODE]
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("partition_by", [[], ["category"]], ids=["whole", "partitioned"])
 @pytest.mark.parametrize(("verb", "version", "mode"), [*IN_MODES, ("delete_keys", 2, None)], ids=str)

@@ -9,18 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 from pyiceberg.expressions import EqualTo, IsNaN, Not, NotIn
 
 import deletekit as dk
-from deletekit.engines.local import LocalEngine
 from deletekit.formats.reserved_fields import POS_ID
 from deletekit.verbs.scan import METADATA_COLUMNS
 from tests.maintenance.damage import edit_file
 from tests.storage import stored_at
 from tests.tables import (
-    MODES,
     VERSION_AND_MODE,
     Row,
     entries,
@@ -76,6 +73,7 @@ def test_nan(catalog: dk.Catalog, version: int) -> None:
     assert ids(table, "not (value > 0)") == []
 
 
+@pytest.mark.sampled(3, tier=1)
 @EVERY_VERSION
 @pytest.mark.parametrize(
     ("kind", "values", "where", "found"),
@@ -188,6 +186,7 @@ def test_columns_that_are_not_there(catalog: dk.Catalog, columns: list[str]) -> 
     assert (caught.value.kind, caught.value.field) == ("column-not-found", columns[-1] if columns else "columns")
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize(
     "where",
     ["nope = 1", "id =", "id = 'one'", "id = 1.5", "category = 1", "category like 5", "id = 1 and", 5, "p.x = 1"],
@@ -208,16 +207,6 @@ def test_filters_that_cannot_be(catalog: dk.Catalog, where: Any, verb: str) -> N
 
 
 # --- batches and counts -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("threads", [1, 2, 7])
-def test_batches_are_the_same_rows(catalog: dk.Catalog, threads: int) -> None:
-    table = make(catalog, *[FIVE] * 6)
-    scan = dk.scan(table, engine=LocalEngine(threads))
-    assert pa.Table.from_batches(scan.to_batches()) == scan.to_arrow()
-    with dk.engine.local(threads) as engine:
-        assert dk.scan(table).engine is engine
-        assert dk.scan(table).count() == 30
 
 
 def test_a_table_without_a_snapshot(catalog: dk.Catalog) -> None:
@@ -293,23 +282,6 @@ def test_count_reads_what_equality_deletes_may_hide(catalog: dk.Catalog) -> None
     table = make(catalog, FIVE, items((8, "z", 1.0)))
     dk.delete_keys(table, [{"id": 1}, {"id": 77}])
     assert dk.scan(table).count() == 5
-
-
-@pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
-def test_files_of_many_row_groups(catalog: dk.Catalog, version: int, mode: str) -> None:
-    rows = pa.table({"id": pa.array(range(1000), pa.int32()), "m": [i % 7 for i in range(1000)]})
-    table = make(catalog, rows, schema=rows, format_version=version, properties={"write.parquet.row-group-limit": "64"})
-    (file,) = live_files(table, 0)
-
-    assert pq.ParquetFile(file["file_path"]).num_row_groups > 10
-    dk.delete(table, "m = 3", mode=mode)
-    dk.delete(table, "id >= 500 and id < 700", mode=mode)
-    left = [i for i in range(1000) if i % 7 != 3 and not 500 <= i < 700]
-    assert ids(table) == left
-    assert dk.scan(table, columns=["id", "_pos"]).to_arrow().num_rows == len(left)
-    if mode != "copy-on-write":
-        found = dk.scan(table, columns=["id", "_pos"]).to_arrow()
-        assert found["id"].to_pylist() == found["_pos"].to_pylist()
 
 
 # --- time travel ------------------------------------------------------------------------------------------------------
@@ -446,15 +418,6 @@ def test_a_table_of_pyiceberg(catalog: dk.Catalog) -> None:
     ours = dk.from_pyiceberg(theirs)
     assert live(ours) == expected(FIVE[1:]) == expected(theirs.scan().to_arrow().to_pylist())
     assert len(snapshots_json(ours)) == 2
-
-
-@pytest.mark.parametrize("version", [2, 3])
-def test_every_mode_at_once(catalog: dk.Catalog, version: int) -> None:
-    table = make(catalog, FIVE, FIVE, format_version=version)
-    for i, mode in enumerate(MODES[version], start=1):
-        dk.delete(table, f"id = {i}", mode=mode)
-    assert ids(table) == [4, 4, 5, 5]
-    assert dk.scan(table).count() == 4
 
 
 @pytest.mark.parametrize("where", [None, "id > 1"])

@@ -148,6 +148,7 @@ PREDICATES = {
 }
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("predicate", PREDICATES)
 def test_a_lazy_frame_gives_what_polars_gives(table: dk.Table, predicate: str) -> None:
     expression = eval(predicate)  # noqa: S307  # readable names of the cases

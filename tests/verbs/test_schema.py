@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from decimal import Decimal
 from typing import Any
 
@@ -64,36 +63,6 @@ def test_a_column_added(catalog: dk.Catalog, version: int, mode: str) -> None:
     assert {r["id"]: r["extra"] for r in live(table)} == {3: "y", 4: None, 5: None, 6: "x"}
 
 
-@pytest.mark.parametrize(
-    ("kind", "default"),
-    [
-        ("int", 7),
-        ("long", 2**40),
-        ("string", "x"),
-        ("boolean", False),
-        ("double", 0.5),
-        ("date", dt.date(2024, 2, 29)),
-        ("timestamp", dt.datetime(2024, 1, 1, tzinfo=dt.UTC).replace(tzinfo=None)),
-        ("decimal(9, 2)", Decimal("1.25")),
-        ("binary", b"\x00\xff"),
-    ],
-)
-@pytest.mark.parametrize("mode", MODES[3])
-def test_a_column_added_with_a_default(catalog: dk.Catalog, kind: str, default: Any, mode: str) -> None:
-    table = make(catalog, FIVE, format_version=3)
-    before = table.current_snapshot.snapshot_id
-    dk.add_column(table, "extra", kind, default=default, required=True)
-    assert {r["extra"] for r in live(table)} == {default}
-    dk.append(table, [{"id": 6}])
-    dk.delete(table, "id = 1", mode=mode)
-    dk.update(table, {"value": 0.0}, where="id = 2", mode=mode)
-    assert [(r["id"], r["extra"]) for r in live(table)] == [(i, default) for i in range(2, 7)] or {
-        r["extra"] for r in live(table)
-    } == {default}
-    assert ids(table) == [2, 3, 4, 5, 6]
-    assert "extra" not in dk.scan(table, snapshot_id=before).to_arrow().column_names
-
-
 @pytest.mark.parametrize("version", [1, 2])
 def test_defaults_need_v3(catalog: dk.Catalog, version: int) -> None:
     table = make(catalog, FIVE, format_version=version)
@@ -127,6 +96,7 @@ def test_a_column_dropped(catalog: dk.Catalog, version: int, mode: str) -> None:
     assert {r["id"]: r["category"] for r in live(table)} == {2: 1, 5: None}
 
 
+@pytest.mark.sampled(3, tier=1)
 @EVERY_MODE
 @pytest.mark.parametrize(
     ("kind", "promoted", "values", "later"),

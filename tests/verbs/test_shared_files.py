@@ -39,6 +39,7 @@ def lineage(table: dk.Table) -> dict[int, tuple[int, int]]:
     return dict(zip(found["id"], zip(*(found[n] for n in columns[1:]), strict=True), strict=True))
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("layout", ["one file", "small files", "nothing waits", "sorted"])
 @pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
 def test_a_merge(catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch, version: int, mode: str, layout: str) -> None:

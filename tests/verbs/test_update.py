@@ -46,6 +46,7 @@ def test_the_rows_that_sqlite_chooses(catalog: dk.Catalog, version: int, mode: s
         assert live(table, ref=f"b{i}") == changed(ROWS, set(sqlite_ids(ROWS, where)), b=77, s=None), where
 
 
+@pytest.mark.sampled(3, tier=1)
 @EVERY_MODE
 @pytest.mark.parametrize("partition_by", [[], ["category"], ["bucket(2, id)"]], ids=str)
 def test_constants_of_every_kind(catalog: dk.Catalog, version: int, mode: str, partition_by: list[str]) -> None:
@@ -80,6 +81,7 @@ def test_functions_of_the_rows(catalog: dk.Catalog, version: int, mode: str) -> 
     assert live(table) == expected(model)
 
 
+@pytest.mark.sampled(3, tier=1)
 @EVERY_MODE
 @pytest.mark.parametrize("error", [ZeroDivisionError("its own"), OSError("its own"), dk.InvalidInputError("its own")])
 def test_a_function_that_fails_leaves_nothing_behind(
@@ -158,15 +160,6 @@ def test_merge_on_read_writes_only_the_changed_rows(catalog: dk.Catalog) -> None
 
 
 @EVERY_MODE
-def test_a_row_updated_many_times_lives_once(catalog: dk.Catalog, version: int, mode: str) -> None:
-    table = make(catalog, FIVE, format_version=version)
-    for i in range(6):
-        dk.update(table, {"value": float(i)}, where="id = 3", mode=mode)
-    assert live(table) == changed(FIVE, {3}, value=5.0)
-    assert len(dk.explain(table, "id = 3").live) == 1
-
-
-@EVERY_MODE
 def test_updating_the_columns_of_the_filter(catalog: dk.Catalog, version: int, mode: str) -> None:
     """The new rows match the filter no more, or still do; either way they were not there when it was asked."""
     table = make(catalog, FIVE, format_version=version)
@@ -203,15 +196,6 @@ def test_new_rows_take_the_current_spec_and_schema(catalog: dk.Catalog, version:
 
 
 @EVERY_MODE
-def test_granularity_and_earlier_deletes(catalog: dk.Catalog, version: int, mode: str) -> None:
-    table = make(catalog, FIVE, FIVE, format_version=version)
-    dk.delete(table, "id = 1", mode=mode)
-    dk.update(table, {"value": 8.0}, where="id <= 2", mode=mode, granularity="file")
-    dk.update(table, {"value": 9.0}, where="id <= 3", mode=mode, granularity="file")
-    assert live(table) == changed([*FIVE[1:], *FIVE[1:]], {2, 3}, value=9.0)
-
-
-@EVERY_MODE
 def test_required_children_of_null_structs_are_carried_through(catalog: dk.Catalog, version: int, mode: str) -> None:
     """Parquet wants a value where there is none; copy-on-write reads it and has to write it again."""
     inner = pa.struct([pa.field("d", pa.date32(), nullable=False), pa.field("u", pa.uuid(), nullable=False)])
@@ -236,45 +220,8 @@ def test_required_children_of_null_structs_are_carried_through(catalog: dk.Catal
 
 # --- values -----------------------------------------------------------------------------------------------------------
 
-TYPED = pa.schema(
-    [
-        pa.field("id", pa.int32(), nullable=False),
-        pa.field("d", pa.date32()),
-        pa.field("ts", pa.timestamp("us")),
-        pa.field("tz", pa.timestamp("us", "UTC")),
-        pa.field("t", pa.time64("us")),
-        pa.field("dec", pa.decimal128(30, 4)),
-        pa.field("raw", pa.binary()),
-        pa.field("flag", pa.bool_()),
-        pa.field("list", pa.list_(pa.int32())),
-        pa.field("map", pa.map_(pa.string(), pa.int64())),
-        pa.field("struct", pa.struct([("x", pa.int32()), ("y", pa.string())])),
-    ]
-)
-VALUES: Row = {
-    "d": dt.date(2024, 2, 29),
-    "ts": dt.datetime(2024, 2, 29, 1, 2, 3, 456789, tzinfo=dt.UTC).replace(tzinfo=None),
-    "tz": dt.datetime(2024, 2, 29, 1, 2, 3, 456789, tzinfo=dt.UTC),
-    "t": dt.time(1, 2, 3, 4),
-    "dec": Decimal("12345678901234567890123456.7891"),
-    "raw": b"\x00\xff",
-    "flag": True,
-    "list": [1, None, 3],
-    "map": [("k", 1), ("l", None)],
-    "struct": {"x": 1, "y": None},
-}
 
-
-@EVERY_MODE
-def test_values_of_every_type(catalog: dk.Catalog, version: int, mode: str) -> None:
-    empty = dict.fromkeys(VALUES)
-    table = make(catalog, [{"id": 1, **empty}, {"id": 2, **empty}], schema=TYPED, format_version=version)
-    dk.update(table, VALUES, where="id = 1", mode=mode)
-    assert live(table) == expected([{"id": 1, **VALUES}, {"id": 2, **empty}])
-    dk.update(table, {"raw": b"x"}, where="id > 0", mode=mode)  # the others are carried through
-    assert live(table) == expected([{"id": 1, **VALUES, "raw": b"x"}, {"id": 2, **empty, "raw": b"x"}])
-
-
+@pytest.mark.sampled(6, tier=1)
 @EVERY_MODE
 @pytest.mark.parametrize(
     ("assignments", "kind", "field"),
@@ -300,6 +247,7 @@ def test_assignments_that_do_not_fit(
             dk.update(table, assignments, where=where, mode=mode)
 
 
+@pytest.mark.sampled(4, tier=1)
 @EVERY_MODE
 @pytest.mark.parametrize(
     ("function", "kind"),

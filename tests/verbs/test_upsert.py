@@ -34,6 +34,7 @@ def row(number: int | None, part: str | None, value: float, day: int = 1) -> Row
     return {"id": number, "part": part, "value": value, "day": dt.date(2024, 1, day)}
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("partition_by", [(), ("part",), ("bucket(3, id)",), ("day",)])
 @pytest.mark.parametrize(("version", "mode"), ALL_MODES)
 def test_rows_are_those_of_a_dict(catalog: dk.Catalog, version: int, mode: str, partition_by: tuple[str, ...]) -> None:
@@ -123,17 +124,6 @@ def test_a_nested_key(catalog: dk.Catalog, mode: str) -> None:
     assert live(table) == expected([*rows[:2], {"id": 9, "person": {"name": None, "zip": 7}}])
 
 
-def test_no_rows_are_no_commit(catalog: dk.Catalog) -> None:
-    table = make(catalog, items((1, "a", 1.0)), partition_by=["category"])
-    for mode in MODES[2]:
-        assert dk.upsert(table, pa.table(items_of_none()), key=["id"], mode=mode).snapshot_id is None
-    assert len(table.refresh().metadata.specs) == 1
-
-
-def items_of_none() -> dict[str, pa.Array]:
-    return {"id": pa.array([], pa.int32())}
-
-
 def test_a_branch_and_the_summary(catalog: dk.Catalog) -> None:
     table = make(catalog, items((1, "a", 1.0)))
     dk.create_branch(table, "side")
@@ -156,6 +146,7 @@ REFUSED: list[tuple[str, Any, dict[str, Any], str, str]] = [
 ]
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("mode", MODES[2])
 @pytest.mark.parametrize(("rows", "arguments", "kind", "field"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED])
 def test_refused_before_anything_is_written(

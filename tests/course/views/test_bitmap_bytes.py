@@ -18,8 +18,7 @@ from pyroaring import BitMap
 import deletekit as dk
 from deletekit.course.views.bitmap_bytes import bitmap_bytes
 from deletekit.course.views.byte_layout import MOST_RANGES
-from deletekit.course.views.page import Cells, Facts, Grid, Page
-from tests.tables import items, make, new_catalog
+from deletekit.course.views.page import Cells, Grid, Page
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 FILES = sorted([*(GOLDEN / "puffin").glob("*.puffin"), *(GOLDEN / "delta_deletion_vectors").glob("*.bin")])
@@ -133,6 +132,7 @@ HOSTILE: dict[str, tuple[bytes | Callable[[], bytes], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_harm_is_refused_in_time_and_says_where(tmp_path: Path, name: str) -> None:
     made, field = HOSTILE[name]
@@ -148,6 +148,7 @@ def test_harm_is_refused_in_time_and_says_where(tmp_path: Path, name: str) -> No
     assert str(caught.value.field).startswith(field)
 
 
+@pytest.mark.slow
 def test_as_many_parts_as_there_may_be_are_shown_in_time() -> None:
     bitmaps = (MOST_RANGES - 20) // 3
     data = b"\x01" + frame(empty_bitmaps(bitmaps, bitmaps))
@@ -155,47 +156,6 @@ def test_as_many_parts_as_there_may_be_are_shown_in_time() -> None:
     page = bitmap_bytes(data, start=MOST_RANGES - 70)
     assert time.process_time() - start < 2 * LONGEST
     assert len(json.dumps(page.to_json())) < 200_000
-
-
-def test_every_beginning_of_a_file_is_shown_or_refused(tmp_path: Path) -> None:
-    for source in (GOLDEN / "puffin" / "many_dvs.puffin", GOLDEN / "delta_deletion_vectors" / "replaced.bin"):
-        data = source.read_bytes()
-        path = tmp_path / source.name
-        whole = 0
-        for length in range(0, len(data), max(len(data) // 200, 1)):
-            path.write_bytes(data[:length])
-            try:
-                page = bitmap_bytes(path)
-            except dk.FormatError as error:
-                named = error
-            else:
-                whole += 1
-                assert grid(page).lines
-                continue
-            assert (named.file, bool(named.kind)) == (str(path), True)
-        assert whole < 5
-
-
-def test_a_wrong_checksum_is_shown_with_its_bytes(tmp_path: Path) -> None:
-    with new_catalog(tmp_path) as catalog:
-        table = make(catalog, items(*((i, "a", 1.0) for i in range(30))), format_version=3)
-        dk.delete(table, "id in (5, 9)", mode="deletion-vector")
-        (path,) = Path(table.location.removeprefix("file://")).rglob("*.puffin")
-        data = bytearray(path.read_bytes())
-        at = data.index(MAGIC) - 4
-        length = int.from_bytes(data[at : at + 4])
-        data[at + 4 + length] ^= 1
-        path.write_bytes(data)
-        page = bitmap_bytes(dk.from_metadata(table.metadata_location))
-    assert page.error
-    facts = page.block("error")
-    assert isinstance(facts, Facts)
-    items_ = dict(facts.items)
-    assert items_["file"].endswith(path.name)
-    assert items_["kind"] == "deletion-vector-crc"
-    (wrong,) = [line.cells for line in grid(page).lines if line.mark == "wrong"]
-    assert wrong[3] == "CRC checksum"
-    assert "but the bytes give" in wrong[4]
 
 
 def test_a_length_that_is_not_the_blobs_is_marked() -> None:

@@ -256,6 +256,7 @@ def test_whatever_the_bytes_are_nothing_breaks(delta: HandMade) -> None:
     assert min(pages, errors) > 15
 
 
+@pytest.mark.slow
 def test_large_logs_are_paged(delta: HandMade) -> None:
     adds = [delta.data(range(3), name=f"{n}.parquet") for n in range(130)]
     delta.commit(*(with_vector(a, inline(body_of([1]), 1)) for a in adds))

@@ -70,6 +70,7 @@ def hidden_by_hand(table: dk.Table) -> dict[tuple[str, int], bool]:
     return found
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("version", [2, 3])
 def test_verdicts_of_random_tables_are_those_of_the_model(catalog: dk.Catalog, version: int, seed: int) -> None:

@@ -93,7 +93,7 @@ def says(notebook: Notebook, name: str, expected: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", [pytest.param("tree", marks=pytest.mark.first_tier), *list(VIEWS)[1:]])
+@pytest.mark.parametrize("name", VIEWS)
 def test_the_widget_shows_what_its_page_says(notebook: Notebook, name: str) -> None:
     root = widget(notebook, name)
     assert root.get_attribute("data-view") == VIEWS[name]
@@ -306,6 +306,7 @@ def forced(notebook: Notebook, request: pytest.FixtureRequest) -> Iterator[Noteb
     notebook.page.emulate_media(forced_colors="none", color_scheme="no-preference")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", VIEWS)
 def test_in_high_contrast_every_text_is_read(forced: Notebook, name: str) -> None:
     root = widget(forced, name)

@@ -78,6 +78,7 @@ def show(browser: Browser) -> Iterator[Show]:
     page.close()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("lang", LANGUAGES)
 @pytest.mark.parametrize("name", SCENES)
 def test_words_are_whole_and_what_is_wide_scrolls_inside(show: Show, table: dk.Table, name: str, lang: str) -> None:

@@ -79,7 +79,6 @@ def save(notebook: Notebook) -> None:
     notebook.page.evaluate("() => window.jupyterapp.shell.currentWidget.context.save().then(() => null)")
 
 
-@pytest.mark.first_tier
 def test_saved_pages_are_shown_until_the_cells_run_again(browser: Browser, lab: Lab, yesterday: Path) -> None:
     with closing(Notebook(browser, lab, lab.address(yesterday.name))) as notebook:
         page = notebook.page

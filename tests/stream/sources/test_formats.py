@@ -56,6 +56,7 @@ def test_every_format_is_tested() -> None:
     assert {form for form, _, _ in SOURCES.values()} == set(FORMATS)
 
 
+@pytest.mark.sampled(2, tier=1)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", SOURCES)
 def test_the_table_is_the_source(catalog: dk.Catalog, name: str, seed: int) -> None:

@@ -66,6 +66,7 @@ def row(number: int, name: str = "a") -> Row:
     return {"id": number, "name": name, "score": 0.5}
 
 
+@pytest.mark.slow
 def test_a_topic_and_what_comes_later(kafka_broker: KafkaBroker, table: dk.Table, run: Run) -> None:
     topic, state = kafka_broker.topic(3), State()
     for turn in range(3):
@@ -98,6 +99,7 @@ def test_only_what_transactions_committed(kafka_broker: KafkaBroker, table: dk.T
     assert run(topic) == []
 
 
+@pytest.mark.slow
 def test_two_topics_are_two_sets_of_offsets(kafka_broker: KafkaBroker, table: dk.Table, run: Run) -> None:
     one, two, empty = (kafka_broker.topic() for _ in range(3))
     with kafka_broker.producer() as producer:

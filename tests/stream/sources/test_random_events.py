@@ -24,6 +24,7 @@ def held(table: dk.Table) -> dict[int, dict[str, Any]]:
     return {row["id"]: row for row in rows}
 
 
+@pytest.mark.sampled(2, tier=1)
 @pytest.mark.parametrize("seed", range(6))
 def test_the_table_is_the_dict(catalog: dk.Catalog, seed: int) -> None:
     """With a sink of each mode, each opened again and again, and batches that come again."""

@@ -46,6 +46,7 @@ def model(ops: Any, sequence: bool) -> dict[int, str]:
     return {} if name is None else {1: name}
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_tombstones_in_every_order(catalog: dk.Catalog, options: dict[str, Any]) -> None:
     """Each sequence of three after a row, in each way to cut it into batches."""

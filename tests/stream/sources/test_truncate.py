@@ -44,6 +44,7 @@ CASES = [(name, mode, version) for name in TRUNCATING for mode, version in MODES
 SOON = {("postgresql", *mode) for mode in MODES} | {(name, "auto", 3) for name in TRUNCATING}
 
 
+@pytest.mark.sampled(2, tier=1)
 @pytest.mark.parametrize(
     ("name", "mode", "version"), [pytest.param(*case, marks=() if case in SOON else pytest.mark.long) for case in CASES]
 )
