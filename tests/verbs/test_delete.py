@@ -40,6 +40,7 @@ FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, N
 # --- which rows go ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
 @pytest.mark.parametrize("partition_by", [[], ["a"]], ids=["whole", "by a"])
 def test_the_rows_that_sqlite_deletes(catalog: dk.Catalog, version: int, mode: str, partition_by: list[str]) -> None:

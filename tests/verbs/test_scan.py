@@ -41,6 +41,7 @@ EVERY_VERSION = pytest.mark.parametrize("version", [1, 2, 3])
 # --- filters ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
 @pytest.mark.parametrize("partition_by", [[], ["a"], ["truncate(1, s)", "bucket(2, b)"]], ids=str)
 def test_the_rows_that_sqlite_finds(catalog: dk.Catalog, version: int, mode: str, partition_by: list[str]) -> None:
