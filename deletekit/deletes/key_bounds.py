@@ -17,7 +17,7 @@ from deletekit.formats.content_file import ContentFile, DeleteFile
 
 NO_BOUND = (struct.error, ValueError, TypeError, IndexError, ArithmeticError)
 """What a bound raises that is no value of its column's type. Such a bound excludes nothing."""
-_UNPACK = {
+_UNPACK: dict[Any, Any] = {
     kind: struct.Struct(layout).unpack
     for layout, kinds in (
         ("<?", (it.BooleanType,)),
@@ -40,7 +40,7 @@ _UNPACK = {
 }
 # What one unit of the narrower type is in the wider one: an int, or the days of a date.
 _NO_BOUNDS: dict[int, bytes] = {}
-_WIDENED = {
+_WIDENED: dict[Any, int] = {
     **dict.fromkeys((it.LongType, it.TimeType, it.TimestamptzType, it.TimestamptzNanoType), 1),
     it.TimestampType: 86_400_000_000,
     it.TimestampNanoType: 86_400_000_000_000,

@@ -183,6 +183,7 @@ def test_spark_reads_what_a_sink_maintains(spark: SparkSession, catalog: dk.Cata
 def test_the_data_source_refuses_to_write_a_stream(spark: SparkSession, catalog: dk.Catalog, tmp_path: Path) -> None:
     table = make(catalog, schema=PEOPLE, format_version=3)
     (tmp_path / "rows").mkdir()
+    pq.write_table(pa.table({"id": [1], "name": ["a"], "score": [0.5]}), tmp_path / "rows" / "one.parquet")
     rows = spark.readStream.schema("id LONG, name STRING, score DOUBLE").parquet(str(tmp_path / "rows"))
     query = rows.writeStream.format("deletekit").option("checkpointLocation", str(tmp_path / "checkpoint"))
     with unchanged(table), pytest.raises(Exception, match="foreachBatch"):
