@@ -91,7 +91,8 @@ class SnapshotReader:
             stored = self._columns.get(manifest_key(m))
             if stored is None:
                 continue
-            right = counted(replace(m, **dict.fromkeys(COUNTS)), stored, m.added_snapshot_id)
+            unknown: dict[str, Any] = dict.fromkeys(COUNTS)
+            right = counted(replace(m, **unknown), stored, m.added_snapshot_id)
             for name in COUNTS:
                 found, expected = getattr(m, name), getattr(right, name)
                 if found not in (None, expected):

@@ -17,6 +17,7 @@ from deletekit.safe_text import without_secrets
 Severity = Literal["error", "warning"]
 Level = Literal["metadata", "deletes", "data"]
 
+
 class OtherPlaceError(StorageError):
     """A path names a place that is not the table's own, and that does not answer."""
 
