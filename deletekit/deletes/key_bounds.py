@@ -6,7 +6,7 @@ Spec: "Manifest Entry Fields" (bounds), https://iceberg.apache.org/spec/#manifes
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from deletekit.formats.content_file import ContentFile, DeleteFile
 
 NO_BOUND = (struct.error, ValueError, TypeError, IndexError, ArithmeticError)
 """What a bound raises that is no value of its column's type. Such a bound excludes nothing."""
-_UNPACK: dict[Any, Any] = {
+_UNPACK: dict[type[it.IcebergType], Callable[[bytes], tuple[Any, ...]]] = {
     kind: struct.Struct(layout).unpack
     for layout, kinds in (
         ("<?", (it.BooleanType,)),

@@ -75,7 +75,8 @@ def inexact_integer(column: pa.ChunkedArray) -> int | None:
     pandas has no integers with nulls by itself: Arrow gives it doubles then.
     """
     for part in (part for chunk in column.chunks for part in _parts(chunk)):
-        if pa.types.is_int64(part.type) and column.null_count + part.null_count:
+        nulls = part.null_count if pa.types.is_nested(column.type) else column.null_count
+        if pa.types.is_int64(part.type) and nulls:
             inexact = (end for end in _ends(part) if abs(end) > _EXACT)
             if (found := next(inexact, None)) is not None:
                 return found
