@@ -40,8 +40,10 @@ PARTS = {
     "maintain": "Actions that write",
     "changelog": "Changes of a table",
     "ladder": "A stream's costs by keys and batches",
+    "small_batches": "A stream of small batches",
     "delta": "sync_delta",
     "delta_ladder": "sync_delta by the size of the table",
+    "delta_xtable": "sync_delta beside Apache XTable",
     "start": "Start",
     "spark": "On Spark",
 }
