@@ -40,7 +40,7 @@ _UNPACK: dict[type[it.IcebergType], Callable[[bytes], tuple[Any, ...]]] = {
 }
 # What one unit of the narrower type is in the wider one: an int, or the days of a date.
 _NO_BOUNDS: dict[int, bytes] = {}
-_WIDENED = {
+_WIDENED: dict[type[it.IcebergType], int] = {
     **dict.fromkeys((it.LongType, it.TimeType, it.TimestamptzType, it.TimestamptzNanoType), 1),
     it.TimestampType: 86_400_000_000,
     it.TimestampNanoType: 86_400_000_000_000,
