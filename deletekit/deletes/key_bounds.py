@@ -104,7 +104,7 @@ def usable_bounds(column: it.NestedField, file: ContentFile) -> tuple[tuple[byte
     """Return the bounds of a column of a file: each as bytes of the type's width, and `values_of` both.
 
     An empty upper bound of text or bytes counts as absent: some writers store it where they do not have a bound, and a
-    file of nothing but empty text may well be read. Of two bounds that cannot be right, none is returned.
+    file of empty text only may well be read. Of two bounds that cannot be right, none is returned.
     """
     i, kind = column.field_id, column.field_type
     low, high = (file.lower_bounds or _NO_BOUNDS).get(i), (file.upper_bounds or _NO_BOUNDS).get(i) or None
