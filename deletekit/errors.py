@@ -132,8 +132,8 @@ def naming(file: str) -> Iterator[None]:
 def hide_causes_secrets(error: BaseException) -> None:
     """Put a stand-in without keys in the place of each cause and context of an error whose text shows one.
 
-    A traceback prints them, whoever catches the error. A stand-in has the name, traceback and own causes of what it
-    stands for. Its class is another one, so only what shows a key is replaced.
+    A traceback prints them, also where the error is caught by others. A stand-in has the name, traceback and own causes
+    of what it stands for. Its class is another one, so only what shows a key is replaced.
     """
     done: dict[int, BaseException] = {}
 

@@ -40,7 +40,7 @@ _UNPACK: dict[type[it.IcebergType], Callable[[bytes], tuple[Any, ...]]] = {
 }
 # What one unit of the narrower type is in the wider one: an int, or the days of a date.
 _NO_BOUNDS: dict[int, bytes] = {}
-_WIDENED: dict[Any, int] = {
+_WIDENED: dict[type[it.IcebergType], int] = {
     **dict.fromkeys((it.LongType, it.TimeType, it.TimestamptzType, it.TimestamptzNanoType), 1),
     it.TimestampType: 86_400_000_000,
     it.TimestampNanoType: 86_400_000_000_000,
@@ -104,7 +104,7 @@ def usable_bounds(column: it.NestedField, file: ContentFile) -> tuple[tuple[byte
     """Return the bounds of a column of a file: each as bytes of the type's width, and `values_of` both.
 
     An empty upper bound of text or bytes counts as absent: some writers store it where they do not have a bound, and a
-    file of nothing but empty text may well be read. Of two bounds that cannot be right, none is returned.
+    file of empty text only may well be read. Of two bounds that cannot be right, none is returned.
     """
     i, kind = column.field_id, column.field_type
     low, high = (file.lower_bounds or _NO_BOUNDS).get(i), (file.upper_bounds or _NO_BOUNDS).get(i) or None
