@@ -82,55 +82,81 @@ def _read_csv(file: str, kinds: Kinds) -> Any:
     if rows.num_columns == 1:  # an empty line is a null, as Arrow writes it, which Arrow by itself passes over
         parse.ignore_empty_lines = False
         rows = pa_csv.read_csv(file, parse_options=parse, convert_options=options)
-    return _with_texts_read(file, rows, {name: kinds[name] for name in uuids if name in rows.column_names})
+    return _typed(file, rows, {name: kinds[name] for name in uuids if name in rows.column_names})
 
 
 def _read_json(file: str, kinds: Kinds) -> Any:
     # Arrow adds columns of an explicit schema even if no row has them, so find the existing ones first.
-    names = pa_json.read_json(file).column_names
-    texts = {n: kinds[n] for n in names if n in kinds and _is_text_in_json(kinds[n])}
-    told = {n: kinds[n] for n in names if n in kinds and _json_has(kinds[n])} | dict.fromkeys(texts, pa.string())
-    rows = pa_json.read_json(file, parse_options=pa_json.ParseOptions(explicit_schema=pa.schema(told)))
-    return _with_texts_read(file, rows, texts)
+    known = {n: kinds[n] for n in pa_json.read_json(file).column_names if n in kinds}
+    stored = pa.schema({n: _in_json(kind) for n, kind in known.items()})
+    rows = pa_json.read_json(file, parse_options=pa_json.ParseOptions(explicit_schema=stored))
+    return _typed(file, rows, known)
 
 
-def _is_text_in_json(kind: pa.DataType) -> bool:
-    """Return whether values are read as text first: Arrow's JSON takes text for bytes, and passes over time zones."""
-    return isinstance(kind, pa.UuidType) or is_a(kind, "timestamp", "time", "binary", "fixed_size_binary")
+def _in_json(kind: pa.DataType) -> pa.DataType:
+    """Return the type that Arrow reads from JSON for a type, at any depth.
+
+    Arrow takes text for bytes, passes over time zones, has no map, and makes infinity of a text that is too large for a
+    float.
+    """
+    types = pa.types
+    if types.is_struct(kind):
+        return pa.struct([(f.name, _in_json(f.type)) for f in kind])
+    if types.is_map(kind):
+        return pa.list_(pa.struct([("key", _in_json(kind.key_type)), ("value", _in_json(kind.item_type))]))
+    if types.is_list(kind) or types.is_large_list(kind):
+        return pa.list_(_in_json(kind.value_type))
+    if isinstance(kind, pa.UuidType) or is_a(kind, *_TEXTS):
+        return pa.string()
+    return pa.float64() if kind == pa.float32() else kind
 
 
-def _with_texts_read(file: str, rows: pa.Table, kinds: Kinds) -> Any:
-    """Return rows with the columns of these types made of their text. Raises InvalidInputError, naming the column."""
+_TEXTS = ("timestamp", "time", "date", "binary", "fixed_size_binary")
+
+
+def _typed(file: str, rows: pa.Table, kinds: Kinds) -> Any:
+    """Return rows with the texts in columns of these types read. Raises InvalidInputError, naming the column."""
     for name, kind in kinds.items():
-        try:
-            made = _of_text(rows[name], kind)
-        except (pa.ArrowException, pl.exceptions.ComputeError) as e:
-            expected = "base64" if is_a(kind, "binary", "fixed_size_binary") else str(kind)
-            message, found = "rows cannot be read", str(e).partition("\n")[0]
-            raise InvalidInputError(message, kind="rows", file=file, field=name, found=found, expected=expected) from e
-        rows = rows.set_column(rows.column_names.index(name), name, made)
+        chunks = [_of_stored(file, chunk, kind, name) for chunk in rows[name].chunks]
+        if chunks:
+            rows = rows.set_column(rows.column_names.index(name), name, pa.chunked_array(chunks))
     return rows.to_reader()
 
 
-def _of_text(texts: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def _of_stored(file: str, array: Any, kind: pa.DataType, path: str) -> Any:
+    """Return an array of `_in_json` of a type with its texts read; what the type does not name stays."""
+    types, found = pa.types, array.type
+    if types.is_struct(kind) and types.is_struct(found):
+        named = {f.name: f.type for f in kind}
+        parts = [
+            _of_stored(file, part, named[f.name], f"{path}.{f.name}") if f.name in named else part
+            for f, part in zip(found, (array.field(i) for i in range(found.num_fields)), strict=True)
+        ]
+        return pa.StructArray.from_arrays(parts, [f.name for f in found], mask=array.is_null())
+    if types.is_nested(kind) and types.is_list(found):
+        inner = pa.struct([("key", kind.key_type), ("value", kind.item_type)]) if types.is_map(kind) else kind.value_type
+        made = _of_stored(file, array.values, inner, f"{path}.{'entries' if types.is_map(kind) else 'element'}")
+        return pa.ListArray.from_arrays(array.offsets, made, mask=array.is_null())
+    if not types.is_string(found) or types.is_string(kind):
+        return array
+    try:
+        return _of_text(array, kind)
+    except (pa.ArrowException, pl.exceptions.ComputeError) as e:
+        expected = "base64" if is_a(kind, "binary", "fixed_size_binary") else str(kind)
+        message, found = "rows cannot be read", str(e).partition("\n")[0]
+        raise InvalidInputError(message, kind="rows", file=file, field=path, found=found, expected=expected) from e
+
+
+def _of_text(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
     if pa.types.is_time(kind):  # Arrow casts no text to a time
         return pc.binary_join_element_wise("1970-01-01T", texts, "").cast(pa.timestamp("us")).cast(kind)
-    if pa.types.is_timestamp(kind):
+    if not isinstance(kind, pa.UuidType) and not is_a(kind, "binary", "fixed_size_binary"):
         return texts.cast(kind)  # text with a zone is refused for a type without, and the other way round
     values: Any = pl.Series("", texts)
     if isinstance(kind, pa.UuidType):
         wrong = values.filter(~values.str.contains(_UUID))
         if len(wrong):
             raise pa.ArrowInvalid(f"{wrong[0]!r} is no UUID")
-        decoded, kind = values.str.replace_all("-", "", literal=True).str.decode("hex"), pa.binary(16)
-    else:
-        decoded, kind = values.str.decode("base64", strict=True), pa.binary()
-    return pa.chunked_array([decoded.to_arrow().cast(pa.binary()).cast(kind)])
-
-
-def _json_has(kind: pa.DataType) -> bool:
-    """Return whether Arrow can be told to read a type from JSON. It infers the others."""
-    if pa.types.is_nested(kind):
-        return all(_json_has(kind.field(i).type) for i in range(kind.num_fields))
-    without = (pa.types.is_date, pa.types.is_time, pa.types.is_fixed_size_binary)
-    return not isinstance(kind, pa.BaseExtensionType) and not any(is_kind(kind) for is_kind in without)
+        decoded = values.str.replace_all("-", "", literal=True).str.decode("hex").to_arrow()
+        return pa.ExtensionArray.from_storage(kind, decoded.cast(pa.binary()).cast(pa.binary(16)))
+    return values.str.decode("base64", strict=True).to_arrow().cast(pa.binary()).cast(kind)
