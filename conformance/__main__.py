@@ -18,7 +18,7 @@ from deletekit.cli.printer import grid, heading
 from deletekit.cli.terminal import Answer, Output, show_error
 from deletekit.conformance.engines import BUILT_IN, engine_of
 from deletekit.errors import DeletekitError
-from deletekit.safe_text import count, plain
+from deletekit.text import count, plain
 
 _FILE: Any = click.Path(dir_okay=False, path_type=Path)
 _FOLDER: Any = click.Path(file_okay=False, path_type=Path)

@@ -16,7 +16,7 @@ from deletekit.conformance.engines import Answer, Engine, EngineProcess
 from deletekit.conformance.known_verdicts import OTHER_ROWS
 from deletekit.conformance.rows import Row, counted
 from deletekit.errors import NotFoundError
-from deletekit.safe_text import brief, count
+from deletekit.text import brief, count
 
 Kind = Literal["right", "refuses", "WRONG", "crashes"]
 KINDS: tuple[Kind, ...] = ("right", "refuses", "WRONG", "crashes")

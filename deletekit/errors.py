@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from deletekit.safe_text import without_secrets
+from deletekit.text import without_secrets
 
 __all__ = [
     "KNOWN_CHECKSUMS",

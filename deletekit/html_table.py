@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
-from deletekit.safe_text import plain
+from deletekit.text import plain
 
 # Words of Korean stay whole; long ones are broken rather than cut.
 _PLACE = "overflow-x:auto;word-break:keep-all;overflow-wrap:break-word"

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any
 
 from deletekit.errors import CommitConflictError, CommitStateUnknownError
-from deletekit.safe_text import plain, without_secrets
+from deletekit.text import plain, without_secrets
 
 LOGGER = logging.getLogger("deletekit")
 LOGGER.addHandler(logging.NullHandler())

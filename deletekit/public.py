@@ -25,8 +25,8 @@ from deletekit.errors import (
     storage_error,
 )
 from deletekit.log import span
-from deletekit.safe_text import without_secrets
 from deletekit.shadowed import shadowing_file
+from deletekit.text import without_secrets
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -21,7 +21,7 @@ from deletekit.cli import main
 from deletekit.log import tell
 from deletekit.maintenance.reachable import remove_files
 from deletekit.maintenance.verify.report import from_error
-from deletekit.safe_text import without_secrets
+from deletekit.text import without_secrets
 from tests.tables import items, make
 
 KEY = "hunter2secret"

@@ -33,12 +33,12 @@ from deletekit.course.views.page import Grid
 from deletekit.course.views.row_fate import row_fate
 from deletekit.course.views.snapshot_diff import snapshot_diff
 from deletekit.errors import DeletekitError
-from deletekit.safe_text import json_ready
 from deletekit.stream.fitting_rows import json_text
 from deletekit.stream.sources.format_options import FormatOptions
 from deletekit.stream.sources.source_types import SourceType
 from deletekit.stream.sources.times import timestamps
 from deletekit.table.python_values import python_rows, python_values
+from deletekit.text import json_ready
 from tests.cli.conftest import Run, run  # noqa: F401  # a fixture
 from tests.tables import make, new_catalog
 

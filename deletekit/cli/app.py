@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from deletekit.cli.commands import ELSEWHERE, LISTED, SETTINGS, Commands
-from deletekit.safe_text import without_secrets
+from deletekit.text import without_secrets
 from deletekit.version import __version__
 
 _CTRL_C = 130

@@ -17,8 +17,8 @@ from deletekit.errors import InvalidInputError, storage_error
 from deletekit.stream.sources.debezium_lines import DebeziumLines
 from deletekit.stream.sources.table import steps_after
 from deletekit.table.table import Table
-from deletekit.verbs.changes import Changes
-from deletekit.verbs.shared.snapshot_range import ChangeStep
+from deletekit.tools.changes import Changes
+from deletekit.tools.snapshot_range import ChangeStep
 
 _SUFFIXES = {"parquet": ".parquet", "jsonl": ".jsonl", "debezium": ".debezium.jsonl"}
 _BY_SUFFIX = {".parquet": "parquet", ".jsonl": "jsonl", ".json": "jsonl"}

@@ -15,7 +15,7 @@ from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.cli.verb_command import table_answer
 from deletekit.errors import InvalidInputError
-from deletekit.safe_text import count
+from deletekit.text import count
 
 _ROWS = 50
 _FORMATS = ("table", "parquet", "jsonl", "debezium")

@@ -22,7 +22,7 @@ from deletekit.cli.printer import bold, result_text
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.cli.verb_command import change, result_fields
-from deletekit.safe_text import count
+from deletekit.text import count
 
 _EQUALITY_FIELD = "Key column of equality deletes; repeatable.  [default: the columns in WHERE]"
 _GRANULARITY = "Write one position delete file for each of these.  [default: the table's write.delete.granularity]"

@@ -33,7 +33,7 @@ from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.cli.verb_command import result_fields
 from deletekit.errors import DeletekitError, InvalidInputError, NotFoundError
-from deletekit.safe_text import json_ready, plain
+from deletekit.text import json_ready, plain
 
 _PLACE: dict[str, type] = {"warehouse": str, "catalog": str, "catalog_name": str, "properties": dict}
 _OPTIONS: dict[str, type] = {

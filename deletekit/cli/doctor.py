@@ -13,7 +13,7 @@ from rich.text import Text
 from deletekit.cli.options import AnswerCommand
 from deletekit.cli.printer import Prose, Unfolded, grid, heading, indented
 from deletekit.cli.terminal import Answer, Output
-from deletekit.safe_text import plain
+from deletekit.text import plain
 from deletekit.version import __version__
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from deletekit.cli.printer import Prose, Unbroken
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.cli.verb_command import result_fields
-from deletekit.safe_text import count, first, literal, plain, short
+from deletekit.text import count, first, literal, plain, short
 
 if TYPE_CHECKING:
-    from deletekit.verbs.explain import HidingDelete, RowVersion, UnreadFile
+    from deletekit.tools.explain import HidingDelete, RowVersion, UnreadFile
 
 
 @click.command(cls=TableAnswerCommand)

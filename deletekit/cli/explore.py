@@ -8,7 +8,7 @@ import click
 from deletekit.cli.options import TableCommand, check_new
 from deletekit.cli.table_argument import TableArgument
 from deletekit.course.translations import LANGUAGES, Messages
-from deletekit.safe_text import plain
+from deletekit.text import plain
 
 
 @click.command(cls=TableCommand)

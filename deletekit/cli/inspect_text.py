@@ -17,10 +17,10 @@ from rich.tree import Tree
 
 from deletekit.cli.printer import Facts, Unbroken, bold, fact_pairs, grid, heading, more, pairs, records
 from deletekit.formats.decimals import decimal_of_bytes
-from deletekit.safe_text import count, first, literal, moment, plain, runs, short, size
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import value_text
 from deletekit.table.types import POSITION_DELETE_FIELDS
+from deletekit.text import count, first, literal, moment, plain, runs, short, size
 
 Json = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from deletekit.cli.options import AnswerCommand, catalog_property_option, choice_option
 from deletekit.cli.terminal import Answer, Output
-from deletekit.safe_text import plain
+from deletekit.text import plain
 
 _FORMAT_VERSION = "Format version: 2 deletes rows by position delete files, 3 by deletion vectors."
 _CATALOG = "pyiceberg catalog for the table.  [default: an embedded one in DIRECTORY]"

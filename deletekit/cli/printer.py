@@ -17,7 +17,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from deletekit.safe_text import first, json_ready, moment, plain, short, size
+from deletekit.text import first, json_ready, moment, plain, short, size
 
 _PROSE_WIDTH = 88
 _EMPTY: tuple[Any, ...] = (None, "", [], {})

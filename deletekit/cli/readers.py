@@ -15,7 +15,7 @@ from deletekit.cli.printer import Prose, heading, indented, pairs
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.cli.verb_command import result_fields, verb_command
-from deletekit.safe_text import count, plain
+from deletekit.text import count, plain
 
 if TYPE_CHECKING:
     from deletekit.conformance.against import Comparison

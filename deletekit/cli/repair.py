@@ -16,7 +16,7 @@ from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.cli.verb_command import change, result_fields
 from deletekit.cli.verify import finding
-from deletekit.safe_text import plain
+from deletekit.text import plain
 
 # Repeated here, because the module that defines them imports the table libraries, which help does not need.
 KINDS = (

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from deletekit.cli.options import check_new
 from deletekit.errors import DeletekitError, InvalidInputError, UnsupportedError, storage_error
-from deletekit.safe_text import json_ready
 from deletekit.table.python_values import check_calendar, python_rows
+from deletekit.text import json_ready
 
 _LINES = 10_000
 """So many rows are Python's values at once."""

@@ -28,7 +28,7 @@ from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.cli.verb_command import NOT_KNOWN, change, commit_answer, table_answer
 from deletekit.errors import InvalidInputError
-from deletekit.safe_text import literal
+from deletekit.text import literal
 
 _ROWS = 50
 _FORMATS = ("parquet", "csv", "json", "arrow")
@@ -230,7 +230,7 @@ def _rows(table: dk.Table, file: str, counted: Any = iter) -> Any:
     """Return a reader of a file's rows, of the types that the table has. `counted` gets its batches and yields them."""
     import pyarrow as pa  # noqa: PLC0415  # not for help
 
-    from deletekit.verbs.shared.row_files import open_rows  # noqa: PLC0415
+    from deletekit.rows.row_files import open_rows  # noqa: PLC0415
 
     rows = open_rows(file, table.schema)
     return pa.RecordBatchReader.from_batches(rows.schema, counted(rows))

@@ -22,7 +22,7 @@ from deletekit.cli.printer import one_line
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output, show
 from deletekit.cli.verb_command import result_fields, table_answer, verb_command
-from deletekit.safe_text import plain
+from deletekit.text import plain
 
 _key_option = repeated_option("--key", "equality_fields", "COLUMN", "Key column. Repeatable.  [default: the schema's]")
 _RATE = "Instead of FILES: make up so many changes per batch."

@@ -15,7 +15,7 @@ from deletekit.cli.printer import bold
 from deletekit.cli.table_argument import TableArgument, tables_of
 from deletekit.cli.terminal import Answer, Output
 from deletekit.cli.verb_command import change, table_answer
-from deletekit.safe_text import plain
+from deletekit.text import plain
 
 _SNAPSHOTS = 50
 _LIMIT = "Snapshots to show; 0 shows all.  [default: 50 as text, all as JSON]"

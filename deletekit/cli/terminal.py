@@ -22,7 +22,7 @@ from deletekit.cli.printer import Unfolded, pairs, result_text
 from deletekit.deferred import Deferred
 from deletekit.engines.local import Engine, LocalEngine
 from deletekit.errors import DeletekitError
-from deletekit.safe_text import json_ready, literal, plain, without_secrets
+from deletekit.text import json_ready, literal, plain, without_secrets
 
 if TYPE_CHECKING:
     from rich import progress as bars

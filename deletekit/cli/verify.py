@@ -14,7 +14,7 @@ from deletekit.cli.options import TableAnswerCommand, choice_option, limit_optio
 from deletekit.cli.printer import Prose, Unbroken, heading, indented, pairs
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
-from deletekit.safe_text import count, first, json_ready, plain, short
+from deletekit.text import count, first, json_ready, plain, short
 
 _LEVELS = ("metadata", "deletes", "data")
 _LEVEL = "metadata also reads manifests; deletes also delete files and footers of data files; data also every row."

@@ -11,9 +11,9 @@ from typing import Any
 from pyiceberg.expressions import AlwaysFalse, BooleanExpression
 
 from deletekit.deletes.which_apply import Scope, referenced_path
-from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestFile
+from deletekit.rows.write_context import WriteContext
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table

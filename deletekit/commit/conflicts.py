@@ -30,11 +30,11 @@ from deletekit.deletes.merge_previous_deletes import HiddenRows, replace_deletes
 from deletekit.deletes.plan import files_that_may_match
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import Scope, is_global, partition_scopes, referenced_path
-from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import CommitConflictError
 from deletekit.formats.content_file import DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent
+from deletekit.rows.write_context import WriteContext
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.snapshot import find_live_files
 

@@ -16,8 +16,8 @@ from typing import Any
 from deletekit.commit.change import Base, ManifestRewrite, RowDelta
 from deletekit.commit.conflicts import judge, merge_vectors
 from deletekit.deletes.read import ReadContext
-from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import CommitConflictError, DeletekitError, InvalidInputError, NotFoundError
+from deletekit.rows.write_context import WriteContext
 from deletekit.table.back_off import BackOff, retry
 from deletekit.table.consistency import check_manifest_list, check_writable
 from deletekit.table.file_io import WritesNothing

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.new_snapshot import NewSnapshot, new_snapshot
 from deletekit.commit.planned_change import PlannedChange, expiry_as_lost_race, read_base
-from deletekit.commit.snapshot import NewSnapshot, new_snapshot
 from deletekit.errors import CommitConflictError, CommitStateUnknownError, DeletekitError
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.log import tell, telling_failure

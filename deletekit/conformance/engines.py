@@ -22,7 +22,7 @@ from time import monotonic
 from typing import Any, Literal, Self
 
 from deletekit.errors import InvalidInputError
-from deletekit.safe_text import brief, without_secrets
+from deletekit.text import brief, without_secrets
 
 BUILT_IN = ("deletekit", "spark", "pyiceberg", "polars", "duckdb", "chdb", "pysail", "datafusion", "daft")
 """The engines that have a program in `conformance/adapters` of the sources. All but deletekit must be installed."""

@@ -18,12 +18,12 @@ from pyiceberg.types import DoubleType, FloatType
 
 from deletekit.conformance.rows_at_stake import MIXED_UP, mixed_up_vectors
 from deletekit.deletes.delete_file_index import DeleteFileIndex
-from deletekit.deletes.key_bounds import widened_bound
 from deletekit.deletes.plan import delete_index
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import is_global, referenced_path, scope_of
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
+from deletekit.rows.key_bounds import widened_bound
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 from deletekit.table.snapshot import SnapshotReader

@@ -18,7 +18,6 @@ from deletekit.conformance.readers import EngineReading, Readers, in_use, judged
 from deletekit.conformance.rows_at_stake import MIXED_UP, mixed_up_vectors
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.formats.content_file import DeleteFile
@@ -27,11 +26,12 @@ from deletekit.maintenance.compact import compact
 from deletekit.maintenance.convert_equality_deletes import convert_equality_deletes
 from deletekit.maintenance.remove_dangling_deletes import remove_dangling_deletes
 from deletekit.maintenance.rewrite_position_deletes import rewrite_position_deletes, rewrite_vectors
+from deletekit.rows.write_context import check_parquet_only
 from deletekit.table.format_version import FormatVersion
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
-from deletekit.verbs.schema import upgrade_format_version
+from deletekit.tools.schema import upgrade_format_version
 
 _V3 = FormatVersion(3)
 _CONVERT, _REWRITE = "convert-equality-deletes", "rewrite-position-deletes"

@@ -29,10 +29,10 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.safe_text import count
 from deletekit.table.metadata import MAIN
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
+from deletekit.text import count
 from deletekit.verbs.shared.read_options import resolve_snapshot
 
 _MOST_SHOWN = 3

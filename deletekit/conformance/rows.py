@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from deletekit.safe_text import IsoText
 from deletekit.table.python_values import python_values
+from deletekit.text import IsoText
 
 Row = list[Any]
 

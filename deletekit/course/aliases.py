@@ -24,8 +24,8 @@ from deletekit.formats.manifest_list import ManifestFile
 from deletekit.table.metadata import Snapshot
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
-from deletekit.verbs.explain import Explanation
-from deletekit.verbs.inspect import inspect, to_json
+from deletekit.tools.explain import Explanation
+from deletekit.tools.inspect import inspect, to_json
 
 MOST_ORDERED = 1_000
 """Files of one commit that are ordered by content. If there are more, the manifest's order counts."""

@@ -2,7 +2,7 @@
 
 from deletekit.course.printing import notebook_shell
 from deletekit.course.translations import language, text
-from deletekit.verbs.explain import Explanation
+from deletekit.tools.explain import Explanation
 
 
 def translated(found: Explanation) -> dict[str, str]:

@@ -15,7 +15,7 @@ from deletekit.course.answer_kinds import NotThisKind, comparable, plain
 from deletekit.course.exercise import Exercise
 from deletekit.course.function_answers import Outcome, arguments_taken, place_of
 from deletekit.course.translations import text
-from deletekit.safe_text import brief
+from deletekit.text import brief
 
 SECONDS = 5
 """For how long reading an answer may run, with all calls of a function."""

@@ -17,18 +17,18 @@ from deletekit.commit.swap import commit
 from deletekit.course.aliases import Aliases
 from deletekit.course.workplace import Lesson
 from deletekit.datasets import flights
-from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.merge_previous_deletes import FilePositions, write_positions
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
+from deletekit.rows.data_file_writer import write_data_files
 from deletekit.table.table import Table
+from deletekit.tools.refs import rollback
+from deletekit.tools.schema import upgrade_format_version
 from deletekit.verbs.delete import delete, delete_keys
-from deletekit.verbs.refs import rollback
 from deletekit.verbs.scan import scan
-from deletekit.verbs.schema import upgrade_format_version
 
 _FLIGHT_COLUMNS = ("flight_id", "month", "day", "carrier", "origin", "dest", "dep_time")
 

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from deletekit.course.translations import Messages
 from deletekit.html_table import html_table, number_columns
-from deletekit.safe_text import cell
+from deletekit.text import cell
 
 _MOST_ROWS = 40
 _MOST_COLUMNS = 8

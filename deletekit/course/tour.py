@@ -32,10 +32,10 @@ from deletekit.spark.sessions import session as spark_session
 from deletekit.table.catalog import Catalog
 from deletekit.table.open_catalog import local_catalog
 from deletekit.table.table import Table, load_table
+from deletekit.tools.explain import explain
+from deletekit.tools.inspect import inspect
 from deletekit.verbs.append import append, create_table
 from deletekit.verbs.delete import delete
-from deletekit.verbs.explain import explain
-from deletekit.verbs.inspect import inspect
 from deletekit.verbs.merge import merge
 from deletekit.verbs.scan import scan
 

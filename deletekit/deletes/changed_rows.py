@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from deletekit.deletes.changed_files import FileChange
-from deletekit.deletes.filter import keep_rows
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, deleted_positions, read_task
 from deletekit.deletes.scan_task import ScanTask, TaskPart, task_parts
+from deletekit.filters.filter import keep_rows
 from deletekit.formats.content_file import FileContent
 from deletekit.formats.deletion_vector import PositionBitmap
 

@@ -16,7 +16,6 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.types import NestedField, PrimitiveType
 
 from deletekit.deferred import pc, pl
-from deletekit.deletes.key_bounds import Known, known_of
 from deletekit.deletes.which_apply import (
     Scope,
     is_global,
@@ -31,6 +30,7 @@ from deletekit.errors import FormatError
 from deletekit.formats.avro_columns import to_numpy
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import EntryGroup, ManifestColumns, as_numbers, text_array
+from deletekit.rows.key_bounds import Known, known_of
 
 Numbers = npt.NDArray[np.int64]
 _NONE = np.array([-1])

@@ -17,9 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from deletekit.deferred import pc
-from deletekit.deletes.key_bounds import known_of, values_of
-from deletekit.deletes.keys import KeySet
-from deletekit.deletes.projection import FieldPaths, FileColumns, project, with_field_ids
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import Scope, is_global, newest_covered, scope_of
 from deletekit.errors import FormatError, naming
@@ -28,6 +25,9 @@ from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.deletion_vector import PositionBitmap, decode_blob
 from deletekit.formats.metrics import FIELD_ID_KEY, MetricsMode, collect_metrics, field_id_of
 from deletekit.formats.tabular import open_tabular, read_all
+from deletekit.rows.key_bounds import known_of, values_of
+from deletekit.rows.keys import KeySet
+from deletekit.rows.projection import FieldPaths, FileColumns, project, with_field_ids
 from deletekit.table.file_io import FileIO, is_remote, open_sized
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING

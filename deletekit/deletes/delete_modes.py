@@ -13,17 +13,17 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.merge_previous_deletes import HiddenRows, check_rows, hides_all_rows, replace_deletes
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, kept_open, read_task, rows_at
-from deletekit.deletes.rolling_files import HELD_BYTES, held_bytes
-from deletekit.deletes.row_lineage import has_lineage, with_row_ids
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import own_deletes
-from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.reserved_fields import LINEAGE_NAMES
+from deletekit.rows.data_file_writer import write_data_files
+from deletekit.rows.rolling_files import HELD_BYTES, held_bytes
+from deletekit.rows.row_lineage import has_lineage, with_row_ids
+from deletekit.rows.write_context import WriteContext
 from deletekit.table.modes import RowMode
 from deletekit.table.types import arrow_field
 

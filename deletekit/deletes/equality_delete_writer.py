@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 
-from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DeleteFile, FileContent
 from deletekit.formats.delete_file import encode_equality_deletes
+from deletekit.rows.write_context import WriteContext
 from deletekit.table.types import schema_to_json
 
 

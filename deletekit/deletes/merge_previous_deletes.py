@@ -34,7 +34,6 @@ from deletekit.deletes.delete_loader import DeleteLoader
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import own_deletes, scope_of
-from deletekit.deletes.write_context import WriteContext, granularity_of
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.delete_file import encode_position_deletes, position_delete_schema
@@ -43,6 +42,7 @@ from deletekit.formats.metrics import single_value_bytes
 from deletekit.formats.parquet import split_offsets
 from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, puffin_parts
 from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_COLUMN_ID, POS_ID
+from deletekit.rows.write_context import WriteContext, granularity_of
 from deletekit.table.properties import value_of
 
 _ROW_GROUP_ROWS = 1 << 20

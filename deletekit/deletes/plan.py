@@ -26,14 +26,14 @@ from pyiceberg.types import IcebergType, IntegerType, LongType
 
 from deletekit.deferred import Deferred
 from deletekit.deletes.delete_file_index import DeleteFileIndex
-from deletekit.deletes.filter import bound_filter, nullable
-from deletekit.deletes.key_bounds import NO_BOUND, miscounted, usable_bounds, values_of
-from deletekit.deletes.row_group_pruning import metrics_evaluator
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.errors import naming
+from deletekit.filters.filter import bound_filter, nullable
+from deletekit.filters.row_group_pruning import metrics_evaluator
 from deletekit.formats.content_file import ContentFile, ManifestEntry
 from deletekit.formats.manifest_columns import EntryGroup, ManifestColumns, filled
 from deletekit.formats.manifest_list import FieldSummary, ManifestContent, ManifestFile
+from deletekit.rows.key_bounds import NO_BOUND, miscounted, usable_bounds, values_of
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import plain_value
 from deletekit.table.row_counts import exact_sum

@@ -19,17 +19,17 @@ from pyiceberg.types import DoubleType, FloatType, NestedField
 
 from deletekit.deferred import pc
 from deletekit.deletes.delete_loader import DeleteLoader, EqualityKeys, SharedValues
-from deletekit.deletes.filter import evaluate, filter_field_ids
-from deletekit.deletes.keys import flat
-from deletekit.deletes.projection import FileColumns, partition_constants, project, with_field_ids
-from deletekit.deletes.row_group_pruning import bounds_of, may_match
-from deletekit.deletes.row_lineage import inherited
 from deletekit.deletes.scan_task import ScanTask, TaskPart
 from deletekit.errors import naming
+from deletekit.filters.filter import evaluate, filter_field_ids
+from deletekit.filters.row_group_pruning import bounds_of, may_match
 from deletekit.formats.content_file import refuse_encrypted
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.roaring import unpacked
 from deletekit.formats.tabular import ColumnStatistics, RowGroup, TabularFile, open_tabular, rows_only
+from deletekit.rows.keys import flat
+from deletekit.rows.projection import FileColumns, partition_constants, project, with_field_ids
+from deletekit.rows.row_lineage import inherited
 from deletekit.table.file_io import FileIO, is_remote, open_sized
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING

@@ -11,15 +11,15 @@ from itertools import chain, islice
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
-from deletekit.deletes.data_file_writer import in_pieces, write_data_files
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
-from deletekit.deletes.rolling_files import HELD_BYTES
-from deletekit.deletes.row_lineage import has_lineage
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.sort_order import RowOrder
-from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.rows.data_file_writer import in_pieces, write_data_files
+from deletekit.rows.rolling_files import HELD_BYTES
+from deletekit.rows.row_lineage import has_lineage
+from deletekit.rows.sort_order import RowOrder
+from deletekit.rows.write_context import WriteContext
 
 
 def live_share(context: ReadContext, task: ScanTask) -> float:

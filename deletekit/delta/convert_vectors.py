@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from deletekit.deletes.delete_loader import BlobRanges
 from deletekit.deletes.merge_previous_deletes import EncodedVector, stream_position_deletes, write_encoded_vectors
-from deletekit.deletes.write_context import WriteContext, granularity_of
 from deletekit.delta.deletion_vector import (
     FRAME_BYTES,
     DeletionVectorDescriptor,
@@ -30,6 +29,7 @@ from deletekit.engines.local import LocalEngine
 from deletekit.errors import DeletekitError
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap, decode_blob
+from deletekit.rows.write_context import WriteContext, granularity_of
 from deletekit.table.file_io import FileIO, reads_at_a_time
 from deletekit.table.properties import value_of
 

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg import types as it
 
-from deletekit.deletes.projection import FileColumns, project
 from deletekit.delta.actions import AddFile
 from deletekit.delta.row_ids import finds_row_ids
 from deletekit.delta.schema_from_delta import DeltaColumn, DeltaSchema
@@ -27,6 +26,7 @@ from deletekit.delta.values import metrics_of, partition_tuple
 from deletekit.errors import DeletekitError, FormatError, UnsupportedError, is_storage_failure
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.metrics import FIELD_ID_KEY, field_id_of, to_optional
+from deletekit.rows.projection import FileColumns, project
 from deletekit.table.file_io import FileIO
 from deletekit.table.types import stored_value
 

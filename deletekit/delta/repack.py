@@ -13,7 +13,6 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.merge_previous_deletes import EncodedVector
-from deletekit.deletes.write_context import WriteContext
 from deletekit.delta.convert_vectors import VECTOR_ID, file_names, read_checked_blob, referred_id, write_vectors
 from deletekit.delta.synced_table import (
     DELETE_DIRECTORY,
@@ -26,6 +25,7 @@ from deletekit.errors import FormatError, InvalidInputError
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.formats.puffin import DELETION_VECTOR_V1
+from deletekit.rows.write_context import WriteContext
 from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.metadata import MAIN
 from deletekit.table.own_places import DELTA_LOCATION

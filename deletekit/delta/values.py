@@ -27,9 +27,9 @@ from deletekit.delta.schema_to_delta import ColumnMapping, partition_columns, ph
 from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
 from deletekit.formats.decimals import decimal_of_bytes, fitted
 from deletekit.formats.metrics import Metrics, upper_prefix
-from deletekit.safe_text import IsoText, day_of, moment_of
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import single_value_of_stored, stored_value
+from deletekit.text import IsoText, day_of, moment_of
 
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _DATE, _TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}", r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?"

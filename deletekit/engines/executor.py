@@ -15,10 +15,10 @@ from importlib import import_module
 from itertools import islice
 from typing import Any, TypeVar
 
-from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import EngineBlock, LocalEngine, checked_threads
 from deletekit.engines.packing import not_sendable, pack, pack_result, sendable, unpack, unpack_result
 from deletekit.errors import DeletekitError, EnvironmentMissingError
+from deletekit.rows.write_context import WriteContext
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import UnsupportedError
+from deletekit.rows.write_context import WriteContext
 
 _PROTOCOL = 5
 

@@ -18,7 +18,7 @@ from deletekit.formats.content_file import DataFile, EntryStatus
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.table import Table
-from deletekit.verbs.refs import move_updates
+from deletekit.tools.refs import move_updates
 
 _STAGED_WAP_ID = "wap.id"
 _PUBLISHED_WAP_ID = "published-wap-id"

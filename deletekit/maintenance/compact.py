@@ -20,20 +20,20 @@ from pyiceberg.schema import Schema
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.filter import Filter, parse_filter, unbound_filter
-from deletekit.deletes.keys import column_at
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.rewrite import live_share, rewrite_data_files
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.sort_order import RowOrder
-from deletekit.deletes.write_context import WriteContext, check_parquet_only
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import CommitStateUnknownError, DeletekitError, InvalidInputError
+from deletekit.filters.filter import Filter, parse_filter, unbound_filter
 from deletekit.maintenance.file_groups import CompactOptions, RewriteOptions, group_data_files, rewrite_options
 from deletekit.maintenance.head_files import Head, RewrittenGroup
 from deletekit.maintenance.reachable import read_latest
+from deletekit.rows.keys import column_at
+from deletekit.rows.sort_order import RowOrder
+from deletekit.rows.write_context import WriteContext, check_parquet_only
 from deletekit.table.column_names import as_names
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.own_places import check_own_data

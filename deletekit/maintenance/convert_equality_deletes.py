@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change, read_base
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.filter import Filter, unbound_filter
 from deletekit.deletes.merge_previous_deletes import HiddenRows, Replacement, replace_deletes
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext, deleted_positions
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
+from deletekit.filters.filter import Filter, unbound_filter
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
 from deletekit.maintenance.head_files import Head, check_delete_rewrite, replacing
 from deletekit.table.metadata import MAIN

@@ -15,13 +15,12 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from deletekit.commit.change import Base, ManifestRewrite, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit, commit_metadata
-from deletekit.deletes.filter import Filter, parse_filter
 from deletekit.deletes.rewrite import rewrite_data_files
 from deletekit.deletes.which_apply import scope_of
-from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
+from deletekit.filters.filter import Filter, parse_filter
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.maintenance.convert_equality_deletes import convert_equality_deletes
@@ -31,6 +30,7 @@ from deletekit.maintenance.head_files import Head
 from deletekit.maintenance.reachable import check_gc_enabled, read_latest
 from deletekit.maintenance.rewrite_position_deletes import position_delete_rewrite
 from deletekit.maintenance.sink_files import remove_sink_files
+from deletekit.rows.write_context import check_parquet_only
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.own_places import check_own_metadata
 from deletekit.table.table import Table

@@ -29,9 +29,9 @@ from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.metadata_file import logged_files
 from deletekit.table.metadata_update import apply_updates
 from deletekit.table.own_places import check_own_metadata
-from deletekit.table.promotions import promotion_tags
 from deletekit.table.properties import value_of
-from deletekit.table.sink_batches import KEPT_FOR_EVER, file_logs, rewound_sinks
+from deletekit.table.sinks.batches import KEPT_FOR_EVER, file_logs, rewound_sinks
+from deletekit.table.sinks.promotions import promotion_tags
 from deletekit.table.table import Table
 from deletekit.verbs.shared.read_options import milliseconds
 

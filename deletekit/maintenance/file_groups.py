@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypedDict, TypeVar
 
-from deletekit.commit.manifests import packed
+from deletekit.commit.manifest_merging import packed
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import Scope, referenced_path, scope_of
 from deletekit.errors import InvalidInputError

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression
 
-from deletekit.deletes.filter import evaluate, filter_field_ids
-from deletekit.deletes.projection import partition_constants
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import Scope, scope_of
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError
+from deletekit.filters.filter import evaluate, filter_field_ids
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.tabular import open_tabular
+from deletekit.rows.projection import partition_constants
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader

@@ -16,15 +16,15 @@ import pyarrow as pa
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import check_request
 from deletekit.deletes.delete_file_index import DeleteFileIndex
-from deletekit.deletes.filter import Filter, parse_filter
 from deletekit.deletes.merge_previous_deletes import Replacement
 from deletekit.deletes.plan import delete_index
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import Scope, is_global, newest_covered, referenced_path, scope_of
-from deletekit.deletes.write_context import check_parquet_only, granularity_of
+from deletekit.filters.filter import Filter, parse_filter
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
+from deletekit.rows.write_context import check_parquet_only, granularity_of
 from deletekit.table.snapshot import LiveFiles
 from deletekit.table.table import Table
 

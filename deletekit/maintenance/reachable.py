@@ -21,18 +21,18 @@ from deletekit.errors import DeletekitError, InvalidInputError, NotFoundError, U
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.formats.manifests import read_manifest
-from deletekit.safe_text import without_secrets
 from deletekit.table.file_io import FileIO, remove_empty_folder
-from deletekit.table.index_files import DamagedIndexError, read_root
 from deletekit.table.locations import SpellingRules, is_ambiguous, is_below, local_path
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.metadata_file import metadata_folder
 from deletekit.table.own_places import own_folders
 from deletekit.table.properties import value_of
-from deletekit.table.sink_batches import file_logs
-from deletekit.table.sink_files import delete_names, root_names, sink_path
+from deletekit.table.sinks.batches import file_logs
+from deletekit.table.sinks.files import delete_names, root_names, sink_path
+from deletekit.table.sinks.index_files import DamagedIndexError, read_root
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
+from deletekit.text import without_secrets
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")

@@ -19,7 +19,7 @@ from deletekit.table.locations import KnownFiles, SpellingRules, is_below, misma
 from deletekit.table.metadata import TableMetadata, parse_metadata
 from deletekit.table.metadata_file import METADATA_SUFFIXES, logged_files
 from deletekit.table.own_places import OwnPlaces, check_own_metadata
-from deletekit.table.sink_files import FOLDER, is_sink_file
+from deletekit.table.sinks.files import FOLDER, is_sink_file
 from deletekit.table.table import Table
 from deletekit.verbs.shared.read_options import milliseconds
 

@@ -20,7 +20,6 @@ from deletekit.deletes.merge_previous_deletes import HiddenRows, positions_in_fi
 from deletekit.deletes.read import ReadContext, deleted_positions
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import is_old_enough, referenced_path, scope_of
-from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError, FormatError, InvalidInputError, NotFoundError
@@ -35,6 +34,7 @@ from deletekit.maintenance.verify.lost_files import History
 from deletekit.maintenance.verify.report import DAMAGE, Finding, error
 from deletekit.maintenance.verify.run import verify
 from deletekit.maintenance.verify.snapshot_rules import LiveDelete, SnapshotFiles
+from deletekit.rows.write_context import check_parquet_only
 from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.metadata import MAIN, Snapshot
 from deletekit.table.table import Table

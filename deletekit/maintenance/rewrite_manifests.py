@@ -13,11 +13,11 @@ from typing import Any
 from deletekit.commit.change import Base, ManifestRewrite
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.maintenance.file_groups import in_parts
+from deletekit.rows.write_context import WriteContext
 from deletekit.table.metadata import MAIN
 from deletekit.table.properties import value_of
 from deletekit.table.snapshot import SnapshotReader

@@ -15,7 +15,6 @@ from typing import Unpack
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change, read_base
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.filter import Filter, unbound_filter
 from deletekit.deletes.merge_previous_deletes import (
     FilePositions,
     HiddenRows,
@@ -26,13 +25,14 @@ from deletekit.deletes.merge_previous_deletes import (
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import is_old_enough, scope_of
-from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
+from deletekit.filters.filter import Filter, unbound_filter
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.maintenance.file_groups import RewriteOptions, SizeOptions, group_delete_files, in_parts, rewrite_options
 from deletekit.maintenance.head_files import Head, check_delete_rewrite, replacing
+from deletekit.rows.write_context import WriteContext
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 

@@ -11,7 +11,7 @@ from deletekit.engines.local import Engine
 from deletekit.errors import UnsupportedError
 from deletekit.maintenance.reachable import Reachability, read_latest, remove_files
 from deletekit.table.own_places import OwnPlaces
-from deletekit.table.sink_files import DELETES, ROOT, RUN, STAGED_ROWS, is_sink_file, sink_folder
+from deletekit.table.sinks.files import DELETES, ROOT, RUN, STAGED_ROWS, is_sink_file, sink_folder
 from deletekit.table.table import Table
 
 

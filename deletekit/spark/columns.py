@@ -9,9 +9,9 @@ from pyiceberg.schema import Schema
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import DataType, LongType, StructField, StructType
 
-from deletekit.deletes.data_file_writer import partition_columns
-from deletekit.deletes.input_rows import align
-from deletekit.deletes.keys import key_frame
+from deletekit.rows.data_file_writer import partition_columns
+from deletekit.rows.input_rows import align
+from deletekit.rows.keys import key_frame
 from deletekit.spark.errors_in_text import told_in_text
 from deletekit.spark.types import from_spark
 from deletekit.table.metadata import TableMetadata

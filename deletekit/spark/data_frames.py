@@ -14,14 +14,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.deletes.data_file_writer import in_pieces, write_data_files
 from deletekit.deletes.delete_modes import ChangeOptions
-from deletekit.deletes.input_rows import align
-from deletekit.deletes.rolling_files import HELD_BYTES
-from deletekit.deletes.sort_order import RowOrder
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile, DeleteFile
+from deletekit.rows.data_file_writer import in_pieces, write_data_files
+from deletekit.rows.input_rows import align
+from deletekit.rows.rolling_files import HELD_BYTES
+from deletekit.rows.sort_order import RowOrder
 from deletekit.spark.columns import column_of, with_partition
 from deletekit.spark.engine import SparkEngine
 from deletekit.spark.merge_data_frame import merge_frame

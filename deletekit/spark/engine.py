@@ -25,10 +25,10 @@ from pyspark.accumulators import AccumulatorParam
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import EngineBlock, LocalEngine, checked_threads
 from deletekit.engines.packing import pack, unpack_result
 from deletekit.errors import DeletekitError, UnsupportedError
+from deletekit.rows.write_context import WriteContext
 from deletekit.spark.errors_in_text import error_in_text
 from deletekit.spark.releases import to_arrow
 from deletekit.spark.worker import RESULT_SCHEMA, RowsWorker, Worker

@@ -21,15 +21,15 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.types import BinaryType
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult, change_files, write_rows
-from deletekit.deletes.input_rows import align
-from deletekit.deletes.keys import flat, sql_key_bytes
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile
+from deletekit.rows.data_file_writer import write_data_files
+from deletekit.rows.input_rows import align
+from deletekit.rows.keys import flat, sql_key_bytes
+from deletekit.rows.write_context import WriteContext
 from deletekit.spark.columns import with_arrow_column, with_partition
 from deletekit.spark.engine import SparkEngine
 from deletekit.spark.types import from_spark

@@ -14,8 +14,8 @@ from pyiceberg.schema import Schema
 from pyspark.sql import types as st
 
 from deletekit.deferred import Deferred
-from deletekit.deletes.input_rows import align
 from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.rows.input_rows import align
 
 if TYPE_CHECKING:
     import polars as pl

@@ -14,16 +14,16 @@ from pyspark.sql import DataFrame, Window, functions
 from pyspark.sql.types import BinaryType
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
-from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.delete_modes import ChangeOptions, ChangeResult, change_files
-from deletekit.deletes.input_rows import align
-from deletekit.deletes.keys import KeyNumbers, column_at, key_bytes
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
-from deletekit.deletes.rolling_files import HELD_BYTES
-from deletekit.deletes.row_lineage import with_row_ids
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile, DeleteFile
+from deletekit.rows.data_file_writer import write_data_files
+from deletekit.rows.input_rows import align
+from deletekit.rows.keys import KeyNumbers, column_at, key_bytes
+from deletekit.rows.rolling_files import HELD_BYTES
+from deletekit.rows.row_lineage import with_row_ids
 from deletekit.spark.columns import with_arrow_column, with_partition
 from deletekit.spark.engine import SparkEngine
 from deletekit.spark.merge_data_frame import FILE, KEY, PLACE, POSITION, ROW_ID, Matches, live_keys, placed_rows

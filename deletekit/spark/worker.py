@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark import Accumulator, TaskContext
 
-from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.packing import pack_result, sendable, unpack
+from deletekit.rows.write_context import WriteContext
 from deletekit.spark.errors_in_text import told_in_text
 from deletekit.spark.python_process import spare_chores
 

@@ -15,7 +15,7 @@ from deletekit.commit.change import RefUpdate
 from deletekit.errors import InvalidInputError
 from deletekit.stream.change_files import AppliedFile, highest_name, name_total
 from deletekit.table.metadata import Snapshot, TableMetadata
-from deletekit.table.sink_batches import (
+from deletekit.table.sinks.batches import (
     BATCH_ID,
     DIGEST,
     FILE,
@@ -34,7 +34,7 @@ from deletekit.table.sink_batches import (
     sink_tag,
     tagged_marker,
 )
-from deletekit.table.sink_files import KEY_INDEX, SEQUENCE_BY, SEQUENCE_DELETES, SEQUENCE_SERVERS
+from deletekit.table.sinks.files import KEY_INDEX, SEQUENCE_BY, SEQUENCE_DELETES, SEQUENCE_SERVERS
 
 
 class PositionMovedError(Exception):

@@ -17,15 +17,15 @@ import pyarrow as pa
 from pyiceberg.partitioning import PartitionSpec
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.deletes.data_file_writer import split_by_partition, write_data_files
 from deletekit.deletes.merge_previous_deletes import HiddenRows, replace_deletes
 from deletekit.deletes.read import ReadContext
-from deletekit.deletes.row_lineage import with_row_ids
-from deletekit.deletes.sort_order import RowOrder
-from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
+from deletekit.rows.data_file_writer import split_by_partition, write_data_files
+from deletekit.rows.row_lineage import with_row_ids
+from deletekit.rows.sort_order import RowOrder
+from deletekit.rows.write_context import WriteContext
 from deletekit.stream.change_rows import Changes
 from deletekit.stream.key_index import FileKeys, by_file
 from deletekit.stream.saved_index import SavedIndex

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deletekit.deletes.keys import flat, key_bytes, row_columns
+from deletekit.rows.keys import flat, key_bytes, row_columns
 from deletekit.stream.change_rows import Changes
 
 _VERSION = "1-"

@@ -33,7 +33,7 @@ from deletekit.stream.sink_state import SinkState
 from deletekit.stream.sources.left_out import options_needed, servers_of, understood
 from deletekit.stream.stored_values import UnsentError
 from deletekit.table.metadata import Snapshot, TableMetadata
-from deletekit.table.sink_batches import NEWEST_TIME, markers, sink_tag
+from deletekit.table.sinks.batches import NEWEST_TIME, markers, sink_tag
 from deletekit.verbs.shared.equality_keys import ensure_unpartitioned_spec, partitionable
 
 _PLANS_BY_POSITION = 3

@@ -23,14 +23,14 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.schema import Schema
 
-from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import FormatError, InvalidInputError, NotFoundError
+from deletekit.rows.row_files import open_rows, reader_of
+from deletekit.rows.write_context import WriteContext
 from deletekit.table.file_io import FileIO
-from deletekit.table.file_logs import LogRow, encode_log, read_log, rows_of_log
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.sink_batches import Marker
-from deletekit.table.sink_files import FILE_LOG, new_name, sink_path
-from deletekit.verbs.shared.row_files import open_rows, reader_of
+from deletekit.table.sinks.batches import Marker
+from deletekit.table.sinks.file_logs import LogRow, encode_log, read_log, rows_of_log
+from deletekit.table.sinks.files import FILE_LOG, new_name, sink_path
 
 _BLOCK = 1 << 20
 RATE_SCHEMA = pa.schema(

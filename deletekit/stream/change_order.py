@@ -19,8 +19,8 @@ from pyiceberg import types as it
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.input_rows import cast_column
 from deletekit.errors import InvalidInputError
+from deletekit.rows.input_rows import cast_column
 from deletekit.table.column_names import columns_like
 from deletekit.table.types import arrow_type
 

@@ -25,9 +25,9 @@ import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.input_rows import align, as_table
-from deletekit.deletes.keys import KeyNumbers, flat
 from deletekit.errors import InvalidInputError
+from deletekit.rows.input_rows import align, as_table
+from deletekit.rows.keys import KeyNumbers, flat
 from deletekit.stream.change_order import check_arrival, newest_value, ranks, sequence_values, with_tombstones
 from deletekit.stream.sources.left_out import check_deletes, truncates
 from deletekit.stream.sources.messages import KEY_BEFORE, UNCHANGED

@@ -23,17 +23,17 @@ from pyiceberg.schema import Schema
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import commit
-from deletekit.deletes.data_file_writer import write_data_files
-from deletekit.deletes.filter import parse_filter
-from deletekit.deletes.input_rows import align, as_table
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
+from deletekit.filters.filter import parse_filter
 from deletekit.formats.content_file import DataFile
 from deletekit.public import public, public_methods
+from deletekit.rows.data_file_writer import write_data_files
+from deletekit.rows.input_rows import align, as_table
+from deletekit.rows.write_context import WriteContext
 from deletekit.stream.applied_batches import BatchId
 from deletekit.stream.change_rows import ChangeFormat
 from deletekit.stream.fitting_rows import UnfitRow, fitting_rows, json_text, too_many

@@ -19,15 +19,15 @@ from pyiceberg import types as it
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.types import NestedField, StructType
 
-from deletekit.deletes.input_rows import as_table
 from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.rows.input_rows import as_table
 from deletekit.stream.change_rows import UNSENT_COLUMNS
 from deletekit.stream.sink_options import Evolve
 from deletekit.table.column_names import check_name
 from deletekit.table.metadata import TableMetadata, check_reserved_names, check_schema_version
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_schema, arrow_type, new_schema, schema_from_arrow
-from deletekit.verbs.schema import commit_schema
+from deletekit.tools.schema import commit_schema
 
 _INT32 = (-(2**31), 2**31 - 1)
 _MOST_DIGITS = 38

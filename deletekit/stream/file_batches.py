@@ -23,8 +23,8 @@ from deletekit.stream.change_files import (
 from deletekit.stream.sink_state import SinkState
 from deletekit.stream.sources import Decoder
 from deletekit.stream.sources.json_lines import read_messages
-from deletekit.table.sink_batches import FILE_LOGS, markers
-from deletekit.table.sink_files import sink_path
+from deletekit.table.sinks.batches import FILE_LOGS, markers
+from deletekit.table.sinks.files import sink_path
 
 
 def plan_batches(

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyiceberg.schema import Schema
 
-from deletekit.deletes.input_rows import align, as_table
 from deletekit.errors import InvalidInputError
+from deletekit.rows.input_rows import align, as_table
 from deletekit.stream.change_rows import UNSENT_COLUMNS, ChangeFormat, read_changes
 from deletekit.table.python_values import python_rows
 

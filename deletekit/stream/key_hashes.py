@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.keys import flat, key_bytes
+from deletekit.rows.keys import flat, key_bytes
 from deletekit.table.types import arrow_type
 
 Words = npt.NDArray[np.uint64]

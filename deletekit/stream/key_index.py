@@ -22,7 +22,7 @@ from deletekit.errors import UnsupportedError
 from deletekit.formats.content_file import DataFile
 from deletekit.stream.key_hashes import KeyHasher, KeyHashes, Numbers, Words
 from deletekit.table.file_io import FileIO
-from deletekit.table.index_files import (
+from deletekit.table.sinks.index_files import (
     IndexedFile,
     Rows,
     RunInfo,

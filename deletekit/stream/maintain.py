@@ -36,9 +36,9 @@ from deletekit.stream.sink_options import Maintain
 from deletekit.stream.sink_state import SinkState
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.properties import value_of
-from deletekit.table.sink_batches import SINK_ID, history
+from deletekit.table.sinks.batches import SINK_ID, history
 from deletekit.table.snapshot import SnapshotReader
-from deletekit.verbs.schema import set_properties
+from deletekit.tools.schema import set_properties
 
 _MAINTAINED = "deletekit.maintained-by"
 _DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"

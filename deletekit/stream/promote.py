@@ -23,13 +23,11 @@ from pyiceberg.types import NestedField
 from deletekit.commit.change import Base, ReadSet, RefUpdate, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.keys import KeySet, distinct_keys
 from deletekit.deletes.merge_previous_deletes import FilePositions, HiddenRows, positions_in_file, write_positions
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext, ReadRequest, deleted_positions, read_task, rows_at
 from deletekit.deletes.rewrite import rewrite_data_files
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
@@ -37,11 +35,13 @@ from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.public import public
+from deletekit.rows.keys import KeySet, distinct_keys
+from deletekit.rows.write_context import check_parquet_only
 from deletekit.stream.applied_batches import tag_update
 from deletekit.stream.batch_delta import by_position, delete_granularity
 from deletekit.table.metadata import MAIN, Snapshot
-from deletekit.table.promotions import promoted_tag, promotion_base
-from deletekit.table.sink_batches import PROMOTED_BRANCH, PROMOTED_SNAPSHOT
+from deletekit.table.sinks.batches import PROMOTED_BRANCH, PROMOTED_SNAPSHOT
+from deletekit.table.sinks.promotions import promoted_tag, promotion_base
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_type
 from deletekit.verbs.shared.equality_keys import (

@@ -24,12 +24,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import FormatError, NotFoundError
+from deletekit.rows.write_context import WriteContext
 from deletekit.stream.key_hashes import KeyHasher
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.sink_files import DELETES, SEQUENCE_DELETES, sink_path
+from deletekit.table.sinks.files import DELETES, SEQUENCE_DELETES, sink_path
 from deletekit.table.types import arrow_type
 
 _NAME = re.compile(r"[0-9a-f]{32}-[0-9a-f]{12}\.deletes")

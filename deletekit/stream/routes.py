@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from deletekit.deletes.input_rows import tabular
 from deletekit.errors import InvalidInputError
+from deletekit.rows.input_rows import tabular
 from deletekit.stream.change_rows import UNSENT_COLUMNS
 from deletekit.stream.sources.left_out import truncates
 from deletekit.table.catalog import Catalog

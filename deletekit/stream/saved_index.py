@@ -27,9 +27,9 @@ from pyiceberg.types import NestedField
 from deletekit.commit.change import Base
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import Engine
 from deletekit.log import tell
+from deletekit.rows.write_context import WriteContext
 from deletekit.stream.key_hashes import KeyHasher, KeyHashes, Numbers
 from deletekit.stream.key_index import (
     MOST_FILES,
@@ -46,7 +46,10 @@ from deletekit.stream.key_index import (
 )
 from deletekit.stream.live_rows import LiveRows
 from deletekit.table.file_io import FileIO
-from deletekit.table.index_files import (
+from deletekit.table.metadata import Snapshot, TableMetadata
+from deletekit.table.sinks.batches import KEY, history
+from deletekit.table.sinks.files import KEY_INDEX, RUN, root_name, sink_path
+from deletekit.table.sinks.index_files import (
     BLOCK_ROWS,
     DamagedIndexError,
     IndexedFile,
@@ -56,9 +59,6 @@ from deletekit.table.index_files import (
     read_root,
     read_tail,
 )
-from deletekit.table.metadata import Snapshot, TableMetadata
-from deletekit.table.sink_batches import KEY, history
-from deletekit.table.sink_files import KEY_INDEX, RUN, root_name, sink_path
 
 # A search loads about so many rows at a time.
 _LOADED_ROWS = 1 << 22

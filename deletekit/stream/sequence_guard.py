@@ -22,13 +22,13 @@ import pyarrow as pa
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
-from deletekit.deletes.keys import flat
 from deletekit.deletes.read import ReadContext, ReadRequest, rows_at
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.write_context import WriteContext
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.rows.keys import flat
+from deletekit.rows.write_context import WriteContext
 from deletekit.stream.applied_batches import last_marker, newest_marker
 from deletekit.stream.change_order import check_not_nan
 from deletekit.stream.change_rows import Changes, LastChanges
@@ -45,8 +45,8 @@ from deletekit.stream.sources.messages import SEQUENCE
 from deletekit.stream.split_parts import Part, read_rows, rows_path, write_rows_file
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.sink_batches import Marker, history
-from deletekit.table.sink_files import SEQUENCE_BY, SEQUENCE_DELETES, SEQUENCE_SERVERS
+from deletekit.table.sinks.batches import Marker, history
+from deletekit.table.sinks.files import SEQUENCE_BY, SEQUENCE_DELETES, SEQUENCE_SERVERS
 from deletekit.table.types import arrow_type
 
 Mask = npt.NDArray[np.bool_]

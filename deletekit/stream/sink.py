@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.public import public, public_methods
+from deletekit.rows.row_files import reader_of
 from deletekit.spark.releases import query_of_frame
 from deletekit.stream.applied_batches import Step, last_marker
 from deletekit.stream.batch_run import BatchProgress, GivenBatch, prepared, report
@@ -30,7 +31,6 @@ from deletekit.stream.sources.source import Source, SourceBatch, Until
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
-from deletekit.verbs.shared.row_files import reader_of
 
 
 @public

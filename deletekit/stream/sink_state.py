@@ -14,9 +14,9 @@ from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
 from deletekit.commit.planned_change import check_request, check_same_table
-from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.current import engine_or_default
 from deletekit.errors import InvalidInputError
+from deletekit.rows.write_context import check_parquet_only
 from deletekit.stream.applied_batches import check_owner, newest_marker
 from deletekit.stream.change_order import sequence_field
 from deletekit.stream.dead_letters import DeadLetters
@@ -25,9 +25,9 @@ from deletekit.stream.saved_index import SavedIndex, tell_damage
 from deletekit.stream.sequence_guard import SequenceGuard, check_guard
 from deletekit.stream.sink_options import SinkOptions
 from deletekit.stream.table_index import TableIndex
-from deletekit.table.index_files import DamagedIndexError
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.sink_batches import sink_tag
+from deletekit.table.sinks.batches import sink_tag
+from deletekit.table.sinks.index_files import DamagedIndexError
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 

@@ -24,10 +24,10 @@ from deletekit.stream.applied_batches import (
     tag_update,
 )
 from deletekit.table.metadata import MAIN, TableMetadata
-from deletekit.table.sink_batches import SINK_TAG, Marker, history, sink_tag, tagged_marker
+from deletekit.table.sinks.batches import SINK_TAG, Marker, history, sink_tag, tagged_marker
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
-from deletekit.verbs.refs import drop_ref
+from deletekit.tools.refs import drop_ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

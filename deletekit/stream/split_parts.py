@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from deletekit.deletes.write_context import WriteContext
+from deletekit.rows.write_context import WriteContext
 from deletekit.stream.change_rows import Changes, ChangeType
 from deletekit.table.file_io import FileIO
-from deletekit.table.sink_files import STAGED_ROWS, sink_path
+from deletekit.table.sinks.files import STAGED_ROWS, sink_path
 
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 

@@ -26,16 +26,16 @@ from pyiceberg.types import NestedField
 from pyspark.sql import DataFrame, SparkSession, Window, functions
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.deletes.keys import KeyNumbers, flat
 from deletekit.deletes.merge_previous_deletes import HiddenRows, Replacement, replace_deletes
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import CommitConflictError, DeletekitError, UnsupportedError
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.log import tell
+from deletekit.rows.keys import KeyNumbers, flat
+from deletekit.rows.write_context import WriteContext
 from deletekit.spark.engine import SparkEngine
 from deletekit.stream.batch_delta import BatchDelta, delete_granularity, equality_delta, write_last_rows
 from deletekit.stream.batch_digest import digest_of

@@ -17,8 +17,8 @@ from pyiceberg.schema import Schema
 from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegerType
 
-from deletekit.deletes.write_context import WriteContext
 from deletekit.errors import InvalidInputError
+from deletekit.rows.write_context import WriteContext
 from deletekit.spark.columns import column_of, with_arrow_column
 from deletekit.spark.data_frames import SparkRows
 from deletekit.spark.engine import SparkEngine

@@ -60,8 +60,8 @@ from deletekit.stream.saved_index import (
     write_root,
 )
 from deletekit.table.file_io import FileIO
-from deletekit.table.index_files import DamagedIndexError, IndexedFile
-from deletekit.table.sink_files import RUN, new_name, root_name, sink_path
+from deletekit.table.sinks.files import RUN, new_name, root_name, sink_path
+from deletekit.table.sinks.index_files import DamagedIndexError, IndexedFile
 
 # Rows are sorted when so many have been read.
 _SORTED_ROWS = 1 << 23

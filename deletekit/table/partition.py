@@ -22,9 +22,9 @@ from pyiceberg.types import (
 )
 
 from deletekit.formats.decimals import decimal_of_bytes, decimal_size
-from deletekit.safe_text import day_of, json_ready, moment_of
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import storage_of
+from deletekit.text import day_of, json_ready, moment_of
 
 _ALIGNMENT = 16  # bytes of a decimal, the widest value
 

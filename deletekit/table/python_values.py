@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from deletekit.deferred import pc
 from deletekit.errors import FormatError, UnsupportedError
-from deletekit.safe_text import IsoText, day_of, moment_of
+from deletekit.text import IsoText, day_of, moment_of
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAYS = -719_162, 2_932_896

@@ -10,14 +10,13 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids, index_by_id
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit, commit_metadata
-from deletekit.deletes.data_file_writer import write_data_files
-from deletekit.deletes.input_rows import align
-from deletekit.deletes.row_source import RowSource
-from deletekit.deletes.sort_order import sort_order_fields
-from deletekit.deletes.write_context import check_parquet_only
 from deletekit.errors import InvalidInputError
 from deletekit.log import tell
-from deletekit.safe_text import count
+from deletekit.rows.data_file_writer import write_data_files
+from deletekit.rows.input_rows import align
+from deletekit.rows.row_source import RowSource
+from deletekit.rows.sort_order import sort_order_fields
+from deletekit.rows.write_context import check_parquet_only
 from deletekit.table.catalog import Catalog
 from deletekit.table.column_names import check_name
 from deletekit.table.identifier import check_new, to_identifier
@@ -25,6 +24,7 @@ from deletekit.table.locations import normalised_properties
 from deletekit.table.metadata import MAIN, new_metadata
 from deletekit.table.table import Table, load_table
 from deletekit.table.types import arrow_schema, schema_from_arrow
+from deletekit.text import count
 from deletekit.verbs.shared.foreign_rows import foreign_rows
 from deletekit.verbs.shared.partition_fields import partition_spec, sort_fields
 from deletekit.verbs.shared.replacement import check_location, replacing_updates

@@ -12,13 +12,13 @@ from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.delete_modes import ChangeOptions
-from deletekit.deletes.filter import Filter, bound_filter, unbound_filter
-from deletekit.deletes.keys import distinct_keys
-from deletekit.deletes.row_source import RowSource
-from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
+from deletekit.filters.filter import Filter, bound_filter, unbound_filter
+from deletekit.rows.keys import distinct_keys
+from deletekit.rows.row_source import RowSource
+from deletekit.rows.write_context import granularity_of
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_type

@@ -14,15 +14,15 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult
-from deletekit.deletes.filter import parse_filter
-from deletekit.deletes.input_rows import align, as_table, cast_column
-from deletekit.deletes.keys import KeyNumbers
 from deletekit.deletes.read import FileBatch, ReadRequest
-from deletekit.deletes.row_source import RowSource
-from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.filters.filter import parse_filter
+from deletekit.rows.input_rows import align, as_table, cast_column
+from deletekit.rows.keys import KeyNumbers
+from deletekit.rows.row_source import RowSource
+from deletekit.rows.write_context import granularity_of
 from deletekit.table.column_names import as_names, columns_like, unknown_column
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table

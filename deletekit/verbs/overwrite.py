@@ -9,18 +9,18 @@ from pyiceberg.expressions import AlwaysFalse
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.delete_modes import ChangeOptions
-from deletekit.deletes.filter import Filter, bound_filter, evaluate, unbound_filter
-from deletekit.deletes.input_rows import align
-from deletekit.deletes.keys import column_at
 from deletekit.deletes.plan import plan_scan
-from deletekit.deletes.row_source import RowSource
 from deletekit.deletes.which_apply import own_deletes, scope_of
-from deletekit.deletes.write_context import check_parquet_only, granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.filters.filter import Filter, bound_filter, evaluate, unbound_filter
+from deletekit.rows.data_file_writer import write_data_files
+from deletekit.rows.input_rows import align
+from deletekit.rows.keys import column_at
+from deletekit.rows.row_source import RowSource
+from deletekit.rows.write_context import check_parquet_only, granularity_of
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 from deletekit.verbs.shared.foreign_rows import foreign_rows

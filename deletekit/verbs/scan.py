@@ -15,13 +15,13 @@ from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.filter import Filter, bound_filter, keep_rows, unbound_filter
 from deletekit.deletes.plan import ScanTasks, plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask, TaskPart, task_parts
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.filters.filter import Filter, bound_filter, keep_rows, unbound_filter
 from deletekit.formats.content_file import FileContent
 from deletekit.formats.reserved_fields import LINEAGE_NAMES
 from deletekit.public import public_methods
@@ -58,7 +58,7 @@ def scan(
 
     Parameters
     ----------
-    where: pyiceberg expression, or text as in SQL's WHERE (see `deletekit.deletes.filter_parser`); rows for which it is
+    where: pyiceberg expression, or text as in SQL's WHERE (see `deletekit.filters.parser`); rows for which it is
         true are returned (NULL is not true).
     columns: a name, or names in the order wanted, `parent.child` for nested fields; None is every column. Metadata
         columns may be named too: `_file`, `_pos`, `_deleted` (then deleted rows are returned, marked), `_spec_id`,

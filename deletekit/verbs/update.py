@@ -14,13 +14,13 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.delete_modes import Change, ChangeOptions
-from deletekit.deletes.filter import Filter, bound_filter, reads_as_expression, unbound_filter
-from deletekit.deletes.input_rows import align, as_constant
 from deletekit.deletes.read import FileBatch, ReadRequest
-from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
+from deletekit.filters.filter import Filter, bound_filter, reads_as_expression, unbound_filter
+from deletekit.rows.input_rows import align, as_constant
+from deletekit.rows.write_context import granularity_of
 from deletekit.table.column_names import unknown_column
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table

@@ -19,18 +19,18 @@ from pyiceberg.schema import Schema
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.delete_modes import Change, ChangeOptions
-from deletekit.deletes.filter import parse_filter
-from deletekit.deletes.input_rows import align
-from deletekit.deletes.keys import KeyNumbers, column_at
 from deletekit.deletes.read import FileBatch, ReadRequest
-from deletekit.deletes.row_lineage import with_row_ids
-from deletekit.deletes.row_source import RowSource
-from deletekit.deletes.write_context import granularity_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
+from deletekit.filters.filter import parse_filter
+from deletekit.rows.data_file_writer import write_data_files
+from deletekit.rows.input_rows import align
+from deletekit.rows.keys import KeyNumbers, column_at
+from deletekit.rows.row_lineage import with_row_ids
+from deletekit.rows.row_source import RowSource
+from deletekit.rows.write_context import granularity_of
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import (

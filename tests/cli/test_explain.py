@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 
 import deletekit as dk
-from deletekit.safe_text import json_ready
+from deletekit.text import json_ready
 from tests.cli.conftest import Run
 
 Load = Callable[[str], dk.Table]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import deletekit as dk
-from deletekit.safe_text import plain
+from deletekit.text import plain
 from tests.cli.conftest import EVIL, Run, RunProgram
 from tests.tables import new_catalog
 

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 
 import deletekit as dk
 from deletekit.cli.inspect_text import InspectText
-from deletekit.safe_text import json_ready
+from deletekit.text import json_ready
 from tests.cli.conftest import Run
 from tests.tables import new_catalog
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import deletekit as dk
-from deletekit.deletes.write_context import WriteContext
+from deletekit.rows.write_context import WriteContext
 from tests.commit.crashing import CASES, LATER, NAME, Case, make_table, run
 from tests.commit.faults import KILLED, FaultError, Faults, errors, kills, parent_of_killed
 from tests.invariants import check_table, reachable

@@ -8,7 +8,7 @@ Those that concern compaction and the conversion of equality deletes are with th
 | a delete of another spec or partition is applied | #16957 | deletes/test_plan.py::test_a_vector_of_another_partition_is_refused |
 | every vector of a Puffin file is taken for the last | #17497 | deletes/test_plan.py::test_each_file_has_its_own_vector |
 | a CRC error that does not say what it found | #17393 | formats/test_deletion_vector.py::test_crc_error_tells_both_sums |
-| delete manifests missing in metadata tables | #17440, #17443 | verbs/test_inspect.py::test_what_is_stored_is_shown |
+| delete manifests missing in metadata tables | #17440, #17443 | tools/test_inspect.py::test_what_is_stored_is_shown |
 | time travel by a log that is not sorted | #17360 | verbs/test_scan.py::test_the_log_of_snapshots_need_not_be_sorted |
 | last updated by the file's sequence number | #17039 | commit/test_engine_bugs.py::test_last_updated_is_the_data_sequence_number |
 | duplicate counting in parallel filtering | #16686 | commit/test_engine_bugs.py::test_the_summary_counts_each_file_once |

@@ -13,8 +13,8 @@ import deletekit as dk
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import Commit, commit
-from deletekit.deletes.data_file_writer import write_data_files
-from deletekit.deletes.input_rows import align
+from deletekit.rows.data_file_writer import write_data_files
+from deletekit.rows.input_rows import align
 from deletekit.table.catalog import SqlStore, TableState
 from deletekit.table.identifier import Identifier
 from tests.commit.racing import QUICK, Interfering

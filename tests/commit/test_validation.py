@@ -12,12 +12,12 @@ import deletekit as dk
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import commit
-from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
-from deletekit.deletes.input_rows import align
 from deletekit.deletes.merge_previous_deletes import FilePositions, write_deletion_vectors, write_position_deletes
 from deletekit.formats.content_file import DataFile, DeleteFile, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.rows.data_file_writer import write_data_files
+from deletekit.rows.input_rows import align
 from deletekit.verbs.shared.equality_keys import nested_keys
 from tests.invariants import check_table
 from tests.maintenance.damage import edit_list

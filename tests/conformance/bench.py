@@ -26,17 +26,17 @@ from conformance.suite import SENTINEL
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import commit
-from deletekit.deletes.data_file_writer import write_data_files
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
-from deletekit.deletes.input_rows import align
 from deletekit.deletes.merge_previous_deletes import FilePositions, write_positions
-from deletekit.deletes.write_context import WriteContext
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.delete_file import position_delete_schema
 from deletekit.formats.deletion_vector import PositionBitmap, decode_vector, encode_blob
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.formats.parquet import ParquetOptions, encode_parquet
 from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
+from deletekit.rows.data_file_writer import write_data_files
+from deletekit.rows.input_rows import align
+from deletekit.rows.write_context import WriteContext
 from deletekit.table.any_catalog import Catalog, TableState
 from deletekit.table.identifier import Identifier
 from deletekit.table.metadata import TableMetadata

@@ -16,9 +16,9 @@ import pytest
 import deletekit as dk
 from deletekit.deletes import delete_file_index
 from deletekit.deletes.delete_file_index import DeleteFileIndex
-from deletekit.deletes.filter import unbound_filter
 from deletekit.deletes.plan import ScanTasks, _PlannedFiles, plan_scan
 from deletekit.deletes.scan_task import ScanTask
+from deletekit.filters.filter import unbound_filter
 from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import DecodedMetrics
 from deletekit.formats.manifests import columns_of

@@ -17,8 +17,8 @@ from pyiceberg.types import LongType, StringType
 import deletekit as dk
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import commit
-from deletekit.deletes.row_group_pruning import bounds_of
 from deletekit.engines.current import engine_or_default
+from deletekit.filters.row_group_pruning import bounds_of
 from deletekit.formats.tabular import ColumnStatistics
 from deletekit.verbs.delete import DeletePlan
 from tests.maintenance.damage import edit_file, edit_list, edit_manifest, put_back

@@ -11,10 +11,10 @@ import pytest
 from pyroaring import BitMap
 
 import deletekit as dk
-from deletekit.deletes.write_context import WriteContext
 from deletekit.delta.convert_vectors import VectorJob, convert_vectors
 from deletekit.delta.deletion_vector import DeletionVectorDescriptor
 from deletekit.formats.content_file import DataFile, FileContent
+from deletekit.rows.write_context import WriteContext
 from tests.delta.handmade import HandMade
 
 ROWS = 1 << 27  # of which every second is deleted: 16 MB of bitmap

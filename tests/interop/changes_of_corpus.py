@@ -17,7 +17,7 @@ import deletekit as dk
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.metadata import Snapshot
 from deletekit.table.snapshot import SnapshotReader
-from deletekit.verbs.changes import changes_in_schema
+from deletekit.tools.changes import changes_in_schema
 from deletekit.verbs.shared.read_options import select_field
 from tests.interop.rows import frozen
 

@@ -11,7 +11,7 @@ import pytest
 
 import deletekit as dk
 from deletekit.table.locations import local_path
-from deletekit.table.sink_files import sink_folder
+from deletekit.table.sinks.files import sink_folder
 from tests.interop.test_java_maintenance import FAR_MILLIS, call, java_table, read_by_spark
 from tests.tables import Row, live, make, order, refused
 

@@ -10,9 +10,9 @@ import deletekit as dk
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import commit
-from deletekit.deletes.data_file_writer import write_data_files
-from deletekit.deletes.input_rows import align
 from deletekit.formats.manifest_list import ManifestContent
+from deletekit.rows.data_file_writer import write_data_files
+from deletekit.rows.input_rows import align
 from deletekit.table.snapshot import SnapshotReader
 from tests.invariants import check_table
 from tests.maintenance.model import between, lineage, needed, other, snapshot_ids, staged

@@ -14,10 +14,10 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import commit
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
-from deletekit.deletes.input_rows import align
 from deletekit.deletes.merge_previous_deletes import FilePositions, write_deletion_vectors, write_position_deletes
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent
 from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.rows.input_rows import align
 from deletekit.verbs.shared.equality_keys import nested_keys
 from tests.maintenance.model import between, history, lineage, other
 from tests.maintenance.test_compact import clean, rows_of

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 import deletekit as dk
-from deletekit.table.index_files import read_root
-from deletekit.table.sink_batches import FILE_LOGS, tagged_marker
-from deletekit.table.sink_files import root_names, sink_path
+from deletekit.table.sinks.batches import FILE_LOGS, tagged_marker
+from deletekit.table.sinks.files import root_names, sink_path
+from deletekit.table.sinks.index_files import read_root
 from tests.storage import stored_at
 from tests.tables import make
 

@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
-from deletekit.table.sink_batches import sink_tag
+from deletekit.table.sinks.batches import sink_tag
 from tests.invariants import check_table, reachable
 from tests.storage import ON_S3, stored_at
 from tests.tables import MODES, Row, files_of, make, metadata_json, new_catalog, order, vectors

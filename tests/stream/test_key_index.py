@@ -24,12 +24,12 @@ from pyiceberg.types import (
 )
 
 import deletekit as dk
-from deletekit.deletes.keys import key_bytes, same_keys
+from deletekit.rows.keys import key_bytes, same_keys
 from deletekit.stream.key_hashes import KeyHasher, KeyHashes, bucket_of, splitmix64
 from deletekit.stream.key_index import IndexRows, Run, compacted, new_run, open_run, pack, unpack, with_run
 from deletekit.stream.saved_index import find_in_runs
 from deletekit.table.file_io import PyIcebergIO
-from deletekit.table.index_files import IndexedFile
+from deletekit.table.sinks.index_files import IndexedFile
 
 IO = PyIcebergIO({})
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import deletekit as dk
-from deletekit.table.sink_batches import POSITION
+from deletekit.table.sinks.batches import POSITION
 from tests.commit.faults import KILLED, WHEN
 from tests.interop.rows import same_rows
 from tests.invariants import check_table

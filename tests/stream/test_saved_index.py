@@ -19,8 +19,8 @@ import deletekit as dk
 from deletekit.commit.planned_change import read_base
 from deletekit.stream.key_hashes import KeyHasher, bucket_of
 from deletekit.stream.saved_index import SavedIndex, find_in_parts, load_index
-from deletekit.table.index_files import ROOT_MAGIC, _digest
-from deletekit.table.sink_files import KEY_INDEX, sink_path
+from deletekit.table.sinks.files import KEY_INDEX, sink_path
+from deletekit.table.sinks.index_files import ROOT_MAGIC, _digest
 from tests.commit.racing import Interfering
 from tests.interop.rows import same_rows
 from tests.invariants import check_table

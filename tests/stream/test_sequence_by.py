@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 import deletekit as dk
 from deletekit.stream.remembered_deletes import Memory, memory_of
 from deletekit.stream.sources.left_out import with_marks
-from deletekit.table.sink_files import SEQUENCE_DELETES
+from deletekit.table.sinks.files import SEQUENCE_DELETES
 from tests.stream.replay import check
 from tests.tables import live, make, new_catalog, refused
 

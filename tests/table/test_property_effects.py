@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
-from deletekit.deletes.write_context import data_location
 from deletekit.formats import parquet
 from deletekit.formats.parquet import _distinct
+from deletekit.rows.write_context import data_location
 from deletekit.table import properties
 from deletekit.table.metadata import TableMetadata
 from tests.storage import stored_at

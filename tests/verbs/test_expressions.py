@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import deletekit as dk
-from deletekit.deletes.filter import evaluate, parse_filter
+from deletekit.filters.filter import evaluate, parse_filter
 from deletekit.table.types import schema_from_arrow
 from tests.tables import make, new_catalog, refused
 

@@ -14,7 +14,7 @@ from pyiceberg.expressions import EqualTo, GreaterThan, In, IsNull, LessThan, No
 from pyiceberg.schema import Schema
 
 import deletekit as dk
-from deletekit.verbs.schema import commit_schema
+from deletekit.tools.schema import commit_schema
 from tests.tables import VERSION_AND_MODE, ids, make, refused, unchanged
 
 NAMES = ["bob_1", "bobby", "bob", "rob_1", "a%b", "axb", "a_b", None, "", "bob\n1"]

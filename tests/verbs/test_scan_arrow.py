@@ -18,7 +18,7 @@ from hypothesis import given
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
-from deletekit.verbs.scan_polars import _filter
+from deletekit.tools.scan_polars import _filter
 from tests.tables import items, live_files, make, new_catalog
 
 DAYS = [dt.datetime(2020, 1, day, tzinfo=dt.UTC) for day in range(1, 7)]

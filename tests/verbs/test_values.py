@@ -35,7 +35,7 @@ from pyiceberg.types import (
 )
 
 import deletekit as dk
-from deletekit.deletes.input_rows import align
+from deletekit.rows.input_rows import align
 from tests.tables import ITEMS, live, make, refused, same, unchanged
 
 NAIVE = dt.datetime(2024, 1, 1, 5, 6, 7, 8, tzinfo=dt.UTC).replace(tzinfo=None)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import deletekit as dk
-from deletekit.deletes.filter import evaluate, parse_filter
+from deletekit.filters.filter import evaluate, parse_filter
 from deletekit.table.types import schema_from_arrow
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from shlex import join
 from typing import Literal
 
 from deletekit.course.diagnosis.environment import Environment
-from deletekit.safe_text import without_secrets
+from deletekit.text import without_secrets
 
 Status = Literal["ok", "warning", "missing"]
 Part = Literal["base", "spark", "course", "test", "peers"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from deletekit.course.diagnosis.check import WITHOUT_SPARK, Check, check, command, install
 from deletekit.course.diagnosis.environment import Environment
-from deletekit.safe_text import without_secrets
+from deletekit.text import without_secrets
 
 _GIGABYTE = 1 << 30
 

@@ -13,7 +13,7 @@ from deletekit.course.views.table_view import as_table_view, delete_of
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.safe_text import runs
+from deletekit.text import runs
 
 WIDEST = 880.0
 MOST_PARTS = 60

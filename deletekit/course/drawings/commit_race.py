@@ -9,7 +9,7 @@ from deletekit.course.race import Committed, outcome
 from deletekit.course.translations import Messages
 from deletekit.course.views.table_view import as_table_view
 from deletekit.errors import InvalidInputError
-from deletekit.safe_text import brief
+from deletekit.text import brief
 
 _DOWN = 26.0
 

@@ -13,8 +13,8 @@ from deletekit.course.views.table_view import TableView, as_table_view, kind_of
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.safe_text import brief
 from deletekit.table.metadata import Snapshot
+from deletekit.text import brief
 
 MOST_FILES = 6
 """Files of a manifest that are drawn; the others are counted."""

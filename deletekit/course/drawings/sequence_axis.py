@@ -8,7 +8,7 @@ from deletekit.course.translations import Messages
 from deletekit.course.views.page import Grid
 from deletekit.course.views.sequence_timeline import sequence_timeline
 from deletekit.course.views.table_view import as_table_view
-from deletekit.safe_text import brief
+from deletekit.text import brief
 
 _ROWS = {"data": "data-file", **{kind: kind for kind in ("equality-delete", "position-delete", "deletion-vector")}}
 _STEP = 34.0

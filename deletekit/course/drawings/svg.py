@@ -13,7 +13,7 @@ from unicodedata import category
 
 from rich.cells import cell_len
 
-from deletekit.safe_text import brief
+from deletekit.text import brief
 
 Mark = Literal["", "added", "removed", "chosen", "wrong", "applies"]
 Point = tuple[float, float]

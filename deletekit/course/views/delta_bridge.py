@@ -25,7 +25,7 @@ from deletekit.delta.paths import plain_path
 from deletekit.errors import DeletekitError, NotFoundError
 from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.safe_text import brief
+from deletekit.text import brief
 
 _ENTRIES = 25
 _LONGEST_DETAIL = 1_000

@@ -11,7 +11,7 @@ from typing import Any, Literal, ParamSpec, Self
 
 from deletekit.course.translations import Messages
 from deletekit.errors import DeletekitError
-from deletekit.safe_text import brief, literal, plain, without_secrets
+from deletekit.text import brief, literal, plain, without_secrets
 
 PAGE_LINES = 50
 """Lines of a grid that are sent at once."""

@@ -25,9 +25,9 @@ from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.safe_text import brief, literal
 from deletekit.table.metadata import Snapshot
 from deletekit.table.python_values import python_values
+from deletekit.text import brief, literal
 
 MOST_OTHERS = 200
 """Limit on non-applying deletes that are still opened to see whether they contain the row."""

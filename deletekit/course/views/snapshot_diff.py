@@ -17,11 +17,11 @@ from deletekit.deletes.changed_files import FileChange, changed_files
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.safe_text import brief, literal
 from deletekit.table.metadata import Snapshot
 from deletekit.table.python_values import python_values
 from deletekit.table.summary_counters import count_entries, count_totals
-from deletekit.verbs.changes import changes
+from deletekit.text import brief, literal
+from deletekit.tools.changes import changes
 
 MOST_ROWS = 200_000
 """Rows that may have changed and are read. If there are more, only files are compared."""

@@ -16,9 +16,9 @@ from deletekit.deletes.verdict import Rules
 from deletekit.deletes.which_apply import referenced_path
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.safe_text import literal, runs
 from deletekit.table.metadata import Snapshot
 from deletekit.table.table import Table
+from deletekit.text import literal, runs
 
 _COUNTERS = (
     "added-data-files",

@@ -20,9 +20,9 @@ from deletekit.course.views.page import Mark, Node, Page, Tree
 from deletekit.course.views.table_view import TableView, as_table_view, kind_of
 from deletekit.formats.content_file import EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
-from deletekit.safe_text import brief, literal, plain
 from deletekit.table.metadata import Snapshot
-from deletekit.verbs.inspect import to_json
+from deletekit.text import brief, literal, plain
+from deletekit.tools.inspect import to_json
 
 AT_ONCE = 100
 MOST_NODES = 1_000

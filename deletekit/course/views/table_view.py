@@ -21,9 +21,9 @@ from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.safe_text import brief, short
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.table import Table, from_metadata
+from deletekit.text import brief, short
 
 
 class TableView:

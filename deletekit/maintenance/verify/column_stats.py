@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.types import NestedField
 
-from deletekit.deletes.key_bounds import widened_bound
-from deletekit.deletes.projection import FileColumns, project
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import ContentFile
 from deletekit.formats.metrics import FIELD_ID_KEY, leaves, physical, single_value_bytes
 from deletekit.maintenance.verify.report import DAMAGE, Finding, differs, error
+from deletekit.rows.key_bounds import widened_bound
+from deletekit.rows.projection import FileColumns, project
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import POSITION_DELETE_FIELDS
 

@@ -19,9 +19,9 @@ from deletekit.formats.content_file import DeleteFile, EntryStatus, FileContent,
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.maintenance.verify.report import Finding, error, warning
-from deletekit.safe_text import without_secrets
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
+from deletekit.text import without_secrets
 
 DROPPED = "dropped-equality-delete"
 

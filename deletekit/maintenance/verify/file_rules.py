@@ -19,8 +19,6 @@ from pyiceberg.partitioning import PartitionField
 from pyiceberg.transforms import IdentityTransform
 
 from deletekit.deletes.delete_loader import DeleteLoader
-from deletekit.deletes.keys import KeySet
-from deletekit.deletes.projection import FieldPaths, FileColumns, project, with_field_ids
 from deletekit.deletes.which_apply import position_bound, referenced_path
 from deletekit.errors import DeletekitError, FormatError
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent
@@ -32,6 +30,8 @@ from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_ID
 from deletekit.formats.tabular import TabularFile, open_tabular, read_all
 from deletekit.maintenance.verify.column_stats import FileStats
 from deletekit.maintenance.verify.report import DAMAGE, Finding, differs, error, from_error, in_file, not_checked
+from deletekit.rows.keys import KeySet
+from deletekit.rows.projection import FieldPaths, FileColumns, project, with_field_ids
 from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import partition_values, schema_of_spec

@@ -12,11 +12,11 @@ from deletekit.engines.local import Engine
 from deletekit.errors import FormatError, NotFoundError
 from deletekit.maintenance.verify.report import Finding, Level, warning
 from deletekit.table.file_io import FileIO
-from deletekit.table.file_logs import read_log
-from deletekit.table.index_files import DamagedIndexError, RunInfo, read_blocks, read_root, read_tail
 from deletekit.table.metadata import Snapshot, TableMetadata
-from deletekit.table.sink_batches import FILE_LOGS, marker_of
-from deletekit.table.sink_files import SEQUENCE_DELETES, delete_names, root_name, sink_path
+from deletekit.table.sinks.batches import FILE_LOGS, marker_of
+from deletekit.table.sinks.file_logs import read_log
+from deletekit.table.sinks.files import SEQUENCE_DELETES, delete_names, root_name, sink_path
+from deletekit.table.sinks.index_files import DamagedIndexError, RunInfo, read_blocks, read_root, read_tail
 
 _REPAIRED = "made again by the next batch of its sink"
 _UNKNOWN = "what the sink wrote; without it files that may have been applied are refused"

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from deletekit.errors import DeletekitError, NotFoundError, StorageError, UnsupportedError
-from deletekit.safe_text import without_secrets
+from deletekit.text import without_secrets
 
 Severity = Literal["error", "warning"]
 Level = Literal["metadata", "deletes", "data"]

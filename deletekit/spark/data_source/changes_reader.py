@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyspark.sql import types as st
 from pyspark.sql.datasource import InputPartition
 
-from deletekit.deletes.filter import parse_filter, unbound_filter
 from deletekit.deletes.read import ReadContext
 from deletekit.errors import InvalidInputError
+from deletekit.filters.filter import parse_filter, unbound_filter
 from deletekit.spark.data_source.filters import conjunction
 from deletekit.spark.data_source.options import SourceOptions, names_of
 from deletekit.spark.data_source.reader import (
@@ -29,8 +29,8 @@ from deletekit.spark.data_source.reader import (
 from deletekit.spark.python_process import spare_chores
 from deletekit.table.catalog import TableState
 from deletekit.table.table import Table
-from deletekit.verbs.changes import Changes, Mode, changes
-from deletekit.verbs.shared.change_reader import ChangeReader, ChangeTask
+from deletekit.tools.change_reader import ChangeReader, ChangeTask
+from deletekit.tools.changes import Changes, Mode, changes
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter  # of Spark 4.1

@@ -18,8 +18,8 @@ from pyiceberg.expressions import BooleanExpression, IsNull, Reference
 from pyiceberg.schema import Schema
 from pyspark.sql import datasource as ds
 
-from deletekit.deletes.filter import parse_filter
 from deletekit.errors import InvalidInputError
+from deletekit.filters.filter import parse_filter
 
 _FLOATS = (it.FloatType, it.DoubleType)
 _COMPARABLE: dict[type[it.IcebergType], tuple[type, ...]] = {

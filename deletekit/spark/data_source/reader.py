@@ -19,11 +19,11 @@ from pyiceberg.schema import Schema
 from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from deletekit.deletes.filter import parse_filter, unbound_filter
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext, read_task
 from deletekit.deletes.scan_task import TaskPart, task_parts
 from deletekit.errors import InvalidInputError
+from deletekit.filters.filter import parse_filter, unbound_filter
 from deletekit.spark.data_source.filters import conjunction, translated
 from deletekit.spark.data_source.options import SourceOptions
 from deletekit.spark.python_process import spare_chores

@@ -21,8 +21,8 @@ from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from deletekit.commit.planned_change import check_same_table
-from deletekit.deletes.filter import filter_field_ids
 from deletekit.errors import InvalidInputError
+from deletekit.filters.filter import filter_field_ids
 from deletekit.spark.data_source.changes_reader import (
     START,
     change_arguments,
@@ -35,8 +35,8 @@ from deletekit.spark.data_source.reader import check_ref
 from deletekit.spark.python_process import spare_chores
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.table import Table
-from deletekit.verbs.changes import Changes, changes_in_schema
-from deletekit.verbs.shared.change_reader import ROW_ID
+from deletekit.tools.change_reader import ROW_ID
+from deletekit.tools.changes import Changes, changes_in_schema
 
 Offset = dict[str, Any]
 FULL, NOW = "full", "now"

@@ -17,11 +17,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from deletekit.commit.change import ReadSet, RowDelta
 from deletekit.commit.planned_change import check_request, check_same_table, plan_change
 from deletekit.commit.swap import commit
-from deletekit.deletes.data_file_writer import write_data_files
-from deletekit.deletes.input_rows import align
-from deletekit.deletes.write_context import WriteContext, check_parquet_only
 from deletekit.errors import CommitStateUnknownError, UnsupportedError
 from deletekit.formats.content_file import DataFile
+from deletekit.rows.data_file_writer import write_data_files
+from deletekit.rows.input_rows import align
+from deletekit.rows.write_context import WriteContext, check_parquet_only
 from deletekit.spark.data_source.options import SourceOptions
 from deletekit.spark.data_source.reader import without_history
 from deletekit.spark.types import from_spark, tables_from_spark

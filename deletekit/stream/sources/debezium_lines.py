@@ -27,11 +27,11 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from deletekit.deletes.keys import same_keys
-from deletekit.safe_text import json_ready, moment_text
+from deletekit.rows.keys import same_keys
 from deletekit.stream.sources import source_types as st
 from deletekit.table.python_values import python_values
-from deletekit.verbs.changes import Changes
+from deletekit.text import json_ready, moment_text
+from deletekit.tools.changes import Changes
 from deletekit.version import __version__
 
 _ROWS = 10_000

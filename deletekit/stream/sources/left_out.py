@@ -28,7 +28,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from deletekit.errors import FormatError, InvalidInputError
-from deletekit.table.sink_files import SEQUENCE_SERVERS
+from deletekit.table.sinks.files import SEQUENCE_SERVERS
 
 _TRUNCATE = b"deletekit.truncate"
 _UNKNOWN = b"deletekit.unknown-in-deletes"

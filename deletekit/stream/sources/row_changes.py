@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from pyiceberg import types as it
 from pyiceberg.schema import Schema
 
-from deletekit.deletes.projection import repeated
 from deletekit.errors import InvalidInputError
+from deletekit.rows.projection import repeated
 from deletekit.stream.fitting_rows import fitting_parts
 from deletekit.stream.sources.format_options import FormatOptions, OptionError, all_of, option_text
 from deletekit.stream.sources.left_out import (

@@ -10,17 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deletekit.deletes.filter import Filter
-from deletekit.deletes.row_pairs import unique_keys
 from deletekit.errors import InvalidInputError, NotFoundError
+from deletekit.filters.filter import Filter
 from deletekit.public import public, public_methods
+from deletekit.rows.row_pairs import unique_keys
 from deletekit.stream.sources.messages import CHANGE_TYPE
 from deletekit.stream.sources.source import SourceBatch, Until, check_same, lost, position_text, read_position
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
-from deletekit.verbs.changes import Changes, Mode, changes_in_schema
-from deletekit.verbs.shared.change_reader import CHANGE_COLUMNS, ROW_ID
-from deletekit.verbs.shared.snapshot_range import ChangeStep, commit_steps
+from deletekit.tools.change_reader import CHANGE_COLUMNS, ROW_ID
+from deletekit.tools.changes import Changes, Mode, changes_in_schema
+from deletekit.tools.snapshot_range import ChangeStep, commit_steps
 
 
 @public

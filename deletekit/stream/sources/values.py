@@ -19,9 +19,9 @@ from uuid import UUID
 import pyarrow as pa
 from pyiceberg import types as it
 
-from deletekit.deletes.projection import repeated
 from deletekit.errors import InvalidInputError
 from deletekit.formats.decimals import EXACT
+from deletekit.rows.projection import repeated
 from deletekit.stream.sources.decimals import decimal_values, decimals
 from deletekit.stream.sources.format_options import FormatOptions, OptionError, UnfitError, check_types, each
 from deletekit.stream.sources.left_out import unavailable, unavailable_at

@@ -18,15 +18,15 @@ from pyiceberg.types import NestedField, StructType
 
 from deletekit.commit.change import Base
 from deletekit.commit.swap import commit_metadata
-from deletekit.deletes.data_file_writer import split_by_partition
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
-from deletekit.deletes.input_rows import as_table, cast_column
-from deletekit.deletes.keys import column_at, distinct_keys
 from deletekit.deletes.which_apply import is_global
-from deletekit.deletes.write_context import WriteContext, check_parquet_only
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.manifest_list import ManifestContent
+from deletekit.rows.data_file_writer import split_by_partition
+from deletekit.rows.input_rows import as_table, cast_column
+from deletekit.rows.keys import column_at, distinct_keys
+from deletekit.rows.write_context import WriteContext, check_parquet_only
 from deletekit.table.metadata import TableMetadata, spec_to_json
 from deletekit.table.metadata_update import apply_updates
 from deletekit.table.table import Table

@@ -12,12 +12,12 @@ from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema, assign_fresh_schema_ids, index_by_id
 from pyiceberg.types import IcebergType, NestedField, StructType
 
-from deletekit.deletes.expression import Value, columns_of
-from deletekit.deletes.filter import computed, evaluate, filter_field_ids, parse_test, parse_value
-from deletekit.deletes.filter_tokens import bad_filter
-from deletekit.deletes.input_rows import align, as_constant, cast_column
-from deletekit.deletes.keys import column_at
 from deletekit.errors import InvalidInputError
+from deletekit.filters.expression import Value, columns_of
+from deletekit.filters.filter import computed, evaluate, filter_field_ids, parse_test, parse_value
+from deletekit.filters.tokens import bad_filter
+from deletekit.rows.input_rows import align, as_constant, cast_column
+from deletekit.rows.keys import column_at
 from deletekit.table.column_names import columns_like, unknown_column
 from deletekit.table.types import struct_paths
 

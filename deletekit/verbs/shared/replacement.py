@@ -11,8 +11,8 @@ from typing import Any
 from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
-from deletekit.deletes.sort_order import sort_order_updates
 from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.rows.sort_order import sort_order_updates
 from deletekit.table.metadata import MAIN, TableMetadata, check_reserved_names, check_schema_version, spec_to_json
 from deletekit.table.properties import check_properties
 from deletekit.table.types import schema_to_json

@@ -15,16 +15,16 @@ from pyiceberg.types import NestedField
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult, change_files, write_rows
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
-from deletekit.deletes.filter import Filter, filter_field_ids
-from deletekit.deletes.keys import KeySet, distinct_keys
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import is_global, partition_scope
-from deletekit.deletes.write_context import check_parquet_only
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
+from deletekit.filters.filter import Filter, filter_field_ids
 from deletekit.formats.content_file import DeleteFile
+from deletekit.rows.keys import KeySet, distinct_keys
+from deletekit.rows.write_context import check_parquet_only
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.modes import DELETE_MODES, RowMode
 from deletekit.table.properties import value_of

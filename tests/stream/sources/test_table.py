@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import deletekit as dk
-from deletekit.table.sink_batches import POSITION
+from deletekit.table.sinks.batches import POSITION
 from tests.interop.rows import same_rows
 from tests.tables import ITEMS, ids, items, make, new_catalog, refused, set_by_another_writer
 

@@ -1,0 +1,153 @@
+"""Read the rows that a caller passes, whatever holds them: a piece at a time, and again only if they are the same then.
+
+A table, a DataFrame, a dataset and a polars LazyFrame can be read again; a stream and a generator cannot. A change that
+must be planned again needs that. An empty stream would then be committed silently, so it is refused instead.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from io import IOBase
+from itertools import chain, islice
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+from pyarrow import dataset
+from pyiceberg.schema import Schema
+
+from deletekit.errors import InvalidInputError
+from deletekit.rows.input_rows import as_table, tabular
+
+_DICTS = 10_000
+"""So many dicts of a generator become one table."""
+
+_NO_ROWS = (str, bytes, IOBase)
+"""What can be iterated and is no rows."""
+
+_HELD = (pa.Table, pa.RecordBatch, Mapping, list)
+
+
+class RowSource:
+    """Rows as a caller passes them to a verb.
+
+    Parameters
+    ----------
+    rows: a pyarrow Table or RecordBatch, a list of dicts, anything with `__arrow_c_stream__` or `__arrow_c_array__`, a
+        pyarrow Dataset or Scanner, a polars LazyFrame; or a list, generator or other iterable of any of these or of
+        dicts.
+    argument: its name, for errors.
+    """
+
+    def __init__(self, rows: Any, argument: str = "rows") -> None:
+        self._rows, self._argument = rows, argument
+        self._is_read = False
+        self._held: list[Any] | None = None
+
+    def pieces(self) -> Iterator[Any]:
+        """Yield the rows in pieces that `align` takes. The first one is empty if the columns are known before the rows.
+
+        Raises InvalidInputError for rows that are not tabular, or that were read before and cannot be read again.
+        """
+        if self._is_read and not _repeats(self._rows):
+            raise InvalidInputError(
+                f"{self._argument} can be read only once, and the table changed before they were committed",
+                kind="rows-read-once",
+                field=self._argument,
+                found=type(self._rows).__name__,
+                expected="new ones, or a table, DataFrame, LazyFrame or dataset, which can be read again",
+            )
+        self._is_read = True
+        rows = self._rows
+        if isinstance(rows, pl.LazyFrame):
+            yield from _lazy_frame(rows)
+        elif isinstance(rows, dataset.Dataset):
+            # By default a scan reads far ahead: 16 batches of each of four files.
+            yield from _stream(rows.scanner(batch_readahead=2, fragment_readahead=1).to_reader())
+        elif isinstance(rows, dataset.Scanner):
+            yield from _stream(rows.to_reader())
+        elif isinstance(rows, _HELD) and not (isinstance(rows, list) and rows and _speaks_arrow(rows[0])):
+            yield rows
+        elif hasattr(rows, "__arrow_c_stream__"):
+            with tabular(self._argument):
+                reader = pa.RecordBatchReader.from_stream(rows)
+            yield from _stream(reader)
+        elif isinstance(rows, Iterable) and not isinstance(rows, _NO_ROWS) and not _is_frame(rows):
+            yield from _iterated(iter(rows))
+        else:
+            yield rows
+
+    def held(self) -> list[Any]:
+        """Return all pieces. They are read only once, also those that are streams themselves."""
+        if self._held is None:
+            self._held = [self._kept(piece) for piece in self.pieces()]
+        return self._held
+
+    def _kept(self, piece: Any) -> Any:
+        if isinstance(piece, _HELD) or _is_frame(piece) or not _speaks_arrow(piece):
+            return piece
+        with tabular(self._argument):
+            return pa.table(piece)
+
+    def whole(self, schema: Schema) -> Any:
+        """Return all rows at once: a list of dicts, or an Arrow table of their own types.
+
+        Parameters
+        ----------
+        schema: as in `as_table`.
+
+        Raises InvalidInputError for pieces that are not tabular or have different columns.
+        """
+        if all(isinstance(piece, list) for piece in self.held()):
+            return list(chain.from_iterable(self.held()))
+        return self._joined([as_table(piece, schema, self._argument) for piece in self.held()])
+
+    def _joined(self, tables: list[pa.Table]) -> pa.Table:
+        names = tables[0].column_names
+        for table in tables:
+            if sorted(table.column_names) != sorted(names):
+                raise InvalidInputError(
+                    f"{self._argument} name different columns",
+                    kind="rows",
+                    field=self._argument,
+                    found=table.column_names,
+                    expected=names,
+                )
+        with tabular(self._argument):
+            return pa.concat_tables([t.select(names) for t in tables], promote_options="default")
+
+
+def _repeats(rows: Any) -> bool:
+    """Tell whether a second read certainly gives the rows again. What only claims to stream may be empty then."""
+    if isinstance(rows, list):
+        return not any(_speaks_arrow(item) and not _repeats(item) for item in rows)
+    # No relation of DuckDB: it may be one of a stream.
+    return isinstance(rows, (*_HELD, pl.DataFrame, pl.LazyFrame, dataset.Dataset)) or _is_frame(rows)
+
+
+def _is_frame(rows: Any) -> bool:
+    return hasattr(rows, "__dataframe__")  # also pandas before it spoke Arrow
+
+
+def _speaks_arrow(rows: Any) -> bool:
+    return hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__")
+
+
+def _stream(reader: pa.RecordBatchReader) -> Iterator[pa.Table | pa.RecordBatch]:
+    yield reader.schema.empty_table()
+    yield from reader
+
+
+def _lazy_frame(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+    yield frame.collect_schema().to_frame()
+    if hasattr(frame, "collect_batches"):
+        yield from frame.collect_batches(maintain_order=True)
+    else:  # an old polars
+        yield frame.collect(engine="streaming")
+
+
+def _iterated(rows: Iterator[Any]) -> Iterator[Any]:
+    """Yield the items; dicts, which are rows, in lists."""
+    for first in rows:
+        if isinstance(first, Mapping):
+            yield [first, *islice(rows, _DICTS - 1)]
+        else:
+            yield first

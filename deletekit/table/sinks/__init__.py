@@ -1,0 +1,1 @@
+"""What sinks leave in a table: markers of batches, files beside the table, promotions of branches."""

@@ -1,0 +1,1 @@
+"""What looks at a table and arranges it, beside the verbs that change rows."""
