@@ -35,4 +35,4 @@ def test_the_most_used_verbs_have_examples() -> None:
 def test_every_public_name_is_in_the_reference_once() -> None:
     named = [name for _, names in REFERENCE.values() for name in names]
     known = {*dk.__all__} | {f"{module}.{name}" for module in MODULES for name in getattr(dk, module).__all__}
-    assert sorted(named) == sorted(known - {"widgets.explore"})  # which is dk.explore
+    assert sorted(named) == sorted(known)

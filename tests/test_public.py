@@ -167,7 +167,15 @@ def check_wrong_arguments(function: Any, right: dict[str, Any], catalog: dk.Cata
 def methods() -> dict[str, Any]:
     """Every public method of the classes whose objects a caller is given, by class and name."""
     found = {}
-    for cls in (dk.Catalog, SqlStore, PyIcebergStore, dk.Table, dk.Scan, dk.stream.Sink, dk.Explanation):
+    for cls in (
+        dk.Catalog,
+        SqlStore,
+        PyIcebergStore,
+        dk.Table,
+        dk.results.Scan,
+        dk.stream.Sink,
+        dk.results.Explanation,
+    ):
         own = {name: member for name, member in vars(cls).items() if not name.startswith("_")}
         found |= {f"{cls.__name__}.{name}": member for name, member in own.items() if inspect.isfunction(member)}
     return found
@@ -219,7 +227,7 @@ def test_a_wrong_argument_of_a_method_too(
 
 def finish(result: Any) -> None:
     """Do what a lazy result puts off."""
-    if isinstance(result, dk.Scan):
+    if isinstance(result, dk.results.Scan):
         result.to_arrow()
         result.count()
     elif isinstance(result, dk.stream.Sink):

@@ -160,7 +160,7 @@ def _to_file(
     return Answer(document={**_about(result), **written})
 
 
-def _about(result: dk.Changes) -> dict[str, Any]:
+def _about(result: dk.results.Changes) -> dict[str, Any]:
     ends = {"from_snapshot": result.from_snapshot, "to_snapshot": result.to_snapshot}
     ids = {name: None if end is None else end.snapshot_id for name, end in ends.items()}
     return {"table": result.table.name, "mode": result.mode, **ids}

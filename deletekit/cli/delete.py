@@ -56,7 +56,7 @@ def delete(argument: TableArgument, output: Output, **options: Any) -> Answer:
     )
 
 
-def _text(table: dk.Table, commit: dk.Commit) -> Iterator[RenderableType]:
+def _text(table: dk.Table, commit: dk.results.Commit) -> Iterator[RenderableType]:
     if commit.operation is None:
         yield bold(f"No row of {table.name} matches: there is nothing to commit.")
         return

@@ -55,7 +55,7 @@ class SyncTarget:
     argument: TableArgument
     options: Mapping[str, Any]
 
-    def sync(self) -> dk.DeltaSync:
+    def sync(self) -> dk.results.DeltaSync:
         """Sync once. Raise as `sync_delta` does."""
         return dk.sync_delta(self.source, self._catalog, self.argument.table, **self.options)
 
@@ -124,7 +124,7 @@ def follow_targets(targets: Sequence[SyncTarget], output: Output, seconds: float
             ended.wait(seconds)
 
 
-def sync_document(name: str, done: dk.DeltaSync) -> dict[str, Any]:
+def sync_document(name: str, done: dk.results.DeltaSync) -> dict[str, Any]:
     """Return what a sync did, or would do, without the files of its commits."""
     summary = {name: value for name, value in done.commit.summary.items() if name.startswith(("added-", "removed-"))}
     return {

@@ -51,7 +51,7 @@ def explain(
     return Answer(document=_document(found), text=text, exit_code=1 if found.unread else 0)
 
 
-def _document(found: dk.Explanation) -> dict[str, Any]:
+def _document(found: dk.results.Explanation) -> dict[str, Any]:
     versions = [
         {**result_fields(v), "live": None if v.unknown else v.live, "verdict": v.verdict, "unread": _unread(v.unread)}
         for v in found
@@ -63,7 +63,7 @@ def _unread(files: Sequence[UnreadFile]) -> list[dict[str, str]]:
     return [{"file_path": file.file_path, "kind": file.error.kind, "error": str(file.error)} for file in files]
 
 
-def _text(found: dk.Explanation, location: str, limit: int) -> Iterator[RenderableType]:
+def _text(found: dk.results.Explanation, location: str, limit: int) -> Iterator[RenderableType]:
     what = f"{len(found.live):,} live, {len(found.hidden):,} hidden" if len(found) else "no version of such a row"
     snapshot = f"snapshot {found.snapshot_id}" if found.snapshot_id is not None else "no snapshot yet"
     yield Text.assemble((plain(found.table), "bold"), "  ", snapshot, "  ", (what, "bold"), overflow="fold")

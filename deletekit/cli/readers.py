@@ -57,7 +57,7 @@ def readers(argument: TableArgument, output: Output, **options: Any) -> Answer:
     return Answer(document=result_fields(found), text=_text(found), exit_code=1 if failed else 0)
 
 
-def _text(found: dk.Readers) -> Iterator[RenderableType]:
+def _text(found: dk.results.Readers) -> Iterator[RenderableType]:
     yield heading("This table")
     rows = {"depends on": ", ".join(sorted(found.features))}
     rows |= {

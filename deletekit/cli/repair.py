@@ -63,7 +63,7 @@ def repair(argument: TableArgument, output: Output, *, dry_run: bool, **options:
     return Answer(document=document, text=_text(table, report, dry_run=dry_run), exit_code=int(failed))
 
 
-def _text(table: dk.Table, report: dk.RepairReport, *, dry_run: bool) -> Iterator[RenderableType]:
+def _text(table: dk.Table, report: dk.results.RepairReport, *, dry_run: bool) -> Iterator[RenderableType]:
     if not report.actions and not report.refused and not report.unrepaired:
         yield bold(f"Nothing to repair in {table.name}.")
         yield Prose(report.not_looked_at)
@@ -83,7 +83,7 @@ def _text(table: dk.Table, report: dk.RepairReport, *, dry_run: bool) -> Iterato
         yield Text("\nNothing was written.", style="bold")
 
 
-def _actions(actions: Sequence[dk.RepairAction], location: str) -> Iterator[RenderableType]:
+def _actions(actions: Sequence[dk.results.RepairAction], location: str) -> Iterator[RenderableType]:
     """Yield what is done, or refused, and why; paths below the table's location are shortened, in sentences too."""
     prefix = location.rstrip("/") + "/"
     for action in actions:

@@ -150,7 +150,7 @@ def update(
     if both := sorted(set(nulls) & set(values or {})):
         raise click.UsageError(f"--set and --set-null both name {', '.join(both)}.")
 
-    def verb(table: dk.Table, engine: Any) -> dk.Commit:
+    def verb(table: dk.Table, engine: Any) -> dk.results.Commit:
         told = {**_typed(table, values or {}), **dict.fromkeys(nulls)}
         return dk.update(table, told, where=where, ref=ref, engine=engine, **options)
 
@@ -189,7 +189,7 @@ def merge(
     clauses = {"when_matched": when_matched, "when_not_matched": when_not_matched}
     options |= {name: None if what == "nothing" else what for name, what in clauses.items()}
 
-    def verb(table: dk.Table, engine: Any) -> dk.Commit:
+    def verb(table: dk.Table, engine: Any) -> dk.results.Commit:
         return dk.merge(table, _rows(table, file), ref=ref, engine=engine, **options)
 
     table, commit = change(verb, argument, output, "Merging")

@@ -83,7 +83,7 @@ def result_fields(result: Any) -> dict[str, Any]:
     return found | {name: value for name in named if isinstance(value := getattr(result, name), bool)}
 
 
-def commit_answer(table: dk.Table, ref: str, commit: dk.Commit) -> Answer:
+def commit_answer(table: dk.Table, ref: str, commit: dk.results.Commit) -> Answer:
     """Return the commit of a row verb, or of its dry run, as an answer."""
     text = None if commit.operation else [bold(f"Nothing of {table.name} has to change.")]
     document = {"table": table.name, "ref": ref, **result_fields(commit)}

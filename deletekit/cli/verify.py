@@ -57,7 +57,7 @@ def verify(
     return Answer(document=document, text=_text(table, report, limit), exit_code=0 if report.ok else 1)
 
 
-def _text(table: dk.Table, report: dk.VerifyReport, limit: int) -> Iterator[RenderableType]:
+def _text(table: dk.Table, report: dk.results.VerifyReport, limit: int) -> Iterator[RenderableType]:
     shown, left = first(report.findings, limit)
     for found in shown:
         yield from finding(found, table.location)
@@ -71,7 +71,7 @@ def _text(table: dk.Table, report: dk.VerifyReport, limit: int) -> Iterator[Rend
         yield Text("`deletekit repair --dry-run` shows what can be repaired without changing a row.")
 
 
-def finding(found: dk.Finding, location: str) -> Iterator[RenderableType]:
+def finding(found: dk.results.Finding, location: str) -> Iterator[RenderableType]:
     """Yield the parts of one finding; paths below the table's location are shortened."""
     yield Text.assemble((found.severity, _STYLE[found.severity]), "  ", (plain(found.kind), "bold"))
     yield indented(Prose(found.message))

@@ -362,7 +362,7 @@ class _Rows:
         return self._lineage(rows, places + first_position)[0]
 
     def _lineage(self, table: pa.Table, positions: npt.NDArray[np.int64]) -> list[Any]:
-        return inherited(self._task, positions, *(project(table, self._columns, f) for f in LINEAGE_FIELDS))
+        return inherited(self._task.data, positions, *(project(table, self._columns, f) for f in LINEAGE_FIELDS))
 
     def _requested(self, table: pa.Table, field: NestedField) -> pa.ChunkedArray:
         if self._context.paths.path(field.field_id)[1]:

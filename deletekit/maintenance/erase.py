@@ -19,7 +19,7 @@ from deletekit.deletes.rewrite import rewrite_data_files
 from deletekit.deletes.which_apply import scope_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
-from deletekit.errors import InvalidInputError
+from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.filters.filter import Filter, parse_filter
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
@@ -27,12 +27,12 @@ from deletekit.maintenance.convert_equality_deletes import convert_equality_dele
 from deletekit.maintenance.expire_snapshots import ExpiredSnapshots, expire_only
 from deletekit.maintenance.files_with_values import Holding, HoldingFiles
 from deletekit.maintenance.head_files import Head
-from deletekit.maintenance.reachable import check_gc_enabled, read_latest
+from deletekit.maintenance.reachable import Reachability, check_gc_enabled, read_latest, remove_files
 from deletekit.maintenance.rewrite_position_deletes import position_delete_rewrite
-from deletekit.maintenance.sink_files import remove_sink_files
 from deletekit.rows.write_context import check_parquet_only
 from deletekit.table.metadata import MAIN, TableMetadata
-from deletekit.table.own_places import check_own_metadata
+from deletekit.table.own_places import OwnPlaces, check_own_metadata
+from deletekit.table.sinks.files import DELETES, ROOT, RUN, STAGED_ROWS, is_sink_file, sink_folder
 from deletekit.table.table import Table
 
 _INSPECTED = (
@@ -271,3 +271,23 @@ def _by_ref(metadata: TableMetadata, holding: HoldingFiles) -> dict[str, tuple[H
         found.setdefault(held.snapshot_id, []).append(held)
     out = {name: tuple(h for s in line for h in found.get(s.snapshot_id, ())) for name, line in lines.items()}
     return {name: holdings for name, holdings in out.items() if holdings}
+
+
+def remove_sink_files(table: Table, engine: Engine) -> Mapping[str, Any]:
+    """Remove all key indexes, remembered deletes and staged rows.
+
+    Return the fields of an `Erasure`: the removed files, and the reason for each that is left.
+
+    Storage that cannot be listed leaves those that no snapshot leads to.
+    """
+    reachability = Reachability(table.io, engine)
+    found = read_latest(table, lambda now: reachability.indexes(now, now.snapshots.values()))
+    try:
+        listed = [file.path for file in table.io.list(sink_folder(table.metadata))]
+    except UnsupportedError:
+        listed = []
+    found |= {path for path in listed if is_sink_file(path) and path.endswith((ROOT, RUN, STAGED_ROWS, DELETES))}
+    places = OwnPlaces(table.metadata)
+    failed = dict.fromkeys((path for path in found if not places.hold(path)), "outside of the table's folders")
+    failed |= remove_files(table.io, table.metadata, sorted(found - failed.keys()), engine)
+    return {"removed_sink_files": tuple(sorted(found - failed.keys())), "failed_sink_files": failed}

@@ -15,8 +15,7 @@ import pyarrow as pa
 from pyiceberg.types import NestedField
 
 from deletekit.deferred import pc
-from deletekit.deletes.scan_task import ScanTask
-from deletekit.formats.content_file import DataFile
+from deletekit.formats.content_file import DataFile, ManifestEntry
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import LINEAGE_FIELDS
 
@@ -27,7 +26,7 @@ def has_lineage(metadata: TableMetadata, file: DataFile) -> bool:
 
 
 def inherited(
-    task: ScanTask, positions: npt.NDArray[np.int64], row_ids: pa.ChunkedArray, numbers: pa.ChunkedArray
+    entry: ManifestEntry, positions: npt.NDArray[np.int64], row_ids: pa.ChunkedArray, numbers: pa.ChunkedArray
 ) -> list[Any]:
     """Return the row ids and last sequence numbers of rows of a data file.
 
@@ -36,10 +35,12 @@ def inherited(
     positions: where the rows are in the file.
     row_ids, numbers: what the file stores; null where a row inherits.
     """
-    if task.data_file.first_row_id is None:
+    assert isinstance(entry.data_file, DataFile)
+    first = entry.data_file.first_row_id
+    if first is None:
         return [pa.chunked_array([pa.nulls(len(row_ids), pa.int64())])] * 2
-    by_position = pa.array(positions + task.data_file.first_row_id)
-    number = pa.scalar(task.data.sequence_number, pa.int64())
+    by_position = pa.array(positions + first)
+    number = pa.scalar(entry.sequence_number, pa.int64())
     if row_ids.null_count == numbers.null_count == len(positions):
         return [by_position, pa.repeat(number, len(positions))]
     return [pc.coalesce(row_ids, by_position), pc.coalesce(numbers, number)]

@@ -3,7 +3,7 @@
 It only reads. Each verdict comes from applying each delete file on its own, not from what metadata says.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -32,8 +32,41 @@ from deletekit.table.python_values import python_rows
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.text import literal, without_secrets
-from deletekit.tools.explain_sentences import SENTENCES, Say
 from deletekit.verbs.shared.read_options import resolve_snapshot, select_field
+
+Say = Callable[..., str]
+"""Put values into a sentence, perhaps in another language: `say("{file} cannot be read", file="D1")`."""
+
+SENTENCES = {
+    "live": "live",
+    "hidden": "HIDDEN",
+    "unknown": "UNKNOWN",
+    "verdict": "verdict",
+    "why": "why",
+    "none": "{table}: no version of such a row in snapshot {snapshot}",
+    "counts": "{table}, snapshot {snapshot}: {live} live, {hidden} hidden",
+    "counts-unknown": "{table}, snapshot {snapshot}: {live} live, {hidden} hidden, {unknown} unknown",
+    "unread": "cannot be read: {file}: {error}",
+    "unread-delete": "{file} cannot be read",
+    "row-hidden": "row {position} of {file} (written at sequence {sequence}) is hidden: {why}",
+    "row-unknown": "row {position} of {file} (written at sequence {sequence}) may be live or hidden: {why}",
+    "row-spared": (
+        "row {position} of {file} (written at sequence {sequence}) is live, although its key is deleted: {why}"
+    ),
+    "row-live": "row {position} of {file} (written at sequence {sequence}) is live: no delete applies to it",
+    "deletion-vector": "the deletion vector of its data file, in {file}, has its position, and {data} <= {delete}",
+    "position-delete-file": "position delete {file} names its data file and position, and {data} <= {delete}",
+    "position-delete-partition": (
+        "position delete {file} of its partition names its data file and position, and {data} <= {delete}"
+    ),
+    "equality-delete-table": "equality delete {file} holds its {key} and covers the whole table, and {data} < {delete}",
+    "equality-delete-partition": (
+        "equality delete {file} holds its {key} and covers its partition, and {data} < {delete}"
+    ),
+    "too-old": "equality delete {file} holds its {key}, but does not apply: {data} < {delete} is false",
+    "dropped": "{column} (dropped)",
+}
+"""By what they are about. The course's catalogs have them in other languages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -210,7 +210,7 @@ def test_a_table_is_replaced_or_purged(place: tuple[Store, int]) -> None:
     assert not store.open().table_exists(store.full("t"))
 
 
-def purged_while(store: Store, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> dk.DroppedTable:
+def purged_while(store: Store, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> dk.results.DroppedTable:
     """Purge `t` while somebody acts: once, after its files were found and before it is dropped."""
     whole, acts = Reachability.files, iter([act])
 

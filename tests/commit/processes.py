@@ -91,12 +91,12 @@ def work(job: Job) -> Done:
 VERBS = ("append", "delete", "delete by value", "update", "add", "merge", "delete keys")
 
 
-def expire(table: dk.Table) -> Sequence[dk.Commit]:
+def expire(table: dk.Table) -> Sequence[dk.results.Commit]:
     dk.expire_snapshots(table, older_than=LATER, retain_last=KEPT)
     return ()  # it makes no snapshot
 
 
-MAINTENANCE: dict[str, Callable[[dk.Table], Sequence[dk.Commit | None]]] = {
+MAINTENANCE: dict[str, Callable[[dk.Table], Sequence[dk.results.Commit | None]]] = {
     "expire": expire,
     "rewrite manifests": lambda t: [dk.rewrite_manifests(t).commit],
     "compact": lambda t: dk.compact(t, min_input_files=2, partial_progress=True, max_commits=2).commits,
@@ -112,14 +112,14 @@ def draw(chance: random.Random, next_id: int) -> Step:
     return {"verb": verb, "ids": some, "new": [next_id, next_id + 1], "value": float(chance.randrange(100))}
 
 
-def run(table: dk.Table, step: Step, mode: str) -> list[dk.Commit]:
+def run(table: dk.Table, step: Step, mode: str) -> list[dk.results.Commit]:
     verb, some, value = step["verb"], step["ids"], step["value"]
     if verb in MAINTENANCE:
         return [commit for commit in MAINTENANCE[verb](table) if commit is not None]
     return [change(table, verb, some, step["new"], value, mode)]
 
 
-def change(table: dk.Table, verb: str, some: list[int], new: list[int], value: float, mode: str) -> dk.Commit:
+def change(table: dk.Table, verb: str, some: list[int], new: list[int], value: float, mode: str) -> dk.results.Commit:
     where = f"id in ({some[0]}, {some[1]})"
     if verb == "append":
         return dk.append(table, [{"id": i, "value": value} for i in new])

@@ -214,7 +214,7 @@ def test_position_deletes_of_one_file_add_up(catalog: dk.Catalog, granularity: s
 def test_the_union_of_vectors_takes_the_place_of_what_landed(catalog: dk.Catalog) -> None:
     """Of two files in one Puffin file, only the vector that overlaps is written anew."""
     table = make(catalog, FIRST, SECOND, format_version=3, properties=QUICK)
-    landed: list[dk.Commit] = []
+    landed: list[dk.results.Commit] = []
     late = racing(catalog, table, lambda t: landed.append(dk.delete(t, "id = 2", mode="deletion-vector")))
     with dk.engine.local(1):
         done = dk.delete(late, "id in (1, 4)", mode="deletion-vector")
@@ -471,9 +471,9 @@ def test_rows_that_get_their_ids_meanwhile_keep_them(catalog: dk.Catalog) -> Non
 
 def test_giving_up_names_what_was_in_the_way(catalog: dk.Catalog) -> None:
     table = make(catalog, FIRST, format_version=3, properties={**QUICK, "commit.retry.num-retries": "0"})
-    landed: list[dk.Commit] = []
+    landed: list[dk.results.Commit] = []
 
-    def lose(other: Callable[[dk.Table], dk.Commit], verb: Callable[[dk.Table], Any]) -> dk.CommitConflictError:
+    def lose(other: Callable[[dk.Table], dk.results.Commit], verb: Callable[[dk.Table], Any]) -> dk.CommitConflictError:
         late = racing(catalog, table, lambda t: landed.append(other(t)))
         with pytest.raises(dk.CommitConflictError) as caught:
             verb(late)

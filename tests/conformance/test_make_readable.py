@@ -38,7 +38,7 @@ def kinds_of(table: dk.Table) -> set[str]:
     return {V if f["file_format"].upper() == "PUFFIN" else named[f["content"]] for f in live_files(table, 1)}
 
 
-def made(table: dk.Table, file: Path, *engines: str, **options: Any) -> dk.MadeReadable:
+def made(table: dk.Table, file: Path, *engines: str, **options: Any) -> dk.results.MadeReadable:
     """Make it readable after a dry run, which says the same and changes nothing."""
     with unchanged(table):
         tried = dk.make_readable(table, engines, verdicts=file, verify=False, dry_run=True, **options)

@@ -35,7 +35,7 @@ from tests.tools import suite_features
 WITH_DELETES = [(version, mode) for version in (2, 3) for mode in MODES[version] if mode != "copy-on-write"]
 
 
-def hidden_of(found: dk.Readers) -> dict[tuple[str, ...], int]:
+def hidden_of(found: dk.results.Readers) -> dict[tuple[str, ...], int]:
     return {h.kinds: h.rows for h in found.hidden if h.rows}
 
 

@@ -14,8 +14,7 @@ import deletekit as dk
 from deletekit.course import Aliases, explanations
 from deletekit.course.explanations import translate_in_notebook, translated
 from deletekit.course.translations import LANGUAGES, translations
-from deletekit.tools.explain import Explanation
-from deletekit.tools.explain_sentences import SENTENCES
+from deletekit.tools.explain import SENTENCES, Explanation
 from tests.storage import stored_at
 from tests.tables import items, live_files, make, new_catalog
 

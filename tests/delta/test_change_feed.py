@@ -32,7 +32,7 @@ def counted(rows: list[dict[str, Any]]) -> Changes:
     return Counter(sides)
 
 
-def by_deletekit(synced: dk.DeltaSync, first: int, last: int) -> Changes:
+def by_deletekit(synced: dk.results.DeltaSync, first: int, last: int) -> Changes:
     """The changes after one Delta version up to another: a snapshot for each version."""
     at = {int(s.summary["deletekit.delta-version"]): s.snapshot_id for s in synced.table.metadata.snapshots.values()}
     rows = dk.changes(synced.table, at[first], at[last]).to_arrow()

@@ -19,7 +19,7 @@ from tests.tables import ids, refused
 ARROW = {"long": pa.int64(), "string": pa.string(), "double": pa.float64(), "integer": pa.int32()}
 
 
-def sync(delta: HandMade, catalog: dk.Catalog, **options: Any) -> dk.DeltaSync:
+def sync(delta: HandMade, catalog: dk.Catalog, **options: Any) -> dk.results.DeltaSync:
     return dk.sync_delta(delta.path, catalog, "t.d", **options)
 
 

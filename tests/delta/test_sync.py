@@ -32,7 +32,7 @@ from tests.tables import ids
 VERSIONS = pytest.mark.parametrize("format_version", [3, 2])
 
 
-def sync(delta: HandMade, catalog: dk.Catalog, **options: Any) -> dk.DeltaSync:
+def sync(delta: HandMade, catalog: dk.Catalog, **options: Any) -> dk.results.DeltaSync:
     return dk.sync_delta(delta.path, catalog, "t.d", **options)
 
 

@@ -20,7 +20,7 @@ from tests.tables import ids
 VERSIONS = pytest.mark.parametrize("format_version", [3, 2])
 
 
-def sync(delta: HandMade, catalog: dk.Catalog, **options: Any) -> dk.DeltaSync:
+def sync(delta: HandMade, catalog: dk.Catalog, **options: Any) -> dk.results.DeltaSync:
     return dk.sync_delta(delta.path, catalog, "t.d", **options)
 
 
@@ -126,7 +126,7 @@ def test_a_sync_that_loses_a_race_is_planned_anew(delta: HandMade, catalog: dk.C
     assert ids(dk.load_table(catalog, "t.d")) == [0, *range(2, 6), *range(5, 10)]
 
 
-def ahead(delta: HandMade, catalog: dk.Catalog) -> dk.DeltaSync:
+def ahead(delta: HandMade, catalog: dk.Catalog) -> dk.results.DeltaSync:
     """Delta commits once more, a new column among it, and another sync follows at once."""
     fields = json.loads(delta.schema)["fields"]
     if len(fields) == 1:

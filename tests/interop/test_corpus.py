@@ -47,7 +47,7 @@ def corpus(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> lis
     return build(spark, "local", tmp_path_factory.mktemp("corpus"), () if WHOLE else sample())
 
 
-def scan_of(table: dk.Table, read: Read, columns: list[str]) -> dk.Scan:
+def scan_of(table: dk.Table, read: Read, columns: list[str]) -> dk.results.Scan:
     arguments: dict[str, Any] = {
         "snapshot": lambda: {"snapshot_id": read.args["snapshot_id"]},
         "ref": lambda: {"ref": read.args["ref"]},

@@ -24,12 +24,12 @@ Json = dict[str, Any]
 Record = dict[str, Any]
 
 
-def findings(table: dk.Table, *, snapshots: Any = "heads", level: Any = "data") -> tuple[dk.Finding, ...]:
+def findings(table: dk.Table, *, snapshots: Any = "heads", level: Any = "data") -> tuple[dk.results.Finding, ...]:
     """What verify finds; by default in the head, as deep as it goes."""
     return dk.verify(table, snapshots=snapshots, level=level).findings
 
 
-def found(report: Sequence[dk.Finding], kind: str, severity: str = "error") -> dk.Finding:
+def found(report: Sequence[dk.results.Finding], kind: str, severity: str = "error") -> dk.results.Finding:
     """Hold that there is exactly one finding of `kind`, and no error beside it; return it."""
     ours = [f for f in report if f.kind == kind]
     assert len(ours) == 1, [str(f) for f in report]

@@ -53,7 +53,7 @@ def test_in_place(catalog: dk.Catalog, version: int, kind: str, granularity: str
     dk.append(table, again := items((2, "a", 9.0), (30, "c", 9.0)))
     assert live(table) == expected(rows + again)
     with unchanged(table):
-        assert dk.convert_equality_deletes(table) == dk.ConvertedEqualityDeletes()
+        assert dk.convert_equality_deletes(table) == dk.results.ConvertedEqualityDeletes()
 
 
 @pytest.mark.parametrize("version", [2, 3])

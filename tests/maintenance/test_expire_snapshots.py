@@ -46,7 +46,7 @@ ROWS = items((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0), (4, "b", 4.0), (5, "c"
 DELETED = ("data", "position_delete", "deletion_vector", "equality_delete", "manifest")
 
 
-def removed(done: dk.ExpiredSnapshots) -> set[str]:
+def removed(done: dk.results.ExpiredSnapshots) -> set[str]:
     """Every path that the report names."""
     fields = [f"deleted_{kind}_files" for kind in DELETED] + [
         "deleted_manifest_lists",
@@ -90,7 +90,7 @@ def test_what_is_left_is_what_is_reachable(
     assert history(table) == {i: past[i] for i in order[-keep:]}
     assert lineage(table) == rows
     check_table(table)
-    assert dk.expire_snapshots(table, older_than=FAR, retain_last=keep) == dk.ExpiredSnapshots()
+    assert dk.expire_snapshots(table, older_than=FAR, retain_last=keep) == dk.results.ExpiredSnapshots()
     # The table goes on as before.
     dk.append(table, items((9, "e", 9.0)))
     dk.delete(table, "id = 3", mode=mode)
@@ -206,7 +206,7 @@ def test_young_snapshots_stay_by_default(catalog: dk.Catalog) -> None:
     table = busy(catalog, 2, "position-delete")
     staged(table, ROWS[:1])
     with unchanged(table):
-        assert dk.expire_snapshots(table) == dk.ExpiredSnapshots()
+        assert dk.expire_snapshots(table) == dk.results.ExpiredSnapshots()
     dk.set_properties(table, {"history.expire.max-snapshot-age-ms": "0", "history.expire.min-snapshots-to-keep": "2"})
     order = snapshot_ids(table)
     done = dk.expire_snapshots(table, older_than=None)

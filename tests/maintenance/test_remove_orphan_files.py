@@ -71,7 +71,7 @@ def test_nothing_that_is_needed_goes(table: dk.Table) -> None:
     past = history(table)
     with unchanged(table):
         done = dk.remove_orphan_files(table)
-    assert done == dk.OrphanFiles(location=table.location, listed_files=len(files_of(table)))
+    assert done == dk.results.OrphanFiles(location=table.location, listed_files=len(files_of(table)))
     assert files_of(table) == needed(table)
     assert history(table) == past
 

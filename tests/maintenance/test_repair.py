@@ -56,7 +56,7 @@ def with_two_vectors(catalog: dk.Catalog, *, partition_by: tuple[str, ...] = (),
     return table
 
 
-def repaired(table: dk.Table, *kinds: str, **options: Any) -> dk.RepairReport:
+def repaired(table: dk.Table, *kinds: str, **options: Any) -> dk.results.RepairReport:
     """Repair, and hold that it was one `replace` snapshot on top of the head."""
     before = head_json(table)["snapshot-id"]
     report = dk.repair(table, kinds or None, **options)
@@ -362,7 +362,7 @@ def test_a_sound_table_is_left_alone(catalog: dk.Catalog, version: int) -> None:
     for rows in ((), (ROWS,)):
         table = make(catalog, *rows, format_version=version)
         with unchanged(table):
-            assert dk.repair(table) == dk.RepairReport()
+            assert dk.repair(table) == dk.results.RepairReport()
 
 
 def test_what_verify_promises_repair_does(catalog: dk.Catalog) -> None:

@@ -84,7 +84,7 @@ def test_fewer_manifests_the_same_table(catalog: dk.Catalog, version: int, mode:
     assert head["summary"]["entries-processed"] == str(len(entries(table)))
     check_table(table)
     with unchanged(table):
-        assert dk.rewrite_manifests(table) == dk.RewrittenManifests()
+        assert dk.rewrite_manifests(table) == dk.results.RewrittenManifests()
     dk.delete(table, "id in (2, 17)", mode=mode)
     dk.append(table, items((99, "a", 0.0)))
     assert ids(table) == sorted({*range(64), 99} - {1, 10, 23, 27, 2, 17})
@@ -202,8 +202,8 @@ def test_on_a_branch(catalog: dk.Catalog) -> None:
 def test_an_empty_table(catalog: dk.Catalog) -> None:
     table = make(catalog, format_version=2)
     with unchanged(table):
-        assert dk.rewrite_manifests(table) == dk.RewrittenManifests()
-        assert dk.rewrite_manifests(table, dry_run=True) == dk.RewrittenManifests(dry_run=True)
+        assert dk.rewrite_manifests(table) == dk.results.RewrittenManifests()
+        assert dk.rewrite_manifests(table, dry_run=True) == dk.results.RewrittenManifests(dry_run=True)
 
 
 def test_a_bad_target_size_is_refused(catalog: dk.Catalog) -> None:

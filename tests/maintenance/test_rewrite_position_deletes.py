@@ -100,7 +100,7 @@ def test_vectors_after_an_upgrade(catalog: dk.Catalog, partition_by: list[str], 
     clean(table)
     assert dk.verify(table.refresh(), level="data", snapshots="heads").findings == ()
     with unchanged(table):
-        assert dk.rewrite_position_deletes(table, rewrite_all=True) == dk.RewrittenPositionDeletes()
+        assert dk.rewrite_position_deletes(table, rewrite_all=True) == dk.results.RewrittenPositionDeletes()
 
 
 @pytest.mark.parametrize("version", [2, 3])

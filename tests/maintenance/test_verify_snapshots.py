@@ -42,7 +42,7 @@ def add_entries(table: dk.Table, content: int, *more: Record) -> None:
     edit_list(table, count)
 
 
-def errors(table: dk.Table) -> list[dk.Finding]:
+def errors(table: dk.Table) -> list[dk.results.Finding]:
     return [f for f in findings(table) if f.severity == "error"]
 
 

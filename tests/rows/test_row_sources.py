@@ -29,7 +29,7 @@ WHOLE = pa.Table.from_pylist(ROWS, schema=ITEMS)
 BATCHES = WHOLE.to_batches(max_chunksize=7)
 
 
-KEYED: list[Callable[[dk.Table, Any], dk.Commit]] = [
+KEYED: list[Callable[[dk.Table, Any], dk.results.Commit]] = [
     lambda table, rows: dk.upsert(table, rows, key="id"),
     lambda table, rows: dk.merge(table, rows, on="id"),
 ]

@@ -432,7 +432,7 @@ class TableMachine(RuleBasedStateMachine):
         assert done.failed_files == {}
         self._forget(done)
 
-    def _forget(self, done: dk.ExpiredSnapshots) -> None:
+    def _forget(self, done: dk.results.ExpiredSnapshots) -> None:
         for snapshot_id in done.snapshot_ids:
             self.history.pop(snapshot_id, None)
             self.rows_of.pop(snapshot_id, None)
@@ -453,7 +453,7 @@ class TableMachine(RuleBasedStateMachine):
     def _commit(
         self,
         ref: str,
-        done: dk.Commit,
+        done: dk.results.Commit,
         rows: Sequence[Row],
         changed: dict[int, int] | None = None,
         *,
@@ -470,7 +470,9 @@ class TableMachine(RuleBasedStateMachine):
         self.rows_of[done.snapshot_id] = [dict(row) for row in branch.rows]
         self._check_lineage(branch, ref, done, changed or {}, keeps)
 
-    def _check_lineage(self, branch: Branch, ref: str, done: dk.Commit, changed: dict[int, int], keeps: bool) -> None:
+    def _check_lineage(
+        self, branch: Branch, ref: str, done: dk.results.Commit, changed: dict[int, int], keeps: bool
+    ) -> None:
         columns = ["uid", "_row_id", "_last_updated_sequence_number"]
         found = dk.scan(self.table, columns=columns, ref=ref).to_arrow().to_pylist()
         now = {row["uid"]: (row["_row_id"], row["_last_updated_sequence_number"]) for row in found}

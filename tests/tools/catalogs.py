@@ -8,7 +8,7 @@ from pathlib import Path
 from deletekit.course.answer_kinds import ANSWER_KINDS
 from deletekit.course.exercises.all import EXERCISES
 from deletekit.course.function_answers import function
-from deletekit.tools.explain_sentences import SENTENCES
+from deletekit.tools.explain import SENTENCES
 from tests.tools import instructor, translation
 from tests.tools.lessons import ROOT, lesson_names, read_source
 

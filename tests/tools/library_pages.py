@@ -38,30 +38,35 @@ _ORDER = (
 
 _REFERENCE = """
 tables: Tables and catalogs: local_catalog load_catalog Catalog create_table load_table from_pyiceberg from_metadata
-    Table drop_table DroppedTable add_column drop_column rename_column update_column add_partition_field
+    Table drop_table results.DroppedTable add_column drop_column rename_column update_column add_partition_field
     drop_partition_field set_properties set_sort_order upgrade_format_version
-read: Read: scan Scan scan_polars changes Changes explain Explanation inspect
-write: Write: append add_files delete delete_keys update merge Clause upsert overwrite overwrite_partitions Commit
+read: Read: scan results.Scan scan_polars changes results.Changes explain results.Explanation inspect
+write: Write: append add_files delete delete_keys update merge Clause upsert overwrite overwrite_partitions
+    results.Commit
 refs: Branches, tags and snapshots: create_branch create_tag drop_ref rollback set_current_snapshot fast_forward
-    cherry_pick MovedRef CherryPick
-maintenance: Maintenance: compact CompactedFiles convert_equality_deletes ConvertedEqualityDeletes
-    rewrite_position_deletes RewrittenPositionDeletes remove_dangling_deletes RemovedDeletes rewrite_manifests
-    RewrittenManifests expire_snapshots ExpiredSnapshots remove_orphan_files OrphanFiles erase Erasure verify
-    VerifyReport Finding repair RepairReport RepairAction
-doctor: Who reads it right: readers Readers EngineReading ReaderFinding make_readable MadeReadable ReadableStep
+    cherry_pick results.MovedRef results.CherryPick
+maintenance: Maintenance: compact results.CompactedFiles convert_equality_deletes results.ConvertedEqualityDeletes
+    rewrite_position_deletes results.RewrittenPositionDeletes remove_dangling_deletes results.RemovedDeletes
+    rewrite_manifests
+    results.RewrittenManifests expire_snapshots results.ExpiredSnapshots remove_orphan_files results.OrphanFiles
+    erase results.Erasure verify
+    results.VerifyReport results.Finding repair results.RepairReport results.RepairAction
+doctor: Who reads it right: readers results.Readers results.EngineReading results.ReaderFinding make_readable
+    results.MadeReadable results.ReadableStep
 streams: Streams: stream stream.sink stream.Sink stream.BatchProgress stream.Maintain stream.Maintenance
     stream.sinks stream.SinkInfo stream.reset_sink stream.drop_sink stream.create_dead_letters
     stream.dead_letter_schema stream.DeadLetters
     stream.kafka stream.table_changes stream.foreach_messages stream.Source
     stream.decoder stream.Decoder stream.Message
     stream.fan_out stream.FanOut stream.convert stream.promote stream.Promotion
-delta: Delta Lake: sync_delta DeltaSync DeltaPlan export_delta DeltaExport
-    repack RepackedVectors clean_up_delta DeltaCleanUp
+delta: Delta Lake: sync_delta results.DeltaSync results.DeltaPlan export_delta results.DeltaExport
+    repack results.RepackedVectors clean_up_delta results.DeltaCleanUp
 engines: Engines and Spark: engine engine.local engine.executor engine.spark engine.engine_or_default spark
     spark.session spark.fetch_jars spark.JARS spark.java_problem spark.java_program
-errors: Errors: DeletekitError InvalidInputError NotFoundError UnsupportedError FormatError CommitConflictError
+errors: Errors and results: results DeletekitError InvalidInputError NotFoundError UnsupportedError FormatError
+    CommitConflictError
     CommitStateUnknownError StorageError EnvironmentMissingError
-pictures: Widgets and sample data: explore widgets widgets.Explorer widgets.TableTree widgets.RowFate
+pictures: Widgets and sample data: widgets widgets.explore widgets.Explorer widgets.TableTree widgets.RowFate
     widgets.BitmapBytes widgets.SnapshotDiff widgets.SequenceTimeline widgets.CostMeter widgets.StreamStepper
     widgets.DeltaBridge datasets datasets.animals datasets.flights datasets.users datasets.path
 """

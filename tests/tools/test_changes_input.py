@@ -31,7 +31,9 @@ def line(table: dk.Table, ref: str = "main") -> list[int]:
     return [s.snapshot_id for s in metadata.ancestors(head and head.snapshot_id)][::-1]
 
 
-def fails(kind: str, ask: Callable[[], dk.Changes], error: type[dk.DeletekitError] = dk.InvalidInputError) -> Any:
+def fails(
+    kind: str, ask: Callable[[], dk.results.Changes], error: type[dk.DeletekitError] = dk.InvalidInputError
+) -> Any:
     """Hold that it is refused before a row is returned, however rows are asked for."""
     raised = []
     for use in (lambda c: next(iter(c)), lambda c: c.to_reader().read_next_batch(), lambda c: c.to_arrow()):

@@ -14,7 +14,7 @@ import pytest
 import deletekit as dk
 from tests.tables import ITEMS, MODES, VERSION_AND_MODE, items, live, make, new_catalog, refused
 
-Call = Callable[..., dk.Commit]
+Call = Callable[..., dk.results.Commit]
 Calls = dict[str, Call]
 
 FILES = ("added_data_files", "removed_data_files", "added_delete_files", "removed_delete_files")
@@ -57,7 +57,7 @@ def calls(table: dk.Table, mode: str, rng: random.Random) -> Calls:
     }
 
 
-def facts(commit: dk.Commit) -> dict[str, Any]:
+def facts(commit: dk.results.Commit) -> dict[str, Any]:
     """What a dry run and the real call must agree on: all but ids of what is made, and paths of new files."""
     seen = {name: getattr(commit, name) for name in ("operation", "matched_rows", "plans")}
     seen["summary"] = dict(commit.summary)

@@ -54,7 +54,7 @@ class Merge(NamedTuple):
     not_matched: tuple[dk.Clause, ...] = ()
     by_source: tuple[dk.Clause, ...] = ()
 
-    def apply(self, table: dk.Table, source: Sequence[Row], **options: Any) -> dk.Commit:
+    def apply(self, table: dk.Table, source: Sequence[Row], **options: Any) -> dk.results.Commit:
         return dk.merge(
             table,
             pa.Table.from_pylist(list(source), SOURCE),

@@ -85,14 +85,16 @@ def test_files_of_another_spec_are_refused(catalog: dk.Catalog) -> None:
     dk.overwrite_partitions(table, NEW)
 
 
-Verb = Callable[[dk.Table, Any], dk.Commit]
+Verb = Callable[[dk.Table, Any], dk.results.Commit]
 VERBS: dict[str, Verb] = {
     "by filter": lambda table, rows: dk.overwrite(table, rows, "category = 'a'"),
     "partitions": dk.overwrite_partitions,
 }
 
 
-def raced(table: dk.Table, verb: Verb, meanwhile: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> dk.Commit:
+def raced(
+    table: dk.Table, verb: Verb, meanwhile: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> dk.results.Commit:
     """Run a verb; when it has planned for the first time, something else is committed."""
     ran = []
 

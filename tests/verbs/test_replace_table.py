@@ -96,7 +96,7 @@ def test_a_dropped_table_leaves_nothing_only_if_asked(catalog: dk.Catalog) -> No
     dk.delete(table, "id = 1", mode="deletion-vector")
     dk.compact(table, rewrite_all=True)
     files = files_of(table)
-    assert dk.drop_table(catalog, table.identifier) == dk.DroppedTable()
+    assert dk.drop_table(catalog, table.identifier) == dk.results.DroppedTable()
     assert files_of(table) == files
     assert not catalog.table_exists(table.identifier)
     catalog.register_table("again.t", table.metadata_location)

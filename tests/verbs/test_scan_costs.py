@@ -70,7 +70,7 @@ def test_vectors_of_one_puffin_are_one_read(catalog: dk.Catalog) -> None:
     table = wide_table(catalog, 3, files=6)
     dk.delete(table, "grp < 3", mode="deletion-vector", engine=LocalEngine(1))
     (puffin,) = {d.file_path for t in dk.scan(table).plan() for d in t.delete_files}
-    uses: list[Callable[[dk.Scan], int]] = [lambda scan: scan.count(), lambda scan: len(scan.to_arrow())]
+    uses: list[Callable[[dk.results.Scan], int]] = [lambda scan: scan.count(), lambda scan: len(scan.to_arrow())]
     for use, times in zip(uses, (0, 1), strict=True):  # to count them, their entries are enough
         read, counting = counted(table)
         assert use(dk.scan(read)) == 6 * ROWS * 7 // 10

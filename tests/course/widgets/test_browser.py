@@ -66,7 +66,7 @@ def opened(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             f"delta = {str(delta)!r}; big = dk.from_metadata({big.metadata_location!r})",
         ]
         cells = ["\n".join(head), *(f"{name} = {code}\n{name}" for name, code in CELLS.items())]
-        cells += ["together = dk.explore(t)\ntogether", "large = dk.explore(big)\nlarge"]
+        cells += ["together = dk.widgets.explore(t)\ntogether", "large = dk.widgets.explore(big)\nlarge"]
         opened = Notebook(browser, lab, lab.notebook("widgets", cells))
         opened.run_all()
         count = f"() => document.querySelectorAll('.deletekit .dk-code').length === {len(CELLS) + 10}"

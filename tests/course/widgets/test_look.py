@@ -164,7 +164,7 @@ class TestTheReadersNames:
         users = table
         del table
         assert dk.widgets.RowFate(users).page["code"].startswith("dk.widgets.RowFate(users")
-        assert dk.explore(users).tree.page["code"] == "dk.widgets.TableTree(users)"
+        assert dk.widgets.explore(users).tree.page["code"] == "dk.widgets.TableTree(users)"
 
     def test_an_entry_of_a_dict(self, tmp_path: Path) -> None:
         with sample_table(tmp_path) as made:

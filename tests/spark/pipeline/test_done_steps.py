@@ -22,7 +22,7 @@ def table(tmp_path: Path) -> Iterator[dk.Table]:
         yield dk.create_table(catalog, "test.p", ITEMS, format_version=3, properties={DELIVERY: IDENTITY})
 
 
-def step(table: dk.Table, name: str, identity: str = IDENTITY) -> dk.Commit:
+def step(table: dk.Table, name: str, identity: str = IDENTITY) -> dk.results.Commit:
     return dk.append(table, items((1, "a", 1.0)), commit_properties=properties_of(identity, name, 1))
 
 

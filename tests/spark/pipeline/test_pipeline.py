@@ -133,8 +133,8 @@ def crash_before(commit: Callable[..., Any], step: str) -> Callable[..., Any]:
 
 
 def crash_after(steps: Iterator[Step], name: str) -> Iterator[Step]:
-    def crashing(step: Step) -> Callable[[Work, Mapping[str, str]], dk.Commit]:
-        def run_and_crash(work: Work, properties: Mapping[str, str]) -> dk.Commit:
+    def crashing(step: Step) -> Callable[[Work, Mapping[str, str]], dk.results.Commit]:
+        def run_and_crash(work: Work, properties: Mapping[str, str]) -> dk.results.Commit:
             step.run(work, properties)
             raise Crash
 
@@ -151,13 +151,13 @@ def test_a_second_driver_that_thinks_the_table_empty(runs: Runs, monkeypatch: py
         with pytest.raises(Crash):
             runs.run(days=1)
     location = runs.table.metadata_location
-    seen: list[dk.Commit] = []
+    seen: list[dk.results.Commit] = []
 
     def again(steps: Sequence[Step]) -> Iterator[Step]:
         for step in steps:
             if step.name == "2014-01-01 corrections":
 
-                def load_again(work: Work, properties: Mapping[str, str]) -> dk.Commit:
+                def load_again(work: Work, properties: Mapping[str, str]) -> dk.results.Commit:
                     seen.append(steps[0].run(work, properties))
                     raise Crash
 

@@ -67,7 +67,7 @@ def rows(*numbers: int | None) -> pa.Table:
     return pa.Table.from_arrays([column(n, *TYPES[n]) for n in SCHEMA.names], schema=SCHEMA)
 
 
-def lines_of(result: dk.Changes) -> list[str]:
+def lines_of(result: dk.results.Changes) -> list[str]:
     return list(DebeziumLines(result).lines(result.to_batches()))
 
 
@@ -76,7 +76,7 @@ def decoded(lines: list[str], schema: Any) -> pa.Table:
     return decoder("debezium-json").decode(messages, schema)
 
 
-def payloads(result: dk.Changes) -> list[dict[str, Any]]:
+def payloads(result: dk.results.Changes) -> list[dict[str, Any]]:
     return [json.loads(line)["payload"] for line in lines_of(result)]
 
 
