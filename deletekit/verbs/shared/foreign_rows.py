@@ -1,7 +1,11 @@
-"""Rows that stay in another system: a Spark DataFrame as what a verb takes. The system's bridge works on them there."""
+"""Rows that stay in another system, such as a Spark DataFrame. The bridge of the system works on them there.
+
+A bridge registers itself as an entry point of the group `deletekit.rows`. Its name is the package of the rows.
+"""
 
 from collections.abc import Sequence
-from importlib import import_module
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol
 
 from pyiceberg.types import NestedField
@@ -43,9 +47,16 @@ class ForeignRows(Protocol):
 
 
 def foreign_rows(rows: Any, engine: Engine | None = None) -> ForeignRows | None:
-    """Return a Spark DataFrame as ForeignRows, on the engine of the call if it is Spark's; None for other rows."""
-    if type(rows).__name__ != "DataFrame" or not type(rows).__module__.startswith("pyspark.sql."):
+    """Return a DataFrame of another system as ForeignRows, on the engine of the call; None for other rows."""
+    bridge = _bridge(type(rows).__module__.partition(".")[0]) if type(rows).__name__ == "DataFrame" else None
+    if bridge is None:
         return None
-    # By name: the library stands without its bridges, and pyspark is an extra.
-    made: ForeignRows = import_module("deletekit.spark.data_frames").SparkRows(rows, engine_or_default(engine))
+    made: ForeignRows = bridge.load()(rows, engine_or_default(engine))
     return made
+
+
+@cache
+def _bridge(package: str) -> EntryPoint | None:
+    if package in {"pandas", "polars"}:  # they have their rows here; to look at all installed packages takes time
+        return None
+    return next(iter(entry_points(group="deletekit.rows", name=package)), None)
