@@ -45,7 +45,7 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 LONGEST_VALUE = 200
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _FIRST_DAY = date(1970, 1, 1).toordinal()
-_CYCLE = 146_097
+_DAYS_OF_400_YEARS = 146_097
 """The days of 400 years, after which the calendar begins again."""
 
 
@@ -89,7 +89,7 @@ def moment_text(number: int, unit: str, zone: str = "") -> str:
 
 
 def _day_text(number: int) -> str:
-    cycles, rest = divmod(number + _FIRST_DAY - 1, _CYCLE)
+    cycles, rest = divmod(number + _FIRST_DAY - 1, _DAYS_OF_400_YEARS)
     day = date.fromordinal(rest + 1)
     year = day.year + 400 * cycles
     sign = "+" if year > 9999 else "-" if year < 0 else ""

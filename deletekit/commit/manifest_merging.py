@@ -25,8 +25,8 @@ from deletekit.table.snapshot import SnapshotReader, rows_with_paths, without_fi
 from deletekit.table.types import partition_types, schema_to_json, single_value_of_stored
 
 _CODECS = {"gzip": "deflate", "deflate": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
-_LEVEL = 4
-_SAMPLE = 500
+_MAX_GROWTH_OF_A_MERGE = 4
+_ENTRIES_SAMPLED_FOR_SIZE = 500
 _T = TypeVar("_T")
 
 
@@ -70,10 +70,12 @@ class ManifestWriter:
 
     def _rolled(self, entries: Sequence[ManifestEntry]) -> list[ManifestFile]:
         """Make manifests of `commit.manifest.target-size-bytes` or less; the first entries tell how many fit."""
-        if len(entries) <= _SAMPLE:
+        if len(entries) <= _ENTRIES_SAMPLED_FOR_SIZE:
             return [self.make(entries)]
         target = value_of(self._write.metadata.properties, "commit.manifest.target-size-bytes")
-        each = max(1, target * _SAMPLE // self.make(entries[:_SAMPLE]).manifest_length)
+        each = max(
+            1, target * _ENTRIES_SAMPLED_FOR_SIZE // self.make(entries[:_ENTRIES_SAMPLED_FOR_SIZE]).manifest_length
+        )
         count = -(-len(entries) // each)
         edges = [len(entries) * number // count for number in range(count + 1)]
         return [self.make(entries[a:b]) for a, b in pairwise(edges)]
@@ -152,7 +154,7 @@ class ManifestWriter:
             entries, size = 0.0, 0
             for listed in sorted(mine, key=_entry_count):
                 count, size = _entry_count(listed), size + listed.manifest_length
-                if (small and count > _LEVEL * entries) or count == inf or size > target:
+                if (small and count > _MAX_GROWTH_OF_A_MERGE * entries) or count == inf or size > target:
                     break
                 entries += count
                 small.add(listed.manifest_path)

@@ -34,9 +34,9 @@ from deletekit.rows.key_bounds import Known, known_of
 
 Numbers = npt.NDArray[np.int64]
 _NONE = np.array([-1])
-_AT_ONCE = 1 << 16  # paths that are looked up together
-_MANY = 20_000
-"""So many vectors are looked up with polars, which decoded their manifests."""
+_PATHS_LOOKED_UP_AT_A_TIME = 1 << 16  # paths that are looked up together
+_VECTORS_WORTH_HASHING = 20_000
+"""From so many vectors on, polars looks them up: it decoded their manifests."""
 
 
 class DeleteFileIndex:
@@ -196,7 +196,7 @@ class VectorIndex:
         self._ends = np.cumsum([len(rows) for _, rows in self._parts], dtype=np.int64)
         self._paths = pa.chunked_array([columns.referenced(rows) for columns, rows in self._parts], pa.large_string())
         # polars hashes texts where they are; Arrow copies them into its table, as many bytes as the paths take.
-        self._by_hash = _SortedHashes(self._paths) if len(self._paths) >= _MANY else None
+        self._by_hash = _SortedHashes(self._paths) if len(self._paths) >= _VECTORS_WORTH_HASHING else None
         are_distinct = (
             self._by_hash.are_distinct if self._by_hash else pc.count_distinct(self._paths).as_py() == len(self._paths)
         )
@@ -245,7 +245,7 @@ class VectorIndex:
         has = np.flatnonzero(numbers >= 0)
         if not len(has):
             return rows[:0]
-        of_vectors, scopes = self._facts
+        of_vectors, scopes = self._sequence_and_scope
         number = numbers[has]
         older = of_vectors[number] < columns.sequence_number[rows[has]]
         elsewhere = scopes[number] != self._scope_codes(columns)[columns.partition_code[rows[has]]]
@@ -253,7 +253,7 @@ class VectorIndex:
         return doubtful
 
     @cached_property
-    def _facts(self) -> tuple[Numbers, Numbers]:
+    def _sequence_and_scope(self) -> tuple[Numbers, Numbers]:
         """Return the sequence number and the scope of each vector."""
         sequence = [columns.sequence_number[rows] for columns, rows in self._parts]
         scopes = [self._scope_codes(columns)[columns.partition_code[rows]] for columns, rows in self._parts]
@@ -269,13 +269,13 @@ class VectorIndex:
         """
         hidden, has = np.zeros(len(numbers), np.int64), numbers >= 0
         if has.any():
-            counts, highest = (of_all[numbers[has]] for of_all in self._said)
+            counts, highest = (of_all[numbers[has]] for of_all in self._cardinality_and_last_position)
             proven = (counts > 0) & (counts - 1 <= highest) & (highest < rows[has])
             hidden[has] = np.where(proven, counts, -1)
         return hidden
 
     @cached_property
-    def _said(self) -> tuple[Numbers, Numbers]:
+    def _cardinality_and_last_position(self) -> tuple[Numbers, Numbers]:
         """Return how many positions each vector has, and the largest of them, -1 where its entry does not say."""
         counts = [columns.record_count[rows] for columns, rows in self._parts]
         files = (entry.data_file for columns, rows in self._parts for entry in columns.entries(rows))
@@ -329,8 +329,8 @@ class _SortedHashes:
         """Return the place of each text that is wanted, -1 for none; None where two texts have one hash."""
         texts = pl.Series(self._texts)
         parts: list[Numbers] = []
-        for start in range(0, len(wanted), _AT_ONCE):
-            some = pl.Series(wanted.slice(start, _AT_ONCE))
+        for start in range(0, len(wanted), _PATHS_LOOKED_UP_AT_A_TIME):
+            some = pl.Series(wanted.slice(start, _PATHS_LOOKED_UP_AT_A_TIME))
             hashes = some.hash().to_numpy()
             places = np.minimum(np.searchsorted(self._hashes, hashes), len(self._order) - 1)
             parts.append(np.where(self._hashes[places] == hashes, self._order[places], -1))

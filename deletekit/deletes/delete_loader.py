@@ -34,8 +34,8 @@ from deletekit.table.properties import NAME_MAPPING
 
 ANNOUNCED_TASKS = 256
 _FEW_FILES = 4
-_OFTEN = 4
-_SMALL_FILE = 16 << 10
+_TIMES_READ_TO_SHARE = 4
+_SMALL_FILE_BYTES = 16 << 10
 _ROW_GROUPS_AT_ONCE = 4  # of each position delete file, which other threads may read at the same time
 _MAX_GAP = 1 << 16
 _MAX_SPAN = 8 << 20
@@ -150,7 +150,7 @@ class DeleteLoader:
                 each.setdefault(family, {}).setdefault(tuple(entries), entries)
         for family, sets in each.items():
             every = {path: entry for entries in sets.values() for path, entry in entries.items()}
-            if sum(map(len, sets)) > _OFTEN * len(every):
+            if sum(map(len, sets)) > _TIMES_READ_TO_SHARE * len(every):
                 self._shared[family] = every
 
     def _is_honest(self, family: Any) -> bool:
@@ -219,7 +219,7 @@ class DeleteLoader:
 
     def _read_positions(self, delete: DeleteFile) -> Mapping[str, PositionBitmap]:
         with naming(delete.file_path), open_sized(self._io, delete.file_path, delete.file_size_in_bytes) as source:
-            encoded = ("file_path",) if delete.file_size_in_bytes > _SMALL_FILE else ()  # it opens the file twice
+            encoded = ("file_path",) if delete.file_size_in_bytes > _SMALL_FILE_BYTES else ()  # it opens the file twice
             file = open_tabular(source, delete.file_format, dictionary=encoded)
             # Of a file that Python gives, a thread could move the position between another's seek and read.
             is_shared = type(source) is pa.NativeFile and not is_remote(delete.file_path)

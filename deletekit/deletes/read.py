@@ -89,7 +89,7 @@ class FileBatch:
     first_position: position of the first row.
     deleted_mask: True where a delete hides the row; None if no row is hidden.
     selected_mask: True where the filter is true, whether the row is deleted or not; None if it is true for all rows.
-    row_ids_at: returns the `_row_id` of the rows at some places of the batch: of all they would take longer.
+    row_ids_at: returns the `_row_id` of rows of the batch. Called on demand: ids of all rows are slow to make.
     """
 
     table: pa.Table
@@ -187,7 +187,7 @@ def kept_open(context: ReadContext, task: ScanTask) -> Iterator[None]:
         yield
     finally:
         context.kept.pop(path, None)
-        closing.close()  # it is not told of the block's errors: most are not of this file
+        closing.close()  # without the block's exception, which is rarely about this file
 
 
 @contextmanager
@@ -300,9 +300,8 @@ class _Rows:
             nonlocal table
             names = self._columns.names([self._context.paths.top_level(keys.fields[at])])
             if not set(names) <= set(table.column_names):
-                table = _joined(
-                    table, (self.file.read if names[0] in self._wanted else self.file.compared)(group, names)
-                )
+                read = self.file.read if names[0] in self._wanted else self.file.compared
+                table = _joined(table, read(group, names))
             return self.column(table, keys.fields[at])
 
         hit = keys.set.contains_each(len(keys.fields), column, keys.number)

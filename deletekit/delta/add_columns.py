@@ -22,7 +22,7 @@ from deletekit.delta.deletion_vector import MAX_BYTES, MIN_BYTES, UUID_CHARACTER
 from deletekit.delta.paths import ONE_SPELLING
 from deletekit.errors import DeletekitError, FormatError
 
-_BLOCK = 4096
+_FILES_MADE_AT_A_TIME = 4096
 _COUNTS = ("baseRowId", "defaultRowCommitVersion")
 _FIELDS = ("path", "partitionValues", "size", "dataChange", "stats", "stats_parsed", "deletionVector", *_COUNTS)
 
@@ -102,8 +102,8 @@ class AddColumns(Sequence[AddFile]):
         return len(self._adds)
 
     def __iter__(self) -> Iterator[AddFile]:
-        for begin in range(0, len(self), _BLOCK):
-            yield from self.take(range(begin, min(begin + _BLOCK, len(self))))
+        for begin in range(0, len(self), _FILES_MADE_AT_A_TIME):
+            yield from self.take(range(begin, min(begin + _FILES_MADE_AT_A_TIME, len(self))))
 
     @overload
     def __getitem__(self, at: int) -> AddFile: ...
@@ -204,7 +204,7 @@ class LiveFiles(MutableMapping[str, AddFile]):
     def made(self) -> Iterator[AddFile]:
         """Yield the files. They are made in blocks, which is faster than one by one."""
         rest = iter(self._files.values())
-        while block := list(islice(rest, _BLOCK)):
+        while block := list(islice(rest, _FILES_MADE_AT_A_TIME)):
             numbers = self._made([found for found in block if isinstance(found, int)])
             yield from (next(numbers) if isinstance(found, int) else found for found in block)
 

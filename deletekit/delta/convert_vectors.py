@@ -39,7 +39,7 @@ VectorMode = Literal["copy", "reference", "position-delete"]
 Positions = npt.NDArray[np.int64]
 T = TypeVar("T")
 
-_PIECE = 1 << 16
+_POSITIONS_AT_A_TIME = 1 << 16
 _SMALL_BYTES = 1 << 20
 _TARGET = "write.delete.target-file-size-bytes"
 
@@ -210,6 +210,6 @@ def _position_deletes(write: WriteContext, job: VectorJob, path: str) -> DeleteF
 def _pieces(positions: PositionBitmap) -> Iterator[Positions]:
     """Yield positions in ascending order, some at a time: in memory a bitmap is much smaller than its positions."""
     for key, bitmap in positions.by_key.items():
-        for start in range(0, len(bitmap), _PIECE):
-            lows = np.frombuffer(bitmap[start : start + _PIECE].to_array(), np.uint32)
+        for start in range(0, len(bitmap), _POSITIONS_AT_A_TIME):
+            lows = np.frombuffer(bitmap[start : start + _POSITIONS_AT_A_TIME].to_array(), np.uint32)
             yield lows.astype(np.int64) | (key << 32)

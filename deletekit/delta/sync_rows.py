@@ -26,7 +26,9 @@ MOST_INLINE = 4096
 """When a state holds more rows and keys than this, they go into a new base."""
 PAGE = 1024
 """How many rows a page of a base has."""
-_MOSTPAGES = 16  # a look-up that needs more of them reads the file once, not each page by a request of its own
+_MAX_PAGES_READ_SINGLY = (
+    16  # a look-up that needs more of them reads the file once, not each page by a request of its own
+)
 _NO_KEYS: Keys = np.zeros(0, np.uint64)
 
 
@@ -102,7 +104,7 @@ class SyncRows:
             return
         assert base is not None
         assert self._read is not None
-        whole = self._read(base.path, 0, base.count * size) if len(missing) > _MOSTPAGES else None
+        whole = self._read(base.path, 0, base.count * size) if len(missing) > _MAX_PAGES_READ_SINGLY else None
         for page in missing:
             start, count = page * PAGE, min(PAGE, base.count - page * PAGE)
             begin, end = start * size, (start + count) * size

@@ -77,8 +77,8 @@ _TYPES = {
 }
 _TEST = "an operator such as =, <, IN, BETWEEN, LIKE or IS"
 _ONE = "a column, a number, 'text' in single quotes, true or false"
-_SIMILAR = 0.8  # less is misleading: now is like pow, and concat like cast
-_DEPTH = 60
+_LEAST_SIMILARITY = 0.8  # less is misleading: now is like pow, and concat like cast
+_MAX_LEVELS = 60
 _Made = TypeVar("_Made")
 
 
@@ -147,9 +147,11 @@ class Parser(Tokens):
     def _inner(self, inside: Callable[[], Any]) -> Any:
         """Read what is inside of parentheses, a function, CASE or a sign: Python calls itself for it."""
         self._depth += 1
-        if self._depth > _DEPTH:
+        if self._depth > _MAX_LEVELS:
             raise self.error(
-                self.token.at, self.token.text, f"at most {_DEPTH} parentheses, functions, CASE and signs in each other"
+                self.token.at,
+                self.token.text,
+                f"at most {_MAX_LEVELS} parentheses, functions, CASE and signs in each other",
             )
         made = inside()
         self._depth -= 1
@@ -327,7 +329,7 @@ class Parser(Tokens):
         token = self.take()
         name = _NAMES.get(token.text.lower(), token.text.lower())
         if name not in _CALLABLE:
-            like_it = get_close_matches(name, _CALLABLE, 3, _SIMILAR) or _CALLABLE
+            like_it = get_close_matches(name, _CALLABLE, 3, _LEAST_SIMILARITY) or _CALLABLE
             known = None if advice_on(self.text, token.at) else ", ".join(like_it)
             raise self.error(token.at, token.text, known, "no such function")
         self.must("(")

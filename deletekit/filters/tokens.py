@@ -21,7 +21,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _OPERATOR = "an operator such as =, <, IN, BETWEEN, LIKE or IS"
-_SHOWN = 60
+_CHARACTERS_SHOWN = 60
 
 
 def bad_filter(message: str, found: Any, expected: Any = None, field: str = "where") -> InvalidInputError:
@@ -131,10 +131,10 @@ class Tokens:
 
     def pictured(self, at: int, problem: str, found: Any, expected: Any = None) -> InvalidInputError:
         """Return the error with a sentence of its own below the caret."""
-        start = max(0, at - _SHOWN)
-        shown = re.sub(r"\s", " ", self.text[start : at + _SHOWN])
+        start = max(0, at - _CHARACTERS_SHOWN)
+        shown = re.sub(r"\s", " ", self.text[start : at + _CHARACTERS_SHOWN])
         before = "..." if start else ""
-        after = "..." if at + _SHOWN < len(self.text) else ""
+        after = "..." if at + _CHARACTERS_SHOWN < len(self.text) else ""
         caret = " " * (len(before) + at - start) + "^"
         picture = f"    {before}{shown}{after}\n    {caret}"
         what = "filter" if self._field == "where" else "expression"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from deletekit.errors import FormatError, UnsupportedError
 
-_DEEPEST = 256
+_MAX_LEVELS = 256
 _EMPTY_VALUES_MAX = 100
 _PRIMITIVE_BYTES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 
@@ -74,8 +74,8 @@ class _Measure:
     named: dict[str, _Size | None] = field(default_factory=dict)
 
     def of(self, schema: Any, depth: int = 0) -> _Size:
-        if depth > _DEEPEST:
-            raise _bad("Avro schema is nested too deeply", None, f"<= {_DEEPEST} levels")
+        if depth > _MAX_LEVELS:
+            raise _bad("Avro schema is nested too deeply", None, f"<= {_MAX_LEVELS} levels")
         if isinstance(schema, list):
             branches = [self.of(s, depth + 1) for s in schema]
             if not branches:

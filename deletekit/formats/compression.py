@@ -10,7 +10,7 @@ from deletekit.errors import FormatError
 CODECS = ("none", "deflate", "gzip", "lz4", "lz4_block", "snappy", "zstd")
 """Raw deflate, gzip in one member or several, LZ4 and Zstandard frames, an LZ4 block, raw Snappy."""
 
-_STEP = 1 << 20
+_BYTES_READ_AT_A_TIME = 1 << 20
 # Ids and paths that differ in each object keep real JSON below a tenth of this ratio.
 _JSON_MAX_RATIO = 100
 _JSON_FREE_BYTES = 1 << 24
@@ -69,7 +69,7 @@ def _read_frames(codec: str, data: bytes, limit: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     with pa.CompressedInputStream(pa.BufferReader(data), codec) as stream:
-        while size <= limit and (part := stream.read(_STEP)):
+        while size <= limit and (part := stream.read(_BYTES_READ_AT_A_TIME)):
             parts.append(part)
             size += len(part)
     return b"".join(parts)

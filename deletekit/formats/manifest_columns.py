@@ -46,7 +46,7 @@ _AT_ONCE = 128
 _DATA = int(FileContent.DATA)  # an attribute of an enum is slow
 _set, _new = object.__setattr__, object.__new__
 # For no more rows than these, one value after the other is faster than Arrow's `take`, and texts need not be shared.
-_FEW = 16
+_ROWS_TAKEN_SINGLY = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -179,7 +179,7 @@ def as_text(column: Column) -> pa.Array:
 
 def shared_text(texts: pa.Array) -> pa.Array:
     """Return texts with each distinct one kept once, if there are at most half as many, and more than a few."""
-    if len(texts) <= _FEW:
+    if len(texts) <= _ROWS_TAKEN_SINGLY:
         return texts  # to encode them would import pyarrow.compute
     encoded = texts.dictionary_encode()
     return encoded if 2 * len(encoded.dictionary) <= len(texts) else texts
@@ -219,7 +219,7 @@ def _python(column: Column | None, rows: Rows) -> list[Any]:
         return [None] * len(rows)
     if isinstance(column, list):
         return [column[row] for row in rows.tolist()]
-    if len(rows) <= _FEW:
+    if len(rows) <= _ROWS_TAKEN_SINGLY:
         values = (column[row].as_py() for row in rows.tolist())
         return [tuple(v) if isinstance(v, list) else v for v in values]
     return _to_pylist(column.take(as_numbers(rows)))

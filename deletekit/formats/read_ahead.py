@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-_HOLE = 1 << 20  # takes less time than a further request
-_PIECE = 32 << 20
-_AT_ONCE = 16
+_MAX_GAP_BYTES = 1 << 20  # takes less time than a further request
+_MAX_REQUEST_BYTES = 32 << 20
+_REQUESTS_AT_ONCE = 16
 
 
 class ReadAhead:
@@ -30,7 +30,7 @@ class ReadAhead:
         if len(wanted) < 2:  # nothing to do at the same time
             self._pieces = [self._piece(one) for one in wanted]
             return
-        with ThreadPoolExecutor(min(len(wanted), _AT_ONCE)) as pool:
+        with ThreadPoolExecutor(min(len(wanted), _REQUESTS_AT_ONCE)) as pool:
             self._pieces = list(pool.map(self._piece, wanted))
 
     def _piece(self, wanted: tuple[int, int]) -> tuple[int, Any]:
@@ -65,7 +65,7 @@ def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Join ranges with small holes between them."""
     joined: list[tuple[int, int]] = []
     for begin, end in ranges:
-        if joined and begin - joined[-1][1] <= _HOLE and end - joined[-1][0] <= _PIECE:
+        if joined and begin - joined[-1][1] <= _MAX_GAP_BYTES and end - joined[-1][0] <= _MAX_REQUEST_BYTES:
             joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:
             joined.append((begin, end))

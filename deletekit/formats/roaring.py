@@ -24,7 +24,7 @@ RUN_COOKIE = 12347
 NO_OFFSET_THRESHOLD = 4
 ARRAY_MAX_CARDINALITY = 4096
 BITMAP_CONTAINER_BYTES = 8192
-_PIECE = 128
+_CONTAINERS_A_PIECE = 128
 _CONTAINER_ROWS = 8 * BITMAP_CONTAINER_BYTES
 
 ContainerKind = Literal["array", "bitmap", "run"]
@@ -62,12 +62,14 @@ def split(buf: bytes | memoryview, offset: int = 0) -> tuple[Iterator[bytes], in
     """
     view = memoryview(buf)
     found, end = _walk(view, offset)
-    if len(found) <= _PIECE:
+    if len(found) <= _CONTAINERS_A_PIECE:
         return iter([bytes(view[offset:end])]), end
     wrong = next((b.key for a, b in pairwise(found) if a.key >= b.key), None)
     if wrong is not None:
         raise _bad("Roaring containers are not in order", "key", wrong, "ascending keys")
-    return (_serialized(view, found[i : i + _PIECE]) for i in range(0, len(found), _PIECE)), end
+    return (
+        _serialized(view, found[i : i + _CONTAINERS_A_PIECE]) for i in range(0, len(found), _CONTAINERS_A_PIECE)
+    ), end
 
 
 def bitmap_of(numbers: npt.NDArray[np.integer]) -> BitMap:

@@ -15,18 +15,18 @@ import numpy.typing as npt
 from deletekit.deferred import pl
 
 Numbers = npt.NDArray[np.int64]
-_BLOCK = 1 << 16
-"""So many rows are looked up at a time: what is made for them stays in a processor's cache."""
+_ROWS_LOOKED_UP_AT_A_TIME = 1 << 16
+"""What is made for so many rows stays in a processor's cache."""
 SEED = 0
 _ROW = "row"
 _NUMBER = "number"
 _SLOTS_PER_KEY = 16
-_MOST_BITS = 25
-_MOST_SPREAD = 8
-_WIDER = 2
-_SOME = 1 << 10
-_SEARCH = 64
-"""To search a key among ascending numbers takes about as long as to look up so many of them."""
+_MAX_SLOT_BITS = 25
+_MAX_SPREAD_PER_ROW = 8
+_SLOTS_PER_NUMBER_SHIFT = 2
+_ROWS_SAMPLED_FOR_ORDER = 1 << 10
+_ROWS_PER_SEARCHED_KEY = 64
+"""The search for one key among ascending numbers takes as long as the look-up of so many rows."""
 _MAKING = threading.Lock()
 
 
@@ -47,7 +47,7 @@ class KeyValues:
         return self._column.min(), self._column.max()
 
     def may_hold(self, lower: Any, upper: Any) -> bool:
-        """Tell whether a value is NULL, or may lie between two bounds."""
+        """Return whether a value is NULL, or may lie between two bounds."""
         if self.has_null or not len(self._column):
             return self.has_null
         least, greatest = self._ends
@@ -60,14 +60,16 @@ class _Slots:
     """Tables by bits of the hashes of distinct keys."""
 
     def __init__(self, hashes: npt.NDArray[np.uint64]) -> None:
-        bits = min(_MOST_BITS, max(1, (_SLOTS_PER_KEY * len(hashes)).bit_length()))
+        bits = min(_MAX_SLOT_BITS, max(1, (_SLOTS_PER_KEY * len(hashes)).bit_length()))
         self.shift, self.low_bits = np.uint64(64 - bits), np.uint64((1 << bits) - 1)
         slots = (hashes >> self.shift).view(np.int64)  # numpy copies what else it is given as indices
         self.high, self.low = np.zeros((2, 1 << bits), dtype=np.bool_)
         self.high[slots] = True
         self.low[hashes & self.low_bits] = True
-        wide, numbers = slots >> _WIDER, np.arange(len(hashes), dtype=np.uint32)
-        self.numbers = np.zeros((1 << bits >> _WIDER) + 1, dtype=np.uint32)  # one key of each few slots
+        wide, numbers = slots >> _SLOTS_PER_NUMBER_SHIFT, np.arange(len(hashes), dtype=np.uint32)
+        self.numbers = np.zeros(
+            (1 << bits >> _SLOTS_PER_NUMBER_SHIFT) + 1, dtype=np.uint32
+        )  # one key of each few slots
         self.numbers[wide] = numbers
         self.others = np.flatnonzero(self.numbers[wide] != numbers)
         self.slots_of_others = wide[self.others]
@@ -76,13 +78,13 @@ class _Slots:
 class KeyLookup:
     """Finds the few rows that can have one of the distinct `keys`.
 
-    Bits of a row's hash are an index into a table, which says whether a key has the same bits. So the keys are hashed
-    once, and not for each batch of rows. Integers that lie near each other are such an index without a hash.
+    Bits of a row's hash are an index into a table of the keys' hashes. So the keys are hashed once, and not for each
+    batch of rows. Integers need no hash: those near each other are such an index, and polars finds others.
     """
 
     def __init__(self, keys: pl.DataFrame) -> None:
         self._keys = keys
-        self.telling = _telling_column(keys)
+        self.selective = _selective_column(keys)
         self.values = [KeyValues(column) for column in keys]
         if len(self.values) > 1 or self.values[0].integers is None:
             _ = self._slots  # needed in any case
@@ -96,24 +98,25 @@ class KeyLookup:
             return made
 
     def hits(self, rows: pl.DataFrame) -> npt.NDArray[np.bool_] | None:
-        """Tell where the telling integer is that of some key; None if there is none, or the rows' are far apart."""
-        telling = None if self.telling is None else self.values[self.telling]
-        if telling is None or telling.integers is None:
+        """Return a mask of the rows whose selective integer column holds that of a key; None: no such column."""
+        selective = None if self.selective is None else self.values[self.selective]
+        if selective is None or selective.integers is None:
             return None
-        values = rows[str(self.telling)]
-        found = None if values.null_count() else _in_ascending(telling.integers, _int64(values))
+        values = rows[str(self.selective)]
+        found = None if values.null_count() else _in_ascending(selective.integers, _int64(values))
         if found is not None:
             return found
         lower, upper = values.min(), values.max()
         if not isinstance(lower, int) or not isinstance(upper, int):
-            return None
-        if upper - lower > _MOST_SPREAD * len(values):
-            return None
-        table = np.zeros(upper - lower + 1, dtype=np.bool_)
-        table[_between(telling.integers, lower, upper) - lower] = True
-        hits = table.take(_int64(values, lower) - lower)
+            hits = np.zeros(len(values), dtype=np.bool_)
+        elif upper - lower > _MAX_SPREAD_PER_ROW * len(values):
+            hits = values.is_in(pl.Series(selective.integers, dtype=values.dtype)).fill_null(False).to_numpy().copy()
+        else:
+            table = np.zeros(upper - lower + 1, dtype=np.bool_)
+            table[_between(selective.integers, lower, upper) - lower] = True
+            hits = table.take(_int64(values, lower) - lower)
         if values.null_count():
-            hits[values.is_null().to_numpy()] = telling.has_null
+            hits[values.is_null().to_numpy()] = selective.has_null
         return hits
 
     def maybe(self, rows: pl.DataFrame, hits: npt.NDArray[np.bool_] | None = None) -> Numbers:
@@ -122,22 +125,22 @@ class KeyLookup:
         if hits is not None:
             return np.flatnonzero(hits)
         hashes, found, table = self._hashes(rows), [np.zeros(0, np.int64)], self._slots
-        for at in range(0, len(hashes), _BLOCK):
-            block = hashes[at : at + _BLOCK]
+        for at in range(0, len(hashes), _ROWS_LOOKED_UP_AT_A_TIME):
+            block = hashes[at : at + _ROWS_LOOKED_UP_AT_A_TIME]
             maybe = np.flatnonzero(table.high.take((block >> table.shift).view(np.int64)))
             found.append(maybe[table.low.take((block[maybe] & table.low_bits).view(np.int64))] + at)
         return np.concatenate(found)
 
     def find(self, rows: pl.DataFrame) -> tuple[Numbers, Numbers]:
         """Return the rows that have a key, and the numbers of their keys: hashes may agree by chance."""
-        integers = self.values[0].integers if rows.width == 1 and len(rows) <= _BLOCK else None
+        integers = self.values[0].integers if rows.width == 1 and len(rows) <= _ROWS_LOOKED_UP_AT_A_TIME else None
         if integers is not None and len(integers) and not rows["0"].null_count():
             values = _int64(rows["0"])  # polars takes longer to begin than this to search
             at = np.minimum(integers.searchsorted(values), len(integers) - 1)
             found = np.flatnonzero(integers[at] == values)
             return found, self._by_integer[at[found]]
         table = self._slots
-        slots = (self._hashes(rows) >> table.shift).view(np.int64) >> _WIDER
+        slots = (self._hashes(rows) >> table.shift).view(np.int64) >> _SLOTS_PER_NUMBER_SHIFT
         numbers = table.numbers.take(slots).astype(np.int64)
         same = same_rows(rows, self._keys[numbers])
         found, rest = np.flatnonzero(same), np.flatnonzero(~same)
@@ -155,12 +158,12 @@ class KeyLookup:
         return order[: len(order) - self._keys["0"].null_count()].astype(np.int64)
 
     def _hashes(self, rows: pl.DataFrame) -> npt.NDArray[np.uint64]:
-        """Return a hash of each row, of its telling column alone if there is one."""
-        return (rows.hash_rows(SEED) if self.telling is None else rows[str(self.telling)].hash(SEED)).to_numpy()
+        """Return a hash of each row, of its selective column alone if there is one."""
+        return (rows.hash_rows(SEED) if self.selective is None else rows[str(self.selective)].hash(SEED)).to_numpy()
 
 
-def _telling_column(keys: pl.DataFrame) -> int | None:
-    """Return the number of a column that tells most keys apart, best an integer; None if each has too few values."""
+def _selective_column(keys: pl.DataFrame) -> int | None:
+    """Return the number of a column with many distinct values, best an integer; None if each has too few values."""
     columns = sorted(keys, key=lambda c: not c.dtype.is_integer())
     return next((int(c.name) for c in columns if len(columns) == 1 or 2 * c.hash(SEED).n_unique() >= len(c)), None)
 
@@ -174,11 +177,11 @@ def _between(ascending: Numbers, lower: int, upper: int) -> Numbers:
 
 
 def _in_ascending(keys: Numbers, numbers: Numbers) -> npt.NDArray[np.bool_] | None:
-    """Tell where a number is one of few keys, which are searched for; None for many keys, or numbers in no order."""
-    if not len(numbers) or not _ascend(numbers[:_SOME]):
+    """Return a mask of the numbers that are one of few keys; None for many keys, or numbers in no order."""
+    if not len(numbers) or not _ascend(numbers[:_ROWS_SAMPLED_FOR_ORDER]):
         return None
     wanted = _between(keys, numbers[0], numbers[-1])
-    if _SEARCH * len(wanted) > len(numbers) or not _ascend(numbers):
+    if _ROWS_PER_SEARCHED_KEY * len(wanted) > len(numbers) or not _ascend(numbers):
         return None
     places = numbers.searchsorted(wanted)
     hits = np.zeros(len(numbers), dtype=np.bool_)
@@ -191,6 +194,6 @@ def _ascend(numbers: Numbers) -> bool:
 
 
 def same_rows(left: pl.DataFrame, right: pl.DataFrame) -> npt.NDArray[np.bool_]:
-    """Tell row by row whether two frames agree in all columns; NULL is NULL."""
+    """Return row by row whether two frames agree in all columns; NULL is NULL."""
     same = np.logical_and.reduce([a.eq_missing(b).to_numpy() for a, b in zip(left, right, strict=True)])
     return np.asarray(same, np.bool_)

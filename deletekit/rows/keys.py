@@ -123,17 +123,17 @@ class KeySet:
         """
         least = self._oldest if at_least is None else at_least
         all_count = self._oldest >= least
-        telling, names = self._lookup.telling, self._keys.columns
-        if telling is None or columns != len(names):  # a struct is several columns here
+        selective, names = self._lookup.selective, self._keys.columns
+        if selective is None or columns != len(names):  # a struct is several columns here
             rows = key_frame(map(column_of, range(columns)))
         else:
-            rows = _series(telling, column_of(telling)).to_frame()
+            rows = _series(selective, column_of(selective)).to_frame()
         hits = self._lookup.hits(rows)
         if hits is None or len(names) > 1 or not all_count:
             maybe, hits = self._lookup.maybe(rows, hits), np.zeros(len(rows), dtype=np.bool_)
             near = rows[maybe]
             if near.width < len(names) and len(maybe):
-                others = [_taken(i, column_of(i), maybe) for i in range(columns) if i != telling]
+                others = [_taken(i, column_of(i), maybe) for i in range(columns) if i != selective]
                 near = near.with_columns(others).select(names)
             if len(maybe):
                 found, numbers = self._lookup.find(near)

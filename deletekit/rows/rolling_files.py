@@ -30,7 +30,7 @@ HELD_BYTES = 128 << 20
 # What a column of a small table takes in memory beside its values, about.
 _COLUMN_BYTES = 512
 # A file this close to its target size is full: the next row group would be small.
-_FULL = 0.9
+_FULL_SHARE_OF_TARGET = 0.9
 # An open file takes about a megabyte, and of an object store its client holds ten more.
 _MOST_OPEN_LOCAL, _MOST_OPEN_REMOTE = 64, 16
 # pyarrow holds the dictionary of the last column until the next row group, with its hash table some 15 MB. When more
@@ -146,7 +146,9 @@ class RollingFiles:
         file = waiting.file
         file.write(rows)
         self._encoded_row = file.size / file.rows
-        if file.rows == self._rows_per_file or (self._rows_per_file is None and file.size >= _FULL * self._target):
+        if file.rows == self._rows_per_file or (
+            self._rows_per_file is None and file.size >= _FULL_SHARE_OF_TARGET * self._target
+        ):
             self._end(waiting)
         if len(self._open) > (_MOST_OPEN_REMOTE if is_remote(file.path) else _MOST_OPEN_LOCAL):
             self._end(self._open[0])

@@ -17,7 +17,7 @@ from pyiceberg.schema import Schema
 from deletekit.errors import InvalidInputError
 from deletekit.rows.input_rows import as_table, tabular
 
-_DICTS = 10_000
+_DICTS_PER_TABLE = 10_000
 """So many dicts of a generator become one table."""
 
 _NO_ROWS = (str, bytes, IOBase)
@@ -148,6 +148,6 @@ def _iterated(rows: Iterator[Any]) -> Iterator[Any]:
     """Yield the items; dicts, which are rows, in lists."""
     for first in rows:
         if isinstance(first, Mapping):
-            yield [first, *islice(rows, _DICTS - 1)]
+            yield [first, *islice(rows, _DICTS_PER_TABLE - 1)]
         else:
             yield first

@@ -20,7 +20,7 @@ from deletekit.errors import FormatError
 
 T = TypeVar("T")
 
-_TABLES = 8
+_TABLES_KEPT = 8
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}[^/]*$", re.IGNORECASE)
 
 
@@ -127,7 +127,7 @@ class KnownFiles(Generic[T]):
         with self._lock:
             self._known.pop(table, None)
             self._known[table] = location, data, document
-            while len(self._known) > _TABLES:
+            while len(self._known) > _TABLES_KEPT:
                 self._known.popitem(last=False)
 
 

@@ -14,7 +14,7 @@ from deletekit.errors import KNOWN_CHECKSUMS, NotFoundError, StorageError, Unsup
 
 _LOCATION = re.compile(r"(s3[an]?://[^/@?#]+)/([^?#]+)", re.DOTALL)
 _ENDPOINT = re.compile(r"(https?://)?([\w.-]+|\[[\da-fA-F:]+\])(:\d+)?/?")
-_TRIES = 6
+_MAX_ATTEMPTS = 6
 _PROCESS = os.getpid()  # a fork has none of obstore's threads
 # What both clients understand in the same way. A catalog's property that is not here leaves reading to Arrow.
 _KEYS = {f"{at}.{name}" for at in ("s3", "client") for name in ("access-key-id", "secret-access-key")}
@@ -137,8 +137,8 @@ class _Systems:
             return system
         options |= {"allow_delayed_open": True}
         settings = [each for each in os.environ.items() if each[0].startswith("AWS_")]
-        patient = fs.AwsStandardS3RetryStrategy(max_attempts=_TRIES)
-        return _shared((options, _TRIES, settings), lambda: make(options | {"retry_strategy": patient}))
+        patient = fs.AwsStandardS3RetryStrategy(max_attempts=_MAX_ATTEMPTS)
+        return _shared((options, _MAX_ATTEMPTS, settings), lambda: make(options | {"retry_strategy": patient}))
 
 
 def _shared(settings: Any, make: Callable[[], Any]) -> Any:
