@@ -341,7 +341,7 @@ def test_a_bug_stays_what_it_is(table: dk.Table) -> None:
         dk.update(table, {"name": bug}, where="true")
 
 
-@pytest.mark.parametrize("name", ["explore", "widgets"])
+@pytest.mark.parametrize("name", ["widgets.explore", "widgets"])
 def test_a_missing_extra_is_named(name: str) -> None:
     program = f"""
 import sys

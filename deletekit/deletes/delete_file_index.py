@@ -200,7 +200,7 @@ class VectorIndex:
         are_distinct = (
             self._by_hash.are_distinct if self._by_hash else pc.count_distinct(self._paths).as_py() == len(self._paths)
         )
-        if self._paths.null_count or not are_distinct or pc.index(self._paths, "").as_py() >= 0:
+        if self._paths.null_count or not are_distinct or pc.min_max(pc.binary_length(self._paths))["min"].as_py() == 0:
             self._refuse()
         self._scopes: dict[Scope, int] = {}
 

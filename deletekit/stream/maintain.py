@@ -17,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from deletekit.commit.swap import Commit
+from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.planned_change import check_same_table, plan_change
+from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.rewrite import live_share
@@ -29,8 +31,9 @@ from deletekit.formats.manifest_list import ManifestContent
 from deletekit.log import tell
 from deletekit.maintenance.compact import compact_groups
 from deletekit.maintenance.expire_snapshots import ExpiryRequest, expire_only, expire_snapshots, plan_expiry
+from deletekit.maintenance.head_files import Head
 from deletekit.maintenance.rewrite_position_deletes import rewrite_position_deletes
-from deletekit.stream.convert import convert_by_index
+from deletekit.stream.batch_delta import by_position
 from deletekit.stream.key_index import kept_keys
 from deletekit.stream.sink_options import Maintain
 from deletekit.stream.sink_state import SinkState
@@ -311,3 +314,22 @@ def _tell_failure(state: SinkState, error: Exception) -> None:
         "sink": state.options.sink_id,
     }
     tell("maintenance-failed", level=level, kind=getattr(error, "kind", None), error=str(error), **facts)
+
+
+def convert_by_index(state: SinkState, properties: Mapping[str, str] | None = None) -> Commit:
+    """Convert with the index of a sink, as `convert`. `properties` are extra entries of the snapshot summary."""
+
+    def build(base: Base) -> RowDelta:
+        head = Head(base)
+        deletes = [entry for entry, _ in head.deletes(FileContent.EQUALITY_DELETES)]
+        if not deletes:
+            return RowDelta()
+        new, _ = state.with_index(base, lambda index: list(index.hidden_by_value()))
+        delta = by_position(base, new)
+        return replace(delta, removed_delete_files=(*delta.removed_delete_files, *deletes), operation="replace")
+
+    with state.lock:
+        check_same_table(state.table.refresh(), state.table_uuid)
+        return commit(
+            plan_change(state.table, build, ref=state.options.ref, properties=properties, reader=state.reader)
+        )

@@ -93,8 +93,8 @@ def test_each_file_has_its_own_vector(way: str, table: dk.Table) -> None:
 def test_files_without_a_vector_are_between_those_that_have_one(
     way: str, lookup: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delete_file_index, "_MANY", 0 if lookup != "few" else 1 << 60)
-    monkeypatch.setattr(delete_file_index, "_AT_ONCE", 97)
+    monkeypatch.setattr(delete_file_index, "_VECTORS_WORTH_HASHING", 0 if lookup != "few" else 1 << 60)
+    monkeypatch.setattr(delete_file_index, "_PATHS_LOOKED_UP_AT_A_TIME", 97)
     if lookup.endswith("equal"):
         monkeypatch.setattr(pl.Series, "hash", lambda paths: paths.str.len_bytes() * (lookup[0] == "s"))
 

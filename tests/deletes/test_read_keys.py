@@ -63,7 +63,7 @@ def keys_table(names: list[str], keys: list[tuple[Any, ...]]) -> pa.Table:
 @pytest.mark.parametrize("seed", range(12))
 def test_scans_against_plain_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(tabular, "JOINED_ROWS", (0, 40, tabular.JOINED_ROWS)[seed % 3])
-    monkeypatch.setattr(delete_loader, "_OFTEN", (0, delete_loader._OFTEN)[seed % 2])
+    monkeypatch.setattr(delete_loader, "_TIMES_READ_TO_SHARE", (0, delete_loader._TIMES_READ_TO_SHARE)[seed % 2])
     check(tmp_path, random.Random(seed))
 
 
@@ -93,7 +93,7 @@ def check(folder: Path, rng: random.Random) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_keys_that_many_files_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Each data file has deletes of its own age and partition, and all of them are looked up in one set."""
-    monkeypatch.setattr(delete_loader, "_OFTEN", 0)
+    monkeypatch.setattr(delete_loader, "_TIMES_READ_TO_SHARE", 0)
     rng = random.Random(seed)
     schema = pa.schema({"id": pa.int64(), "grp": pa.int32(), "name": pa.string()})
     where = rng.choice([(), ("grp",), ("bucket(2, grp)",)])

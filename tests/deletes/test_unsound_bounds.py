@@ -15,12 +15,9 @@ import pytest
 from pyiceberg.types import LongType, StringType
 
 import deletekit as dk
-from deletekit.commit.planned_change import plan_change
-from deletekit.commit.swap import commit
-from deletekit.engines.current import engine_or_default
 from deletekit.filters.row_group_pruning import bounds_of
 from deletekit.formats.tabular import ColumnStatistics
-from deletekit.verbs.delete import DeletePlan
+from tests.commit.racing import racing
 from tests.maintenance.damage import edit_file, edit_list, edit_manifest, put_back
 from tests.tables import ids, items, live, make
 
@@ -187,12 +184,12 @@ def test_a_manifest_is_read_whatever_unsound_bounds_of_its_partitions_say(catalo
 def test_a_commit_finds_a_conflict_with_a_file_of_inverted_bounds(catalog: dk.Catalog) -> None:
     """What landed meanwhile and may hold rows of the filter is seen although its bounds exclude all."""
     table = make(catalog, items((1, "a", 1.0)))
-    table.refresh()
-    behind = dk.load_table(catalog, table.name)
-    change = plan_change(behind, DeletePlan(where="id < 3", mode="copy-on-write", engine=engine_or_default(None)))
-    dk.append(table, items((2, "b", 2.0)))
-    edit_manifest(table, set_bounds(0, 1, (b"\x09\0\0\0", b"\x02\0\0\0")))
-    commit(change)
+
+    def landed(other: dk.Table) -> None:
+        dk.append(other, items((2, "b", 2.0)))
+        edit_manifest(other, set_bounds(0, 1, (b"\x09\0\0\0", b"\x02\0\0\0")))
+
+    dk.delete(racing(catalog, table, landed), "id < 3", mode="copy-on-write")
     assert live(dk.load_table(catalog, table.name)) == []
 
 

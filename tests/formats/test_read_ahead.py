@@ -81,7 +81,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("columns", [["c3"], ["c0", "c11"], ["a"], ["a.b"], ["d", "a", "c1"], [], None])
 @pytest.mark.parametrize("hole", [0, 1 << 20])
 def test_rows_are_the_same(file: Path, monkeypatch: pytest.MonkeyPatch, columns: list[str] | None, hole: int) -> None:
-    monkeypatch.setattr(read_ahead, "_HOLE", hole)
+    monkeypatch.setattr(read_ahead, "_MAX_GAP_BYTES", hole)
     with LOCAL.open_input_file(str(file)) as plain, LOCAL.open_input_file(str(file)) as source:
         near, far = open_tabular(plain, "parquet"), remote(source)
         names = near.schema.names if columns is None else columns

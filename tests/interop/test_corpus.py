@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 import sqlalchemy as sa
@@ -108,7 +109,7 @@ def test_inspect_and_explain_open_every_table(corpus: list[Case]) -> None:
         if case.name in BEYOND_PYARROW:
             continue
         live = [version.row for version in dk.explain(table, "true").live]
-        same_rows(live, dk.scan(table).to_arrow().to_pylist())
+        same_rows(live, as_told(dk.scan(table).to_arrow()))
 
 
 def test_row_fates_are_sparks_rows(corpus: list[Case]) -> None:
@@ -132,7 +133,14 @@ def test_row_fates_are_sparks_rows(corpus: list[Case]) -> None:
 
 def named(rows: pa.Table, view: TableView) -> list[dict[str, Any]]:
     names = [f.name for f in view.metadata.schema.fields]
-    return rows.rename_columns([*names, *rows.column_names[len(names) :]]).to_pylist()
+    return as_told(rows.rename_columns([*names, *rows.column_names[len(names) :]]))
+
+
+def as_told(rows: pa.Table) -> list[dict[str, Any]]:
+    """Rows with nanoseconds as their text, for which Python's `datetime` has no place."""
+    return [
+        {k: v.isoformat() if isinstance(v, pd.Timestamp) else v for k, v in row.items()} for row in rows.to_pylist()
+    ]
 
 
 def all_fates(view: TableView) -> Iterator[tuple[dict[str, Any], bool]]:

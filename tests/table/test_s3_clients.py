@@ -90,7 +90,7 @@ VARIABLES = {
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[SeenS3]:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setattr(s3_files, "_TRIES", 1)
+    monkeypatch.setattr(s3_files, "_MAX_ATTEMPTS", 1)
     # Without a region pyiceberg asks AWS for that of the bucket.
     monkeypatch.setattr("pyiceberg.io.pyarrow._cached_resolve_s3_region", lambda bucket: f"of-{bucket}")
     with seen_s3() as server:
@@ -292,7 +292,7 @@ from deletekit.table import s3_files
 from deletekit.table.create_if_absent import CreateIfAbsent
 from deletekit.table.file_io import PyIcebergIO
 
-s3_files._TRIES = 1
+s3_files._MAX_ATTEMPTS = 1
 found = {}
 def answer(call):
     try:

@@ -128,7 +128,7 @@ def test_a_failure_that_lasts_names_the_file_and_what_to_do(
 ) -> None:
     dk.append(table, ROWS)
     before = table.metadata_location
-    monkeypatch.setattr(s3_files, "_TRIES", 2)
+    monkeypatch.setattr(s3_files, "_MAX_ATTEMPTS", 2)
     table.refresh()
     requests.fails = lambda _: SLOW[0]
     for attempt in (lambda: dk.scan(table).to_arrow(), lambda: dk.append(table, ROWS)):
