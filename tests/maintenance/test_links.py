@@ -233,7 +233,7 @@ def test_clean_up_of_synced_tables_follows_no_link(tmp_path: Path, linked: str) 
 
 def name_base(state: Path, path: str) -> None:
     """Let a state of a sync name a base, which has no rows."""
-    data, magic = state.read_bytes(), b"deletekit sync state 2\n"
+    data, magic = state.read_bytes(), b"deletekit sync state 1\n"
     at = len(magic) + 4
     end = at + int.from_bytes(data[at - 4 : at], "little")
     head = json.loads(data[at:end])

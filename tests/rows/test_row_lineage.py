@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from deletekit.deletes.scan_task import ScanTask
 from deletekit.formats.content_file import DataFile, EntryStatus, ManifestEntry
 from deletekit.rows.row_lineage import inherited, with_row_ids
 from tests.interop.rows import same_rows
@@ -16,7 +15,7 @@ ROWS = pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]})
 NAMED = ROWS.append_column("_row_id", pa.array([7, 8, 9]))
 
 
-def task(first_row_id: int | None) -> ScanTask:
+def entry(first_row_id: int | None) -> ManifestEntry:
     file = DataFile(
         file_path="a.parquet",
         file_format="parquet",
@@ -26,7 +25,7 @@ def task(first_row_id: int | None) -> ScanTask:
         first_row_id=first_row_id,
     )
     numbers = {"sequence_number": 7, "file_sequence_number": 7}
-    return ScanTask(ManifestEntry(status=EntryStatus.ADDED, snapshot_id=1, data_file=file, **numbers), ())
+    return ManifestEntry(status=EntryStatus.ADDED, snapshot_id=1, data_file=file, **numbers)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +36,7 @@ def test_a_row_without_stored_values_inherits_them(
     first_row_id: int | None, ids: list[int | None], numbers: list[int | None]
 ) -> None:
     stored = [pa.chunked_array([pa.array([None, x, None], pa.int64())]) for x in (40, 3)]
-    found = inherited(task(first_row_id), np.arange(5, 5 + len(stored[0])), *stored)
+    found = inherited(entry(first_row_id), np.arange(5, 5 + len(stored[0])), *stored)
     assert [column.to_pylist() for column in found] == [ids, numbers]
 
 
