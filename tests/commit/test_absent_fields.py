@@ -333,7 +333,11 @@ def test_a_snapshot_that_lists_nothing_is_not_empty(catalog: dk.Catalog) -> None
             call()
         assert (error.value.kind, error.value.field) == ("metadata-field", "manifest-list")
     assert [f.field for f in dk.verify(table).errors] == ["manifest-list", "manifest-list"]
-    leave_out(table, Left(document=lambda raw: raw["snapshots"][0].update(manifests=[], summary={"operation": "append"})), null=False)
+    leave_out(
+        table,
+        Left(document=lambda raw: raw["snapshots"][0].update(manifests=[], summary={"operation": "append"})),
+        null=False,
+    )
     dk.append(table, _items(2))
     assert ids(table) == [2]
 

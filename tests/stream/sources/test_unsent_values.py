@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 from typing import Any
 
@@ -137,14 +138,16 @@ def test_columns_that_cannot_be_left_out(catalog: dk.Catalog) -> None:
         form.decode([message("u", {**row, "s": {"bio": PLACEHOLDER}})], table.schema)
     assert found.value.kind == "message-unavailable"
     rows = form.decode([message("u", {**row, "name": PLACEHOLDER})], table.schema)
-    wrong: list[tuple[dict[str, Any], str]] = [
-        ({"equality_fields": "name"}, "unchanged-value"),
-        ({"equality_fields": "id", "sequence_by": "name"}, "sequence-by"),
-        ({"equality_fields": "id", "order": "name"}, "change-order"),
+    keyless = form.decode([dataclasses.replace(message("u", {**row, "name": PLACEHOLDER}), key=None)], table.schema)
+    wrong: list[tuple[pa.Table, dict[str, Any], str]] = [
+        (keyless, {"equality_fields": "name"}, "unchanged-value"),
+        (rows, {"equality_fields": "name"}, "message-key"),
+        (rows, {"equality_fields": "id", "sequence_by": "name"}, "sequence-by"),
+        (rows, {"equality_fields": "id", "order": "name"}, "change-order"),
     ]
-    for options, kind in wrong:
+    for batch, options, kind in wrong:
         with refused(table, dk.InvalidInputError, kind), dk.stream.sink(table, "x", **options) as sink:
-            sink.write(rows, 0)
+            sink.write(batch, 0)
     with (
         refused(table, dk.InvalidInputError, "unchanged-value"),
         dk.stream.sink(table, "x", equality_fields="id", evolve="add") as sink,
