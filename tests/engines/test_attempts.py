@@ -68,6 +68,7 @@ def table(shared: dk.Catalog) -> dk.Table:
 MODES = pytest.mark.parametrize("mode", ["copy-on-write", "deletion-vector"])
 
 
+@pytest.mark.sampled(2)
 @MODES
 @pytest.mark.parametrize("fail", [killed, storage_fault])
 def test_an_attempt_that_fails_after_its_files_landed(
@@ -95,6 +96,7 @@ def test_every_attempt_dies(spark: SparkSession, table: dk.Table, tmp_path: Path
     check_table(table)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fail", [illegal, bug])
 def test_an_error_comes_back_as_it_is_and_is_not_tried_again(
     spark: SparkSession, table: dk.Table, tmp_path: Path, fail: Callable[[], None]

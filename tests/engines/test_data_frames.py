@@ -29,6 +29,7 @@ SOURCE = [{"id": i, "v": -1.0} for i in range(50, 70)] + [{"id": None, "v": 5.0}
 PARTITIONS = {1: [], 2: ["c"], 3: ["bucket(4, id)"]}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
 def test_merge_and_append(spark: SparkSession, shared: dk.Catalog, version: int, mode: str) -> None:
     options: dict[str, Any] = {"schema": SCHEMA, "format_version": version, "partition_by": PARTITIONS[version]}
@@ -79,6 +80,7 @@ def test_cardinality(spark: SparkSession, shared: dk.Catalog) -> None:
         dk.merge(table, twice, on=["id"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("ddl", "kind", "field"),
     [("id string", "column-type", "id"), ("id long, w int", "column-not-found", "w"), ("c int", "column-type", "c")],
@@ -173,6 +175,7 @@ def test_distribution_mode(spark: SparkSession, shared: dk.Catalog, mode: str, f
     assert len(dk.append(table, frame).added_data_files) == files
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("verb", ["append", "merge"])
 @pytest.mark.parametrize("target", [100_000, None])
 def test_files_end_at_their_size(spark: SparkSession, shared: dk.Catalog, verb: str, target: int | None) -> None:

@@ -167,6 +167,7 @@ def test_our_expiry_keeps_it(catalog: dk.Catalog) -> None:
     assert live(table) == before
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("granularity", [None, "file", "partition"])
 def test_vectors_in_files_of_their_own_by_property(catalog: dk.Catalog, granularity: str | None) -> None:
     table = make(catalog, rows(0), rows(12), format_version=3, properties={"write.delete.granularity": "file"})

@@ -30,6 +30,7 @@ def spark_rows(spark: SparkSession, query: str) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.first_tier
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
 def test_spark_reads_the_live_rows(spark: SparkSession, catalog: dk.Catalog, scenario: Scenario) -> None:
@@ -77,6 +78,7 @@ def check_metadata_tables(spark: SparkSession, table: dk.Table, name: str) -> No
     assert int(summary["total-delete-files"]) == sum(c != 0 for c in contents)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("version", [2, 3])
 def test_spark_shows_positions_and_deleted_rows(spark: SparkSession, catalog: dk.Catalog, version: int) -> None:
     table = dk.create_table(catalog, f"ours.positions_v{version}", dk.datasets.users().schema, format_version=version)
@@ -91,6 +93,7 @@ def test_spark_shows_positions_and_deleted_rows(spark: SparkSession, catalog: dk
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("version", [2, 3])
 def test_null_structs_and_structs_with_a_null_key(spark: SparkSession, catalog: dk.Catalog, version: int) -> None:
     """By the spec the key of a row is NULL in both. Java compares structs, so the deletes name both."""
@@ -137,6 +140,7 @@ def test_null_structs_and_structs_with_a_null_key(spark: SparkSession, catalog: 
         same_rows(spark_rows(spark, f"SELECT * FROM local.{name}"), expected)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("version", "mode"), [(2, "position-delete"), (2, "equality-delete"), (3, "deletion-vector"), (3, "copy-on-write")]
 )
@@ -188,6 +192,7 @@ EVOLUTION = (
 """Fields that come and go (`-`) between appends."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("version", "mode"), [(v, m) for v, modes in MODES.items() for m in modes])
 def test_every_partition_transform_in_every_mode(
     spark: SparkSession, catalog: dk.Catalog, version: int, mode: str
@@ -237,6 +242,7 @@ def test_every_partition_transform_in_every_mode(
         check()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_partition_transforms_agree_with_java(spark: SparkSession, catalog: dk.Catalog, version: int) -> None:
     """Each side writes the same rows under the same spec; both must put them in the same partitions."""

@@ -327,6 +327,7 @@ def test_a_frame_that_changes_is_refused(
 EVENTS = "id long, name string, seq long, _change_type string"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("new_files", [1, 99])
 def test_sequence_by(catalog: dk.Catalog, framed: Framed, monkeypatch: pytest.MonkeyPatch, new_files: int) -> None:
     """Late changes and deletes, rows of others, and batches that are held in between: as a dict, and as if all were."""

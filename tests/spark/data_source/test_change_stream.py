@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from tests.verbs.test_changes_replay import bag
 
 import deletekit as dk
 from tests.tables import live, make, new_catalog
+from tests.tools.test_changes_replay import bag
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import datasource as ds
 from pyspark.sql.types import StructType
-from tests.verbs.test_changes_replay import bag, replayed
 
 import deletekit as dk
 from deletekit.spark import session_catalogs
 from tests.spark.data_source.micro_batches import DiedError, Query, Row, loaded, read, rows_of
 from tests.spark.data_source.table_history import history
 from tests.tables import make, new_catalog
+from tests.tools.test_changes_replay import bag, replayed
 
 SCHEMA = pa.schema([("id", pa.int64()), ("grp", pa.string()), ("v", pa.int64())])
 COLUMNS = {"columns": "id,grp,v", "changes_key": "id"}

@@ -49,6 +49,7 @@ def by_iceberg(spark: SparkSession, name: str) -> list[dict[str, Any]]:
     return [row.asDict(recursive=True) for row in spark.sql(f"select * from local.{name}").collect()]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_every_type_goes_in_one_commit(spark: SparkSession, catalog: dk.Catalog, name: str, version: int) -> None:
     origin = dk.create_table(catalog, f"{name}_origin", TYPES, format_version=version)
@@ -100,6 +101,7 @@ REFUSED: list[tuple[str, dict[str, str], str]] = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("columns", "options", "message"), REFUSED)
 def test_refused(spark: SparkSession, refusing: dk.Table, columns: str, options: dict[str, str], message: str) -> None:
     frame = spark.range(0, 10, 1, 2).selectExpr("cast(id as int) id").selectExpr(*columns.split(", "))
