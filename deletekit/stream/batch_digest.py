@@ -81,11 +81,14 @@ def _row_bytes(changes: Changes, at: Numbers) -> pa.Array:
 
 
 def _widest(kind: pa.DataType) -> pa.DataType:
-    """Return a type with double for float, so that numbers have the same bytes in both. Other promoted types have."""
+    """Return a type with double for float, so that numbers have the same bytes in both. Other promoted types have.
+
+    Fields of structs are nullable: Arrow casts no struct that is null where its fields may not be.
+    """
     if pa.types.is_float32(kind):
         return pa.float64()
     if pa.types.is_struct(kind):
-        return pa.struct([f.with_type(_widest(f.type)) for f in kind])
+        return pa.struct([f.with_type(_widest(f.type)).with_nullable(True) for f in kind])
     if pa.types.is_map(kind):
         return pa.map_(
             kind.key_field.with_type(_widest(kind.key_type)), kind.item_field.with_type(_widest(kind.item_type))
