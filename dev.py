@@ -48,7 +48,11 @@ FLOOR_TESTS = [
         for name in ("avro_columns", "manifests", "manifests_by_polars", "manifest_list")
     ),
     *(f"tests/formats/test_{name}.py" for name in ("delete_file", "metrics", "parquet", "roaring", "tabular")),
-    *(f"tests/deletes/test_{name}.py" for name in ("filter", "keys", "read_keys", "row_group_pruning", "row_groups")),
+    "tests/filters/test_filter.py",
+    "tests/filters/test_row_group_pruning.py",
+    "tests/rows/test_keys.py",
+    "tests/deletes/test_read_keys.py",
+    "tests/deletes/test_row_groups.py",
     "tests/commit/test_swap.py",
     "tests/commit/test_validation.py",
     "tests/notebooks/test_one_lesson.py",
