@@ -171,7 +171,8 @@ def __getattr__(name: str) -> Any:
         if shadowed is None:
             raise
         raise ImportError(  # deletekit's own errors may not be importable now
-            f"your file {shadowed[1]} is imported in the place of the module {shadowed[0]}: give it another name",
+            f"your file {shadowed[1]} is imported in the place of the module {shadowed[0]}: give it another name"
+            f" (what happened: {type(e).__name__}: {e})",
             name=shadowed[0],
             path=shadowed[1],
         ) from e
