@@ -43,14 +43,17 @@ def bag_of(changes: list[dict[str, Any]]) -> Counter[str]:
 class Query:
     """A query with its checkpoint, whose last batch can be made what a killed driver leaves."""
 
-    def __init__(self, frame: DataFrame, folder: Path, **sink: str) -> None:
-        self.frame, self.sink, self.checkpoint = frame, sink, folder / "checkpoint"
+    def __init__(self, frame: DataFrame, folder: Path, *, foreach: Any = None, **sink: str) -> None:
+        self.frame, self.sink, self.checkpoint, self.foreach = frame, sink, folder / "checkpoint", foreach
         self.out = sink.pop("out", str(folder / "out"))
 
     def run(self) -> None:
         """Run until there is nothing more to read."""
         options = {"checkpointLocation": str(self.checkpoint), **self.sink}
-        query = self.frame.writeStream.format(options.pop("format")).options(**options).start(self.out)
+        if self.foreach is not None:
+            query = self.frame.writeStream.foreachBatch(self.foreach).options(**options).start()
+        else:
+            query = self.frame.writeStream.format(options.pop("format")).options(**options).start(self.out)
         try:
             query.processAllAvailable()
         finally:
@@ -130,7 +133,8 @@ def test_a_table_follows_another(spark: SparkSession, catalog: dk.Catalog, tmp_p
     options = {"starting": "full", "changes-mode": "upsert", "changes-key": "id"}
     frame = spark.readStream.format("deletekit").options(**options).load(table.name)
     frame = frame.drop("_change_ordinal", "_commit_snapshot_id")
-    query = Query(frame, tmp_path, format="deletekit", out=copy.name, key="id", **{"sink-id": "follower"})
+    sink = dk.stream.sink(copy, "follower", equality_fields="id")
+    query = Query(frame, tmp_path, foreach=sink.foreach_batch)
     query.run()
     query.forget_last()
     dk.delete_keys(table, [{"id": 1}])
