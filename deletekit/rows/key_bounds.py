@@ -38,8 +38,8 @@ _UNPACK: dict[type[it.IcebergType], Callable[[bytes], tuple[Any, ...]]] = {
     )
     for kind in kinds
 }
-# What one unit of the narrower type is in the wider one: an int, or the days of a date.
 _NO_BOUNDS: dict[int, bytes] = {}
+# What one unit of the narrower type is in the wider one: an int, or the days of a date.
 _WIDENED: dict[type[it.IcebergType], int] = {
     **dict.fromkeys((it.LongType, it.TimeType, it.TimestamptzType, it.TimestamptzNanoType), 1),
     it.TimestampType: 86_400_000_000,

@@ -67,9 +67,8 @@ class _Slots:
         self.high[slots] = True
         self.low[hashes & self.low_bits] = True
         wide, numbers = slots >> _SLOTS_PER_NUMBER_SHIFT, np.arange(len(hashes), dtype=np.uint32)
-        self.numbers = np.zeros(
-            (1 << bits >> _SLOTS_PER_NUMBER_SHIFT) + 1, dtype=np.uint32
-        )  # one key of each few slots
+        # One key of each few slots.
+        self.numbers = np.zeros((1 << bits >> _SLOTS_PER_NUMBER_SHIFT) + 1, dtype=np.uint32)
         self.numbers[wide] = numbers
         self.others = np.flatnonzero(self.numbers[wide] != numbers)
         self.slots_of_others = wide[self.others]
@@ -79,7 +78,7 @@ class KeyLookup:
     """Finds the few rows that can have one of the distinct `keys`.
 
     Bits of a row's hash are an index into a table of the keys' hashes. So the keys are hashed once, and not for each
-    batch of rows. Integers need no hash: those near each other are such an index, and polars finds others.
+    batch of rows. Integers that lie near each other are such an index without a hash.
     """
 
     def __init__(self, keys: pl.DataFrame) -> None:
@@ -98,7 +97,7 @@ class KeyLookup:
             return made
 
     def hits(self, rows: pl.DataFrame) -> npt.NDArray[np.bool_] | None:
-        """Return a mask of the rows whose selective integer column holds that of a key; None: no such column."""
+        """Return a mask of rows whose selective integer is that of a key; None: it is none, or they are far apart."""
         selective = None if self.selective is None else self.values[self.selective]
         if selective is None or selective.integers is None:
             return None
@@ -108,13 +107,12 @@ class KeyLookup:
             return found
         lower, upper = values.min(), values.max()
         if not isinstance(lower, int) or not isinstance(upper, int):
-            hits = np.zeros(len(values), dtype=np.bool_)
-        elif upper - lower > _MAX_SPREAD_PER_ROW * len(values):
-            hits = values.is_in(pl.Series(selective.integers, dtype=values.dtype)).fill_null(False).to_numpy().copy()
-        else:
-            table = np.zeros(upper - lower + 1, dtype=np.bool_)
-            table[_between(selective.integers, lower, upper) - lower] = True
-            hits = table.take(_int64(values, lower) - lower)
+            return None
+        if upper - lower > _MAX_SPREAD_PER_ROW * len(values):
+            return None
+        table = np.zeros(upper - lower + 1, dtype=np.bool_)
+        table[_between(selective.integers, lower, upper) - lower] = True
+        hits = table.take(_int64(values, lower) - lower)
         if values.null_count():
             hits[values.is_null().to_numpy()] = selective.has_null
         return hits
