@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from functools import cache
+from importlib import import_module
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -169,6 +170,16 @@ def test_public_names_are_the_pinned_ones() -> None:
     assert now == PIN.read_text(encoding="utf-8"), (
         "a public name changed: run `python tests/public_api.py`, read the diff"
     )
+
+
+@pytest.mark.parametrize("module", ["deletekit", "deletekit.results"])
+def test_type_checkers_see_the_names_that_the_table_has(module: str) -> None:
+    text = Path(str(import_module(module).__file__)).read_text(encoding="utf-8")
+    (checked,) = (node for node in ast.parse(text).body if isinstance(node, ast.If))
+    imported = {
+        (node.module, alias.name) for node in checked.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert imported == {(place, name) for place, names in import_module(module)._NAMES.items() for name in names}
 
 
 def test_public_names_are_documented() -> None:

@@ -19,7 +19,6 @@ import json
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import groupby
 from operator import or_
 from typing import Any
 
@@ -252,18 +251,16 @@ def write_deletion_vectors(
     by_file = granularity_of(context.metadata, granularity) == "file"
     most = 0 if by_file else value_of(context.metadata.properties, "write.delete.target-file-size-bytes")
     written: list[DeleteFile] = []
-    for _, of_spec in groupby(chosen, key=lambda d: d.data_file.spec_id):
-        group: list[tuple[FilePositions, bytes]] = []
-        size = 0
-        for delete in of_spec:
-            blob = encode_blob(delete.positions)
-            if group and size + len(blob) > most:
-                written += _puffin_file(context, group)
-                group, size = [], 0
-            group.append((delete, blob))
-            size += len(blob)
-        written += _puffin_file(context, group)
-    return written
+    group: list[tuple[FilePositions, bytes]] = []
+    size = 0
+    for delete in chosen:
+        blob = encode_blob(delete.positions)
+        if group and (size + len(blob) > most or group[0][0].data_file.spec_id != delete.data_file.spec_id):
+            written += _puffin_file(context, group)
+            group, size = [], 0
+        group.append((delete, blob))
+        size += len(blob)
+    return [*written, *_puffin_file(context, group)] if group else written
 
 
 def write_position_deletes(

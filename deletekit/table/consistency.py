@@ -67,16 +67,14 @@ def _lost_files(snapshot: Snapshot, listed: Sequence[ManifestFile]) -> Iterator[
     """Yield the total of a snapshot that lists no live data file at all under a summary that counts some."""
     if any(m.content == ManifestContent.DATA and m.has_live_files for m in listed):
         return
-    totals = (
-        (name, str(snapshot.summary[name]))
-        for name in ("total-data-files", "total-records")
-        if name in snapshot.summary
-    )
-    for name, stated in islice(totals, 1):
-        if stated.isdecimal() and int(stated) > 0:
-            message = f"snapshot {snapshot.snapshot_id} lists no data file, and its summary counts some"
-            expected = "rollback to a snapshot that lists them, or repair where no file was lost"
-            yield Contradiction("lost-files", message, name, f"{stated}, and 0 listed", expected)
+    name = next((total for total in ("total-data-files", "total-records") if total in snapshot.summary), None)
+    if name is None:
+        return
+    stated = str(snapshot.summary[name])
+    if stated.isdecimal() and int(stated) > 0:
+        message = f"snapshot {snapshot.snapshot_id} lists no data file, and its summary counts some"
+        expected = "rollback to a snapshot that lists them, or repair where no file was lost"
+        yield Contradiction("lost-files", message, name, f"{stated}, and 0 listed", expected)
 
 
 def _refuse(contradictions: Iterator[Contradiction], location: str) -> None:
