@@ -74,9 +74,9 @@ class DeletekitError(Exception):
     ----------
     message: what is wrong, in one sentence without the values below.
     kind: stable code, for example `"puffin-magic"`; matching on it is supported, matching on text is not.
-    file: location of the file concerned.
     field: name of the field, column, property or argument concerned.
     found, expected: the offending value, and what was wanted instead.
+    file: location of the file concerned.
     """
 
     default_kind = "error"
@@ -85,12 +85,12 @@ class DeletekitError(Exception):
     def __init__(
         self,
         message: str,
-        *,
         kind: str | None = None,
-        file: str | None = None,
         field: str | None = None,
         found: Any = None,
         expected: Any = None,
+        *,
+        file: str | None = None,
     ) -> None:
         self.message: str = without_secrets(message)
         self.kind = kind or self.default_kind

@@ -78,7 +78,9 @@ def judge(delta: RowDelta, reads: ReadSet, base: Base, head: Base) -> tuple[RowD
     # A file that a concurrent commit added again is not the one that was read.
     targets = {e.data_file.file_path: e for e in live.data if e.snapshot_id not in window}
     for path in paths - targets.keys():
-        raise _conflict("missing-data-file", "a data file that the change is about was removed meanwhile", path)
+        raise CommitConflictError(
+            "a data file that the change is about was removed meanwhile", "missing-data-file", file=path
+        )
     _check_reads(delta, reads, data, head.metadata)
     metadata = head.metadata
     index = DeleteFileIndex(deletes, metadata.specs, metadata.all_fields, metadata.untrusted_bounds)
@@ -88,7 +90,7 @@ def judge(delta: RowDelta, reads: ReadSet, base: Base, head: Base) -> tuple[RowD
     if touched and (delta.added_data_files or (data and isinstance(reads.where, AlwaysFalse))):
         path, found = next(iter(touched.items()))
         message, file = "a delete landed on rows that the change has read", found[0].data_file.file_path
-        raise _conflict("conflicting-delete", message, file, "referenced_data_file", path)
+        raise CommitConflictError(message, "conflicting-delete", "referenced_data_file", path, file=file)
     overlaps = tuple(_overlaps(delta, targets, touched))
     return _without_lost(delta, overlaps, {e.data_file.identity for e in live.deletes}), overlaps
 
@@ -116,20 +118,14 @@ def merge_vectors(
     )
 
 
-def _conflict(
-    kind: str, message: str, file: str | None, field: str | None = None, found: Any = None, expected: Any = None
-) -> CommitConflictError:
-    return CommitConflictError(message, kind=kind, file=file, field=field, found=found, expected=expected)
-
-
 def _window(base: Base, head: Base) -> frozenset[int]:
     """Return the ids of the snapshots between two heads of a branch. Raises CommitConflictError if they are unknown."""
     for name in sorted({*base.metadata.raw, *head.metadata.raw} - _MOVING):
         if base.metadata.raw.get(name) != head.metadata.raw.get(name):
-            raise _conflict("changed-metadata", "the table was changed meanwhile", None, name)
+            raise CommitConflictError("the table was changed meanwhile", "changed-metadata", name)
     if base.snapshot and head.snapshot and (base.snapshot.first_row_id is None) != (head.snapshot.first_row_id is None):
         # The first commit after an upgrade to v3: rows that were read without an id have one now.
-        raise _conflict("changed-metadata", "rows were given their ids meanwhile", None, "first-row-id")
+        raise CommitConflictError("rows were given their ids meanwhile", "changed-metadata", "first-row-id")
     start, newest = (each.snapshot.snapshot_id if each.snapshot else None for each in (base, head))
     window: set[int] = set()
     if newest == start:
@@ -139,7 +135,7 @@ def _window(base: Base, head: Base) -> frozenset[int]:
         if snapshot.parent_snapshot_id == start:  # which itself may have expired
             return frozenset(window)
     message, expected = "the branch was moved to another history meanwhile", f"a descendant of {start}"
-    raise _conflict("changed-history", message, None, f"ref {head.ref}", newest, expected)
+    raise CommitConflictError(message, "changed-history", f"ref {head.ref}", newest, expected)
 
 
 def _added(head: Base, content: ManifestContent, window: frozenset[int]) -> Iterator[ManifestColumns]:
@@ -163,7 +159,7 @@ def _check_reads(delta: RowDelta, reads: ReadSet, landed: Sequence[ManifestColum
     for entry in (*files_that_may_match(metadata, reads.where, landed), *_in_partitions(reads.partitions, landed)):
         message = "a data file landed that may hold rows which the change is about"
         expected = "none under serializable isolation, or for keys that were looked up"
-        raise _conflict(kind, message, entry.data_file.file_path, "isolation-level", None, expected)
+        raise CommitConflictError(message, kind, "isolation-level", expected=expected, file=entry.data_file.file_path)
     specs = {f.spec_id for f in delta.added_delete_files if f.content == FileContent.EQUALITY_DELETES}
     if not specs or any(is_global(metadata.specs[i]) for i in specs):
         return
@@ -171,7 +167,7 @@ def _check_reads(delta: RowDelta, reads: ReadSet, landed: Sequence[ManifestColum
         if columns.spec_id not in specs:
             file = next(columns.entries(np.flatnonzero(columns.is_live)[:1])).data_file
             message = "a data file landed under a partition spec that the equality deletes do not cover"
-            raise _conflict(kind, message, file.file_path, "spec_id", file.spec_id, sorted(specs))
+            raise CommitConflictError(message, kind, "spec_id", file.spec_id, sorted(specs), file=file.file_path)
 
 
 def _in_partitions(partitions: Collection[Scope], landed: Sequence[ManifestColumns]) -> Iterator[ManifestEntry]:
@@ -192,7 +188,7 @@ def _overlaps(
                 yield Overlap(targets[path], ours, theirs)
             elif _delete(theirs).content == FileContent.POSITION_DELETES:
                 message = "a position delete file landed beside a deletion vector"
-                raise _conflict("conflicting-delete", message, theirs.data_file.file_path)
+                raise CommitConflictError(message, "conflicting-delete", file=theirs.data_file.file_path)
 
 
 def _without_lost(delta: RowDelta, overlaps: Collection[Overlap], live: Collection[tuple[Any, ...]]) -> RowDelta:
@@ -205,7 +201,7 @@ def _without_lost(delta: RowDelta, overlaps: Collection[Overlap], live: Collecti
         is_merged = kind == "deletion-vector" and referenced_path(_delete(entry)) in covered
         if entry not in kept and kind != "position-delete" and not is_merged:
             message = "a delete file that the change replaces was removed meanwhile"
-            raise _conflict("conflicting-delete", message, entry.data_file.file_path)
+            raise CommitConflictError(message, "conflicting-delete", file=entry.data_file.file_path)
     return replace(delta, removed_delete_files=kept)
 
 

@@ -6,7 +6,6 @@ checks less.
 """
 
 from collections.abc import Collection
-from typing import Any
 
 from deletekit.commit.change import Base, ManifestRewrite, RowDelta
 from deletekit.deletes.which_apply import scope_of
@@ -41,13 +40,7 @@ def check_same_files(base: Base, change: ManifestRewrite) -> None:
     if old != new:
         found, expected = f"{len(new)} entries", f"the {len(old)} live ones of the replaced manifests"
         message = "a rewrite of manifests may not add or lose a file"
-        raise _refusal("manifest-rewrite", message, found=found, expected=expected)
-
-
-def _refusal(
-    kind: str, message: str, file: str | None = None, field: str | None = None, found: Any = None, expected: Any = None
-) -> InvalidInputError:
-    return InvalidInputError(message, kind=kind, file=file, field=field, found=found, expected=expected)
+        raise InvalidInputError(message, "manifest-rewrite", found=found, expected=expected)
 
 
 def _check_fields(delete: DeleteFile) -> None:
@@ -63,7 +56,7 @@ def _check_fields(delete: DeleteFile) -> None:
     for field, wanted, present in rules:
         if wanted != present:
             message = f"{delete.kind} {'lacks a field' if wanted else 'may not have this field'}"
-            raise _refusal("delete-file-field", message, delete.file_path, field, getattr(delete, field))
+            raise InvalidInputError(message, "delete-file-field", field, getattr(delete, field), file=delete.file_path)
 
 
 def _check_sequence_numbers(delta: RowDelta, metadata: TableMetadata) -> None:
@@ -74,7 +67,7 @@ def _check_sequence_numbers(delta: RowDelta, metadata: TableMetadata) -> None:
             found = f"{number}, operation {delta.implied_operation}"
             expected = f"0 to {last}, and operation replace, in format version 2 or later"
             message = "added file may not have this data sequence number"
-            raise _refusal("sequence-number", message, path, "sequence_number", found, expected)
+            raise InvalidInputError(message, "sequence-number", "sequence_number", found, expected, file=path)
 
 
 def _check_records(delta: RowDelta) -> None:
@@ -83,7 +76,7 @@ def _check_records(delta: RowDelta) -> None:
     removed = sum(e.data_file.record_count for e in delta.removed_data_files)
     if delta.operation == "replace" and added > removed:
         expected = f"at most the {removed} of the removed data files"
-        raise _refusal("replace-records", "a replacement may not add rows", None, "added-records", added, expected)
+        raise InvalidInputError("a replacement may not add rows", "replace-records", "added-records", added, expected)
 
 
 def _check_live(removed: Collection[ManifestEntry], live: Collection[ManifestEntry]) -> None:
@@ -99,7 +92,7 @@ def _check_added_paths(delta: RowDelta, live: FoundFiles) -> None:
     seen = {e.data_file.identity for e in (*live.data, *live.deletes)}
     for file in (*delta.added_data_files, *delta.added_delete_files):
         if file.identity in seen:
-            raise _refusal("duplicate-file", "file is in the table already", file.file_path)
+            raise InvalidInputError("file is in the table already", "duplicate-file", file=file.file_path)
         seen.add(file.identity)
 
 
@@ -115,11 +108,13 @@ def _check_covered(delta: RowDelta, live: FoundFiles) -> None:
         if target is None:
             message = "delete refers to a data file that is not live"
             expected = "a live data file that this commit keeps"
-            raise _refusal("referenced-data-file", message, delete.file_path, "referenced_data_file", path, expected)
+            raise InvalidInputError(
+                message, "referenced-data-file", "referenced_data_file", path, expected, file=delete.file_path
+            )
         if scope_of(target) != scope_of(delete):
             message = "delete is in another partition than its data file"
             found, expected = (f"spec {f.spec_id} {f.partition}" for f in (delete, target))
-            raise _refusal("delete-partition", message, delete.file_path, "partition", found, expected)
+            raise InvalidInputError(message, "delete-partition", "partition", found, expected, file=delete.file_path)
 
 
 def _check_one_vector(delta: RowDelta, live: FoundFiles) -> None:
@@ -134,4 +129,4 @@ def _check_one_vector(delta: RowDelta, live: FoundFiles) -> None:
             other = vectors.setdefault(path, file)
             if other is not file:
                 message, both = "two deletion vectors for one data file", f"{other.file_path} and {file.file_path}"
-                raise _refusal("duplicate-deletion-vector", message, path, field, both, "at most one")
+                raise InvalidInputError(message, "duplicate-deletion-vector", field, both, "at most one", file=path)

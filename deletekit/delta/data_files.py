@@ -112,7 +112,7 @@ class DataFiles:
         if other:
             message = "data file has a partition column with another value than the Delta log"
             expected = f"{value!r}; UPDATE in Delta rewrites the file, also if it sets {name} to itself"
-            raise _refused(message, "delta-partition-value", name, repr(other[0]), expected)
+            raise UnsupportedError(message, "delta-partition-value", name, repr(other[0]), expected)
 
 
 def check_field_ids(file: pa.Schema, schema: DeltaSchema) -> None:
@@ -132,11 +132,11 @@ def check_field_ids(file: pa.Schema, schema: DeltaSchema) -> None:
     message = "data file has field ids of another schema: Iceberg would read other columns"
     for path, field_id in in_file.items():
         if field_id in paths and paths[field_id] != path:
-            raise _refused(message, "delta-field-ids", _shown(path), field_id, paths[field_id])
+            raise UnsupportedError(message, "delta-field-ids", _shown(path), field_id, paths[field_id])
     for path, field_id in wanted.items():
         unnamed = path[-1] in _NESTED and in_file.get(path) is None
         if not unnamed and in_file.get(path, field_id) != field_id:
-            raise _refused(message, "delta-field-ids", _shown(path), in_file[path], field_id)
+            raise UnsupportedError(message, "delta-field-ids", _shown(path), in_file[path], field_id)
 
 
 def _check_nested(field: pa.Field, path: _Path, names: Mapping[int, str]) -> None:
@@ -153,7 +153,7 @@ def _check_nested(field: pa.Field, path: _Path, names: Mapping[int, str]) -> Non
     if value is not None and all(field_id_of(part) is None for part in parts) and not _has_ids(value):
         message = "Iceberg Java does not read a list or map whose values have no id in a file with ids for columns"
         expected = "files written with delta.enableIcebergCompatV2, which has ids for them"
-        raise _refused(message, "delta-nested-ids", _shown((*path, value.name)), None, expected)
+        raise UnsupportedError(message, "delta-nested-ids", _shown((*path, value.name)), expected=expected)
     for part in parts:
         _check_nested(part, (*path, part.name), names)
 
@@ -181,7 +181,7 @@ def _check_case(names: Sequence[str], schema: DeltaSchema) -> None:
     for name in sorted(schema.top_level_names.difference(names)):
         if name.lower() in by_case:
             message = "data file has the column in another case, and readers do not agree whether it is the same"
-            raise _refused(message, "delta-column-case", name, by_case[name.lower()], name)
+            raise UnsupportedError(message, "delta-column-case", name, by_case[name.lower()], name)
 
 
 def _paths(fields: Iterable[pa.Field], path: _Path = (), *, by_id: bool) -> Iterator[tuple[_Path, int | None]]:
@@ -242,7 +242,3 @@ def _check_same(what: str, kind: str, field: str, found: int, expected: int) -> 
     if found != expected:
         message = f"data file has another {what} than the Delta log"
         raise FormatError(message, kind=kind, field=field, found=found, expected=expected)
-
-
-def _refused(message: str, kind: str, field: str, found: Any, expected: Any) -> UnsupportedError:
-    return UnsupportedError(message, kind=kind, field=field, found=found, expected=expected)

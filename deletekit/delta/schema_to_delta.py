@@ -58,7 +58,7 @@ def partition_columns(metadata: TableMetadata) -> tuple[int, ...]:
     if identity and len(metadata.specs) > 1:
         message = "a table whose partitioning was changed cannot be exported as a Delta table"
         found, expected = f"{len(metadata.specs)} partition specs", "one, or none with identity fields"
-        raise _refused(message, "delta-partition", identity[0].name, found, expected)
+        raise UnsupportedError(message, "delta-partition", identity[0].name, found, expected)
     return tuple(f.source_id for f in fields) if fields == identity else ()
 
 
@@ -75,7 +75,7 @@ def _fields(fields: Sequence[it.NestedField], mode: ColumnMapping) -> list[Json]
 
 def _field(field: it.NestedField, mode: ColumnMapping) -> Json:
     if field.initial_default is not None:
-        raise _refused("Delta has no default for existing rows", "delta-default", field.name)
+        raise UnsupportedError("Delta has no default for existing rows", "delta-default", field.name)
     metadata: Json = {}
     if mode == "id":
         metadata["delta.columnMapping.id"] = field.field_id
@@ -108,7 +108,7 @@ def _check_names(metadata: TableMetadata) -> None:
     for name, field_id in sorted(pairs, key=str):
         if names.count(name) > 1 or ids.count(field_id) > 1:
             expected = 'column_mapping="id", which Spark reads, and deltalake 1.6 reads as NULL'
-            raise _refused(message, "delta-renamed-column", name, expected=expected)
+            raise UnsupportedError(message, "delta-renamed-column", name, expected=expected)
 
 
 def _check_types(metadata: TableMetadata) -> None:
@@ -121,10 +121,4 @@ def _check_types(metadata: TableMetadata) -> None:
             old = schema.find_type(field_id)
             if old.is_primitive and old != current.field_type:
                 found, message = f"{old} to {current.field_type}", "a promoted column cannot be exported"
-                raise _refused(message, "delta-type-widening", current.name, found)
-
-
-def _refused(
-    message: str, kind: str, field: str | None, found: str | None = None, expected: str | None = None
-) -> UnsupportedError:
-    return UnsupportedError(message, kind=kind, field=field, found=found, expected=expected)
+                raise UnsupportedError(message, "delta-type-widening", current.name, found)

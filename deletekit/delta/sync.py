@@ -185,7 +185,7 @@ def _follow(table: Table, root: str, request: SyncRequest) -> DeltaSync:
     """Bring an existing table to a version. The log is listed after the table was read, so it is never older."""
     if not table.metadata.version.has_deletes or request.format_version not in (None, table.format_version):
         message, expected = "the table has another format version", request.format_version or "2 or 3"
-        raise _refused(message, "format-version", "format_version", table.format_version, expected)
+        raise InvalidInputError(message, "format-version", "format_version", table.format_version, expected)
     check_request(table, MAIN, request.commit_properties)
     log = DeltaLog(table.io, known_spelling(root, table.metadata))
     wanted = log.latest if request.version is None else request.version
@@ -242,7 +242,7 @@ def _check_data_files_of(table: Table, root: str) -> None:
         for path in columns.paths(np.flatnonzero(columns.is_live)).to_pylist():
             if path_below(path, root) is None:
                 message = "the table has a data file outside of the Delta table's folder, so it was made of another one"
-                raise _refused(message, "delta-take-over", "file_path", path, f"a file in {root}, or force")
+                raise InvalidInputError(message, "delta-take-over", "file_path", path, f"a file in {root}, or force")
 
 
 def _request(
@@ -254,18 +254,14 @@ def _request(
 ) -> SyncRequest:
     if vector_mode not in ("copy", "reference"):
         message = "no such way to convert deletion vectors"
-        raise _refused(message, "delta-deletion-vectors", "deletion_vectors", vector_mode, "copy or reference")
+        raise InvalidInputError(message, "delta-deletion-vectors", "deletion_vectors", vector_mode, "copy or reference")
     if commits not in ("coalesce", "each"):
-        raise _refused("no such way to commit", "delta-commits", "commits", commits, "coalesce or each")
+        raise InvalidInputError("no such way to commit", "delta-commits", "commits", commits, "coalesce or each")
     chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     chosen["time_zone"] = time_zone_of(chosen.get("time_zone", "UTC"))
     return SyncRequest(
         version=version, format_version=format_version, vector_mode=vector_mode, commits=commits, **chosen
     )
-
-
-def _refused(message: str, kind: str, field: str, found: object, expected: object) -> InvalidInputError:
-    return InvalidInputError(message, kind=kind, field=field, found=found, expected=expected)
 
 
 def _begin(
@@ -306,7 +302,7 @@ def _create(log: DeltaLog, catalog: Catalog, key: Identifier, request: SyncReque
     format_version = request.format_version or 3
     if format_version not in (2, 3):
         message = "format version cannot hold deletes"
-        raise _refused(message, "format-version", "format_version", format_version, "2 or 3")
+        raise InvalidInputError(message, "format-version", "format_version", format_version, "2 or 3")
     schema = delta_schema(state.metadata, format_version, row_ids=format_version == 3)
     own = {DELTA_LOCATION: log.root, DELETE_DIRECTORY: directory, **owned_properties(schema)}
     own |= head_property(None, wanted, state.metadata.id)

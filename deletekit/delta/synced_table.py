@@ -155,16 +155,18 @@ def checked_watermark(metadata: TableMetadata, log: DeltaLog, wanted: int, *, fo
         if location is not None and _is_same_folder(location, log.root):
             message = "no snapshot of the table tells any more which version of this Delta table it is at"
         expected = "another name, or force, which removes all that Delta does not have"
-        raise _refused(message, "delta-foreign-table", DELTA_LOCATION, location, expected)
+        raise InvalidInputError(message, "delta-foreign-table", DELTA_LOCATION, location, expected)
     check_same_delta(found, log, wanted)
     if found.foreign is not None:
         message = "someone else has committed to the table since the last sync"
-        raise _refused(message, "delta-foreign-commit", "snapshot-id", found.foreign.snapshot_id, "none, or force")
+        raise InvalidInputError(
+            message, "delta-foreign-commit", "snapshot-id", found.foreign.snapshot_id, "none, or force"
+        )
     if found.version > wanted:
         newest = " than the newest of the Delta log" if found.version > log.latest else ""
         message = f"the table is at a later Delta version{newest}"
         expected = f">= {found.version}; force would take the table back"
-        raise _refused(message, "delta-version-behind", "version", wanted, expected)
+        raise InvalidInputError(message, "delta-version-behind", "version", wanted, expected)
     return found
 
 
@@ -190,7 +192,7 @@ def _check_take_over(metadata: TableMetadata, root: str, maker: str) -> None:
     if below is not None and not is_hidden_below(below):
         message = f"the table of {maker} lies in the Delta table's folder, where Delta's VACUUM would delete our files"
         expected = "another name: sync_delta makes that table outside of the folder, and copies no data file"
-        raise _refused(message, "delta-take-over", "location", metadata.location, expected)
+        raise InvalidInputError(message, "delta-take-over", "location", metadata.location, expected)
 
 
 def check_same_delta(found: Watermark, log: DeltaLog, wanted: int) -> None:
@@ -203,11 +205,11 @@ def check_same_delta(found: Watermark, log: DeltaLog, wanted: int) -> None:
     if found.table_id not in (None, table_id) and not _was_in(log, found, wanted):
         message = "the table follows another Delta table than the one in this folder, or one that was replaced there"
         expected = f"{found.table_id}; or force, if the log no longer reaches back to version {found.version}"
-        raise _refused(message, "delta-table-replaced", "metaData.id", table_id, expected, log.root)
+        raise InvalidInputError(message, "delta-table-replaced", "metaData.id", table_id, expected, file=log.root)
     if found.location is not None and not _is_same_folder(log.root, found.location):
         message = "the table follows this Delta table in another folder: it was moved, or this is a copy"
         expected = f"{found.location}; or force, which makes the table refer to the data files in the new folder"
-        raise _refused(message, "delta-moved", DELTA_LOCATION, log.root, expected)
+        raise InvalidInputError(message, "delta-moved", DELTA_LOCATION, log.root, expected)
 
 
 def _was_in(log: DeltaLog, found: Watermark, wanted: int) -> bool:
@@ -244,10 +246,10 @@ def check_folders(root: str, location: str) -> None:
     if below is not None and not is_hidden_below(below):
         message = "Delta's VACUUM would delete the files in this folder"
         expected = f"a folder outside of {root}, or below it one whose name begins with _"
-        raise _refused(message, "delta-location", "location", location, expected)
+        raise InvalidInputError(message, "delta-location", "location", location, expected)
     if path_below(root, location) is not None:
         message = "the Delta table lies within the Iceberg table, whose maintenance would delete its files"
-        raise _refused(message, "delta-location", "location", location, f"a folder that does not hold {root}")
+        raise InvalidInputError(message, "delta-location", "location", location, f"a folder that does not hold {root}")
 
 
 def schema_for(source: Metadata, metadata: TableMetadata, *, row_ids: bool = True) -> DeltaSchema:
@@ -309,9 +311,3 @@ def _spec(metadata: TableMetadata, schema: DeltaSchema) -> PartitionSpec | None:
     ids = [known[f.source_id] if f.source_id in known else next(new_ids) for f in wanted.fields]
     fields = [f.model_copy(update={"field_id": i}) for f, i in zip(wanted.fields, ids, strict=True)]
     return PartitionSpec(*fields, spec_id=max(metadata.specs) + 1)
-
-
-def _refused(
-    message: str, kind: str, field: str, found: object, expected: str, file: str | None = None
-) -> InvalidInputError:
-    return InvalidInputError(message, kind=kind, file=file, field=field, found=found, expected=expected)

@@ -131,7 +131,7 @@ def _bitmaps(file: TabularFile, names: Sequence[str], group: RowGroup) -> list[t
     try:
         return [(path, PositionBitmap(part)) for path, part in _by_path(table.column(0), table.column(1))]
     except InvalidInputError as e:
-        raise _bad("bad position in position delete file", "pos", e.found, None) from e
+        raise FormatError("bad position in position delete file", "position-delete", "pos", e.found) from e
 
 
 def _required(name: str, kind: pa.DataType, field_id: int) -> pa.Field:
@@ -169,7 +169,7 @@ def _column(schema: pa.Schema, field_id: int, name: str) -> str:
         return str(by_id[0])
     if name in schema.names:
         return name
-    raise _bad("not a position delete file", name, ", ".join(schema.names), f"id {field_id}")
+    raise FormatError("not a position delete file", "position-delete", name, ", ".join(schema.names), f"id {field_id}")
 
 
 def _by_path(paths: pa.ChunkedArray, positions: pa.ChunkedArray) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
@@ -208,8 +208,4 @@ def _check_columns(paths: pa.ChunkedArray, positions: pa.ChunkedArray) -> None:
         if not fits or column.null_count:
             expected = "text" if field == "file_path" else "whole numbers"
             found = "null" if fits else str(column.type)
-            raise _bad("bad column in position delete file", field, found, expected)
-
-
-def _bad(message: str, field: str, found: Any, expected: str | None) -> FormatError:
-    return FormatError(message, kind="position-delete", field=field, found=found, expected=expected)
+            raise FormatError("bad column in position delete file", "position-delete", field, found, expected)

@@ -87,17 +87,17 @@ def read_manifest_list(data: bytes) -> tuple[ManifestFile, ...]:
     version = container.metadata.get("format-version", "1")
     if version not in ("1", "2", "3"):
         message = "unsupported manifest list format version"
-        raise _bad("format-version", version, "1, 2 or 3", message=message, kind="format-version")
+        raise FormatError(message, "format-version", "format-version", version, "1, 2 or 3")
     try:
         names = spec_names(container.schema, _SCHEMA, "manifest-list")
         for name in _REQUIRED[:2]:
             if name not in names.values():
-                raise _bad(name, None, "a manifest_file record", message="not a manifest list")
+                raise FormatError("not a manifest list", "manifest-list", name, expected="a manifest_file record")
         for field in container.schema["fields"]:
             if names[field["name"]] == "partitions":
                 spec_names(record_of(field["type"])["items"], _SUMMARY_SCHEMA, "manifest-list")
     except (StopIteration, KeyError, TypeError, AttributeError) as e:
-        raise _bad("avro.schema", container.schema, None, message="not a manifest list") from e
+        raise FormatError("not a manifest list", "manifest-list", "avro.schema", container.schema) from e
     required = _REQUIRED if version == "1" else (*_REQUIRED, "sequence_number")
     return tuple(_manifest_file({names[k]: v for k, v in record.items()}, required) for record in container)
 
@@ -135,13 +135,13 @@ def write_manifest_list(
 def _manifest_file(raw: dict[str, Any], required: Sequence[str]) -> ManifestFile:
     for name in required:
         if raw.get(name) is None:
-            raise _bad(name, "null", "a value")
+            raise FormatError("bad manifest list row", "manifest-list", name, "null", "a value")
     for name in _NEVER_NEGATIVE:
         if (raw.get(name) or 0) < 0:
-            raise _bad(name, raw[name], ">= 0")
+            raise FormatError("bad manifest list row", "manifest-list", name, raw[name], ">= 0")
     content = raw.get("content") or 0
     if content not in (ManifestContent.DATA, ManifestContent.DELETES):
-        raise _bad("content", content, "0 or 1")
+        raise FormatError("bad manifest list row", "manifest-list", "content", content, "0 or 1")
     values: dict[str, Any] = {name: raw.get(name) for name in _NAMES}
     # Java adds up the counts of a manifest's files, and a file without a count has -1.
     values |= {name: None for name in _ROW_COUNTS if (values[name] or 0) < 0}
@@ -153,15 +153,9 @@ def _manifest_file(raw: dict[str, Any], required: Sequence[str]) -> ManifestFile
 
 def _summary(raw: dict[str, Any]) -> FieldSummary:
     if raw.get("contains_null") is None:
-        raise _bad("contains_null", "null", "a value")
+        raise FormatError("bad manifest list row", "manifest-list", "contains_null", "null", "a value")
     values: dict[str, Any] = {name: raw.get(name) for name in _SUMMARY_NAMES}
     return FieldSummary(**values)
-
-
-def _bad(
-    name: str, found: Any, expected: str | None, *, message: str = "bad manifest list row", kind: str = "manifest-list"
-) -> FormatError:
-    return FormatError(message, kind=kind, field=name, found=found, expected=expected)
 
 
 def _record(m: ManifestFile, version: int) -> dict[str, Any]:
@@ -170,5 +164,7 @@ def _record(m: ManifestFile, version: int) -> dict[str, Any]:
         record["partitions"] = [{name: getattr(p, name) for name in _SUMMARY_NAMES} for p in m.partitions]
     for name in COUNTS if version >= 2 else ():
         if record[name] is None:  # unknown, and a reader would skip the manifest if it said 0
-            raise _bad(name, "null", "a number", message="manifest is not counted").in_file(m.manifest_path)
+            raise FormatError("manifest is not counted", "manifest-list", name, "null", "a number").in_file(
+                m.manifest_path
+            )
     return record

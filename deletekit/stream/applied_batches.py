@@ -84,7 +84,7 @@ def check_sink_id(sink_id: str) -> None:
     """Raise InvalidInputError for an id that cannot be part of a tag's name."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", str(sink_id)):
         message = "a sink id is letters, digits, dots, dashes and underscores"
-        raise _refused(message, "sink-id", "sink_id", sink_id, "at most 100 of them")
+        raise InvalidInputError(message, "sink-id", "sink_id", sink_id, "at most 100 of them")
 
 
 def last_marker(metadata: TableMetadata, head: Snapshot | None, sink_id: str) -> Marker | None:
@@ -102,12 +102,12 @@ def check_owner(metadata: TableMetadata, marker: Marker, key: tuple[int, ...]) -
     if marker.key is not None and marker.key != key:
         message = "the sink of this id has another key, and would not find the rows that it wrote"
         names, known = _names(metadata.schema, key), _names(metadata.schema, marker.key)
-        raise _refused(message, "key-changed", "equality_fields", names, f"{known}, or another sink id")
+        raise InvalidInputError(message, "key-changed", "equality_fields", names, f"{known}, or another sink id")
     if marker.table_uuid is not None and marker.table_uuid != metadata.table_uuid:
         message = "the batches of this sink id were written to another table; this one is a copy of it"
         found = f"batch {marker.batch_id} of table {marker.table_uuid}"
         expected = f"batches of table {metadata.table_uuid}, or another sink id"
-        raise _refused(message, "table-changed", "sink_id", found, expected)
+        raise InvalidInputError(message, "table-changed", "sink_id", found, expected)
 
 
 def summary_of(batch: BatchId, metadata: TableMetadata, head: Snapshot | None) -> Mapping[str, str]:
@@ -205,7 +205,7 @@ def is_committed(
         following = 0 if last is None else last.batch_id + 1
         if not allow_gaps and batch.batch_id > following:
             message = "batches before this one are not in the table; allow_gaps=True applies it without them"
-            raise _refused(message, "batch-gap", "batch", batch.batch_id, f"batch {following}")
+            raise InvalidInputError(message, "batch-gap", "batch", batch.batch_id, f"batch {following}")
         return False
     return _is_among(metadata, head, last, batch)
 
@@ -279,8 +279,4 @@ def _is_complete(metadata: TableMetadata, head: Snapshot | None) -> bool:
 
 
 def _unclear(message: str, kind: str, found: object, expected: str) -> InvalidInputError:
-    return _refused(f"{message}; allow_rewind=True applies it", kind, "batch", found, expected)
-
-
-def _refused(message: str, kind: str, field: str, found: object, expected: str) -> InvalidInputError:
-    return InvalidInputError(message, kind=kind, field=field, found=found, expected=expected)
+    return InvalidInputError(f"{message}; allow_rewind=True applies it", kind, "batch", found, expected)

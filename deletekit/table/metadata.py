@@ -74,7 +74,7 @@ class Snapshot:
                 known["manifests"] = tuple(known["manifests"])
             return cls(**known)
         except (TypeError, AttributeError) as e:
-            raise _bad("bad snapshot", "snapshots", str(e)) from e
+            raise FormatError("bad snapshot", "table-metadata", "snapshots", str(e)) from e
 
 
 class TableMetadata:
@@ -245,9 +245,9 @@ def _parsed(text: bytes) -> TableMetadata:
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError) as e:
-        raise _bad("table metadata is not JSON", found=str(e)) from e
+        raise FormatError("table metadata is not JSON", "table-metadata", found=str(e)) from e
     if not isinstance(raw, dict):
-        raise _bad("table metadata is not a JSON object", found=type(raw).__name__)
+        raise FormatError("table metadata is not a JSON object", "table-metadata", found=type(raw).__name__)
     try:
         _check_version(raw.get("format-version"))
         metadata = TableMetadata(in_v2_terms(raw, MAIN))
@@ -255,19 +255,15 @@ def _parsed(text: bytes) -> TableMetadata:
     except (FormatError, UnsupportedError):
         raise
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as e:
-        raise _bad("bad table metadata", found=f"{type(e).__name__}: {e}") from e
+        raise FormatError("bad table metadata", "table-metadata", found=f"{type(e).__name__}: {e}") from e
     return metadata
-
-
-def _bad(message: str, field: str | None = None, found: Any = None, expected: Any = None) -> FormatError:
-    return FormatError(message, kind="table-metadata", field=field, found=found, expected=expected)
 
 
 def _check_version(version: Any) -> None:
     if isinstance(version, int) and version > NEWEST:
         raise later_version(version)
     if version not in FORMAT_VERSIONS:
-        raise _bad("bad table metadata", "format-version", version, "1, 2 or 3")
+        raise FormatError("bad table metadata", "table-metadata", "format-version", version, "1, 2 or 3")
 
 
 def serialise_metadata(metadata: TableMetadata) -> bytes:
@@ -362,13 +358,13 @@ def _check(metadata: TableMetadata) -> None:
     raw = metadata.raw
     for name in ("location", "last-column-id", "current-schema-id", "default-spec-id"):
         if raw.get(name) is None:
-            raise _bad("table metadata lacks a field", name)
+            raise FormatError("table metadata lacks a field", "table-metadata", name)
     if not isinstance(raw.get("properties") or {}, dict):
-        raise _bad("bad table metadata", "properties", raw["properties"])
+        raise FormatError("bad table metadata", "table-metadata", "properties", raw["properties"])
     if int(raw["current-schema-id"]) not in metadata.schemas:
-        raise _bad("no such schema", "current-schema-id", raw["current-schema-id"])
+        raise FormatError("no such schema", "table-metadata", "current-schema-id", raw["current-schema-id"])
     if int(raw["default-spec-id"]) not in metadata.specs:
-        raise _bad("no such partition spec", "default-spec-id", raw["default-spec-id"])
+        raise FormatError("no such partition spec", "table-metadata", "default-spec-id", raw["default-spec-id"])
     for ref, value in metadata.refs.items():
         if value.get("snapshot-id") not in metadata.snapshots:
-            raise _bad("ref points to no snapshot", f"refs.{ref}", value.get("snapshot-id"))
+            raise FormatError("ref points to no snapshot", "table-metadata", f"refs.{ref}", value.get("snapshot-id"))

@@ -107,9 +107,9 @@ def _planned(
     bound = bound_filter(unbound, metadata.schema)
     chosen = choose_mode(metadata, "delete", mode)
     if with_rows and chosen != "position-delete":
-        raise _not_in_this_mode("only position delete files store rows", "with_rows", chosen)
+        raise InvalidInputError("only position delete files store rows", "mode", "with_rows", chosen)
     if equality_fields is not None and chosen != "equality-delete":
-        raise _not_in_this_mode("only equality deletes have key columns", "equality_fields", chosen)
+        raise InvalidInputError("only equality deletes have key columns", "mode", "equality_fields", chosen)
     options, check = ChangeOptions(chosen, granularity_of(metadata, granularity), with_rows), False
     if isinstance(bound, AlwaysFalse):
         return RowDelta()  # `id > 3000000000` of an int: there is nothing to read, and no key column to name
@@ -175,10 +175,6 @@ def delete_keys(
     if is_global and (frame is not None or len(distinct)):
         table = ensure_unpartitioned_spec(table, dry_run=dry_run)
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run, refreshed=True))
-
-
-def _not_in_this_mode(message: str, argument: str, mode: str) -> InvalidInputError:
-    return InvalidInputError(message, kind="mode", field=argument, found=mode)
 
 
 def _listed_keys(base: Base, bound: BooleanExpression, fields: tuple[NestedField, ...]) -> RowDelta | None:

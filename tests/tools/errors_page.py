@@ -123,10 +123,13 @@ class Code:
         """Yield every error that is made."""
         for maker, name in self.made_by.items():
             for call, scope in self.calls.get(maker, []):
-                words = {word.arg: word.value for word in call.keywords}
-                given = [words["kind"]] if "kind" in words else []
-                given = given or ([ast.Constant(self.defaults[name])] if maker not in _BECOMES else [])
-                kind, message = [*given, *call.args, ast.Constant("")][:2]
+                if maker in _BECOMES:
+                    kind, message = [*call.args, ast.Constant("")][:2]
+                else:
+                    words = dict(zip(("message", "kind"), call.args, strict=False))
+                    words |= {word.arg: word.value for word in call.keywords if word.arg}
+                    kind = words.get("kind", ast.Constant(self.defaults[name]))
+                    message = words.get("message", ast.Constant(""))
                 for inside in self._givens(scope, {*_names(kind), *_names(message)}):
                     kinds, messages = self.texts(kind, inside), self.texts(message, inside)
                     if len(kinds) != len(messages):

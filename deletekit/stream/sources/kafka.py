@@ -189,7 +189,7 @@ class Kafka:
         try:
             yield from self._batches(consumer, position, until)
         except ck.KafkaException as e:
-            raise _failed(str(e)) from e
+            raise StorageError("Kafka does not answer, or refuses", "kafka", found=str(e)) from e
         finally:
             self._consumer = None
             consumer.close()
@@ -244,7 +244,7 @@ class Kafka:
             if e.args[0].code() == ck.KafkaError.UNKNOWN_TOPIC_OR_PART:
                 found = ", ".join(self._topics)
                 raise NotFoundError("a topic is not there", kind="topic-not-found", field="topics", found=found) from e
-            raise _failed(str(e)) from e
+            raise StorageError("Kafka does not answer, or refuses", "kafka", found=str(e)) from e
         return Offsets(
             cluster=str(cluster),
             topics={name: str(t.topic_id) for name, t in topics.items()},
@@ -343,7 +343,7 @@ class _Reading:
             message = f"messages were deleted before they were read: topic {place[0]}, partition {place[1]}"
             raise lost(message, "offset", self.at.get(place), error.str())
         elif not error.retriable() and error.code() != ck.KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001
-            raise _failed(error.str())
+            raise StorageError("Kafka does not answer, or refuses", "kafka", found=error.str())
 
     def _note_read(self) -> None:
         self.is_read.update(place for place, at in self.at.items() if at >= self.ends[place])
@@ -365,10 +365,6 @@ def _in_two_partitions(messages: Sequence[Message]) -> InvalidInputError | None:
             found = f"{first.place}; {message.place}"
             return InvalidInputError(text, kind="change-order", field="order", found=found, expected=expected)
     return None
-
-
-def _failed(message: str) -> StorageError:
-    return StorageError("Kafka does not answer, or refuses", kind="kafka", found=message)
 
 
 def _logger() -> logging.Logger:
