@@ -61,7 +61,7 @@ FLOOR_TOOLS = ["hypothesis", "jupytext", "markdown-it-py", "pytest", "pytest-tim
 # What is run on another release of Spark than that of constraints.txt.
 SPARK_TESTS = [
     "tests/engines/test_contract.py::test_spark_does_the_same",
-    "tests/spark/pipeline/test_pipeline.py::test_a_run",
+    "tests/pipeline/test_pipeline.py::test_a_run",
 ]
 SPARK_TOOLS = [*FLOOR_TOOLS, "moto", "pandas", "psycopg2-binary"]
 NO_TESTS_COLLECTED = 5  # pytest's exit code

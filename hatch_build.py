@@ -1,8 +1,8 @@
 """What the metadata of a release has of the repository's address: URLs, and a README whose links work elsewhere.
 
-No file of the project names that address. Where the environment variable DELETEKIT_REPOSITORY has it, as in the release
-workflow, the metadata has the project's URLs, and the README's links lead to this version's files there. Without it, there
-are no URLs, and the README is as it is. A wheel that is built from a released sdist has what the sdist has.
+No file of the project names that address. Where the environment variable DELETEKIT_REPOSITORY has it, as in the
+release workflow, the metadata has the project's URLs, and the README's links lead to this version's files there.
+Without it, there are no URLs, and the README is as it is. A wheel that is built from a released sdist has what the sdist has.
 """
 
 import os

@@ -13,11 +13,10 @@ from rich.text import Text
 from conformance import page as pages
 from conformance import runner, verdicts
 from deletekit.cli.commands import SETTINGS
-from deletekit.cli.options import TRACEBACK, AnswerCommand, check_new, number_option, repeated_option
+from deletekit.cli.options import Program, check_new, number_option, repeated_option
 from deletekit.cli.printer import grid, heading
-from deletekit.cli.terminal import Answer, Output, show_error
+from deletekit.cli.terminal import Answer, Output
 from deletekit.conformance.engines import BUILT_IN, engine_of
-from deletekit.errors import DeletekitError
 from deletekit.text import count, plain
 
 _FILE: Any = click.Path(dir_okay=False, path_type=Path)
@@ -26,18 +25,7 @@ _SUITE = "The suite of tables.  [default: the folder of this program]"
 _OWN = "An engine of your own: the command that answers for it. Repeatable."
 
 
-class _Program(AnswerCommand):
-    """Prints an error as commands of deletekit do."""
-
-    def invoke(self, ctx: click.Context) -> None:
-        try:
-            super().invoke(ctx)
-        except DeletekitError as e:
-            show_error(e, with_traceback=ctx.meta.get(TRACEBACK, False))
-            ctx.exit(1)
-
-
-@click.command(cls=_Program, context_settings=SETTINGS)
+@click.command(cls=Program, context_settings=SETTINGS)
 @click.argument("names", metavar="[ENGINE]...", nargs=-1, type=click.Choice(BUILT_IN))
 @repeated_option("--engine", "commands", "NAME=COMMAND", _OWN)
 @click.option("--suite", type=_FOLDER, metavar="DIR", help=_SUITE)

@@ -29,7 +29,6 @@ LISTED: Mapping[str, tuple[str, str]] = {
     "lab": ("course", "Take the course in JupyterLab."),
     "make-readable": ("readers", "Change deletes so that engines read the table right."),
     "merge": ("rows", "Update, delete and insert rows by a file."),
-    "pipeline": ("pipeline", "Run a restartable pipeline on Spark."),
     "promote": ("stream", "Bring a staging branch to main."),
     "readers": ("readers", "Tell which engines read this table right."),
     "remove-dangling-deletes": ("maintenance", "Remove deletes that apply to no data file."),

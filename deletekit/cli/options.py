@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from deletekit.cli.table_argument import TableArgument
-from deletekit.cli.terminal import Output
-from deletekit.errors import InvalidInputError
+from deletekit.cli.terminal import Output, show_error
+from deletekit.errors import DeletekitError, InvalidInputError
 from deletekit.table.modes import DELETE_MODES
 
 Callback = Callable[..., Any]
@@ -186,6 +186,17 @@ class AnswerCommand(Command):
         answer = super().invoke(ctx)
         output.show(answer)
         ctx.exit(answer.exit_code)
+
+
+class Program(AnswerCommand):
+    """A program of its own, which prints errors as commands of deletekit do."""
+
+    def invoke(self, ctx: click.Context) -> None:
+        try:
+            super().invoke(ctx)
+        except DeletekitError as e:
+            show_error(e, with_traceback=ctx.meta.get(TRACEBACK, False))
+            ctx.exit(1)
 
 
 class TableCommand(Command):

@@ -1,4 +1,4 @@
-"""Spark: a session with Iceberg on the catalogs that deletekit opens, the data source, and a pipeline.
+"""Spark: a session with Iceberg on the catalogs that deletekit opens, and the data source.
 
 Names are imported when they are first used: Spark imports the data source in each of its planning processes, which need
 nothing else of this package.

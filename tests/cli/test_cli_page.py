@@ -60,7 +60,6 @@ ELSEWHERE = {
     "clean-up-delta",
     "doctor",
     "fast-forward",
-    "pipeline",
     "promote",
     "rollback",
     "sync-delta",

@@ -19,7 +19,7 @@ def test_the_commands() -> None:
     assert COMMANDS == [
         "add-files", "append", "branch", "changes", "cherry-pick", "clean-up-delta", "compact",
         "convert-equality-deletes", "delete", "doctor", "erase", "expire-snapshots", "explain", "explore",
-        "fast-forward", "inspect", "lab", "make-readable", "merge", "pipeline", "promote", "readers",
+        "fast-forward", "inspect", "lab", "make-readable", "merge", "promote", "readers",
         "remove-dangling-deletes", "remove-orphan-files", "repack", "repair", "rewrite-manifests",
         "rewrite-position-deletes", "rollback", "scan", "set-current-snapshot", "sinks", "snapshots", "stream",
         "sync-delta", "tables", "tour", "update", "upgrade", "verify", "workshop-bundle",

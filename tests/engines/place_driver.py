@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 import deletekit as dk
-from deletekit.spark.pipeline import run_pipeline, session_opener
-from tests.spark.pipeline.flights import some_flights
+from data.pipeline import run_pipeline, session_opener
+from tests.pipeline.flights import some_flights
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -39,13 +39,13 @@ def run(*command: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-def submit(master: str, script: Path) -> subprocess.CompletedProcess[str]:
+def submit(master: str, *program: object) -> subprocess.CompletedProcess[str]:
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None
     assert spec.origin is not None
     options = ["--master", master, "--packages", ",".join(JARS), "--driver-memory", "512m"]
     loopback = [part for key in ("host", "bindAddress") for part in ("--conf", f"spark.driver.{key}=127.0.0.1")]
-    return run(Path(spec.origin).parent / "bin" / "spark-submit", *options, *loopback, script)
+    return run(Path(spec.origin).parent / "bin" / "spark-submit", *options, *loopback, *program)
 
 
 @pytest.mark.long
@@ -53,11 +53,9 @@ def test_a_pipeline_killed_on_the_cluster_and_continued_by_spark_submit(
     spark_cluster: SparkCluster, tmp_path: Path
 ) -> None:
     directory, master = tmp_path / "run", spark_cluster.master
-    first = python("-m", "tests.spark.pipeline.killed_driver", directory, "load", "after", master)
+    first = python("-m", "tests.pipeline.killed_driver", directory, "load", "after", master)
     assert first.returncode == -signal.SIGKILL, first.stderr[-3000:]
-    script = tmp_path / "submitted.py"
-    script.write_text(f"from deletekit.cli import main\nmain(['pipeline', {str(directory)!r}, '--days', '1'])\n")
-    done = submit(master, script)
+    done = submit(master, ROOT / "data" / "pipeline" / "__main__.py", directory, "--days", 1)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
     report = json.loads((directory / "report.json").read_text())
     assert report["ok"], report["checks"]

@@ -5,11 +5,11 @@ The checks trust nothing that the run reported. A check that cannot be made coun
 
 from collections.abc import Callable, Iterator, Sequence
 
+from data.pipeline.done_steps import Progress
+from data.pipeline.expected import difference, expected_rows
+from data.pipeline.report import CheckReport
+from data.pipeline.steps import Work
 from deletekit.maintenance.verify import verify
-from deletekit.spark.pipeline.done_steps import Progress
-from deletekit.spark.pipeline.expected import difference, expected_rows
-from deletekit.spark.pipeline.report import CheckReport
-from deletekit.spark.pipeline.steps import Work
 from deletekit.spark.releases import to_arrow
 from deletekit.text import without_secrets
 from deletekit.verbs.scan import scan

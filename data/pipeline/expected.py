@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from deletekit.spark.pipeline.delivery import NULL, Delivery, RawFile, raw_schema
-from deletekit.spark.pipeline.feeds import CANCELLATIONS, CORRECTIONS, PRIVACY_REQUESTS, REVISION
+from data.pipeline.delivery import NULL, Delivery, RawFile, raw_schema
+from data.pipeline.feeds import CANCELLATIONS, CORRECTIONS, PRIVACY_REQUESTS, REVISION
 
 
 def expected_rows(delivery: Delivery) -> pa.Table:

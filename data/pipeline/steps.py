@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
+from data.pipeline.delivery import NULL, Delivery, RawFile, raw_schema
+from data.pipeline.feeds import CANCELLATIONS, CORRECTIONS, PRIVACY_REQUESTS, REVISION
 from deletekit.commit.swap import Commit
 from deletekit.maintenance.compact import compact
 from deletekit.maintenance.remove_dangling_deletes import remove_dangling_deletes
-from deletekit.spark.pipeline.delivery import NULL, Delivery, RawFile, raw_schema
-from deletekit.spark.pipeline.feeds import CANCELLATIONS, CORRECTIONS, PRIVACY_REQUESTS, REVISION
 from deletekit.table.table import Table
 from deletekit.verbs.delete import delete_keys
 from deletekit.verbs.merge import merge

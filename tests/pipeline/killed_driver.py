@@ -1,4 +1,4 @@
-"""A driver that ends by `kill -9`: `python -m tests.spark.pipeline.killed_driver DIRECTORY STEP WHEN [MASTER]`.
+"""A driver that ends by `kill -9`: `python -m tests.pipeline.killed_driver DIRECTORY STEP WHEN [MASTER]`.
 
 STEP is a step's name, `create` for the table's creation or `deliver` for the raw files. WHEN is `before` its commit,
 `after` it, or `during`: as soon as one of its data files is there. `never` lets the run end.
@@ -15,10 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from deletekit.spark.pipeline import delivery, run, run_pipeline, session_opener
-from deletekit.spark.pipeline.done_steps import STEP
+from data.pipeline import delivery, run, run_pipeline, session_opener
+from data.pipeline.done_steps import STEP
 from deletekit.table.catalog import SqlStore
-from tests.spark.pipeline.flights import some_flights
+from tests.pipeline.flights import some_flights
 
 DAYS = 1
 SETTINGS = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}

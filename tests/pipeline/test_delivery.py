@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
-from deletekit.spark.pipeline.delivery import Delivery, deliver, only_run_in
-from deletekit.spark.pipeline.expected import difference, expected_rows
-from tests.spark.pipeline.flights import DAYS, some_flights
+from data.pipeline.delivery import Delivery, deliver, only_run_in
+from data.pipeline.expected import difference, expected_rows
+from tests.pipeline.flights import DAYS, some_flights
 
 
 @pytest.fixture

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from data.pipeline.checks import check
+from data.pipeline.delivery import Delivery, deliver, only_run_in
+from data.pipeline.done_steps import DELIVERY, progress_of, properties_of
+from data.pipeline.report import CheckReport, PipelineReport, Status, StepReport, step_report, write_report
+from data.pipeline.steps import Step, Work, steps_of
 from deletekit import datasets
 from deletekit.errors import InvalidInputError, NotFoundError
-from deletekit.spark.pipeline.checks import check
-from deletekit.spark.pipeline.delivery import Delivery, deliver, only_run_in
-from deletekit.spark.pipeline.done_steps import DELIVERY, progress_of, properties_of
-from deletekit.spark.pipeline.report import CheckReport, PipelineReport, Status, StepReport, step_report, write_report
-from deletekit.spark.pipeline.steps import Step, Work, steps_of
 from deletekit.spark.sessions import running_session
 from deletekit.spark.sessions import session as spark_session
 from deletekit.table.catalog import Catalog

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from data.pipeline.feeds import CORRECTIONS, FEEDS, REVISION, Feeds
 from deletekit.errors import FormatError, InvalidInputError
-from deletekit.spark.pipeline.feeds import CORRECTIONS, FEEDS, REVISION, Feeds
 
 MOST_DAYS = 30
 NULL = "NA"

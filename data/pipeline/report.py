@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from data.pipeline.delivery import UNFINISHED
 from deletekit.commit.swap import Commit
-from deletekit.spark.pipeline.delivery import UNFINISHED
 from deletekit.table.metadata import Snapshot
 
 Status = Literal["done", "done before", "nothing to do"]

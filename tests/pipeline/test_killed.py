@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 import deletekit as dk
-from deletekit.spark.pipeline.delivery import deliver
-from deletekit.spark.pipeline.done_steps import STEP
-from deletekit.spark.pipeline.expected import difference, expected_rows
+from data.pipeline.delivery import deliver
+from data.pipeline.done_steps import STEP
+from data.pipeline.expected import difference, expected_rows
 from tests.invariants import check_table
-from tests.spark.pipeline.flights import some_flights
+from tests.pipeline.flights import some_flights
 from tests.tables import new_catalog
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 DAY = "2014-01-01"
 STEPS = (
     "load", f"{DAY} corrections", f"{DAY} cancellations", f"{DAY} privacy_requests", "compact",
@@ -39,7 +39,7 @@ KILLS = EVERYWHERE if os.environ.get("DELETEKIT_KILL_EVERYWHERE") else CHOSEN
 
 
 def drive(directory: Path, step: str, when: str) -> int:
-    command = [sys.executable, "-m", "tests.spark.pipeline.killed_driver", str(directory), step, when]
+    command = [sys.executable, "-m", "tests.pipeline.killed_driver", str(directory), step, when]
     done = subprocess.run(
         command,
         cwd=ROOT,

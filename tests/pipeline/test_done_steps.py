@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import deletekit as dk
-from deletekit.spark.pipeline.done_steps import DELIVERY, Progress, progress_of, properties_of
+from data.pipeline.done_steps import DELIVERY, Progress, progress_of, properties_of
 from tests.tables import ITEMS, items, new_catalog
 
 STEPS = ("load", "first", "second", "third")

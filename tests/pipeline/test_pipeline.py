@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import deletekit as dk
-from deletekit.spark.pipeline import PipelineReport, run, run_pipeline, session_opener
-from deletekit.spark.pipeline.done_steps import STEP
-from deletekit.spark.pipeline.steps import Step, Work, steps_of
+from data.pipeline import PipelineReport, run, run_pipeline, session_opener
+from data.pipeline.done_steps import STEP
+from data.pipeline.steps import Step, Work, steps_of
 from deletekit.table.catalog import Catalog, SqlStore
 from tests.invariants import check_table
-from tests.spark.pipeline.flights import DAYS, some_flights
-from tests.spark.pipeline.killed_driver import commits
+from tests.pipeline.flights import DAYS, some_flights
+from tests.pipeline.killed_driver import commits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -222,7 +222,7 @@ def test_a_raw_file_that_is_not_what_its_schema_says(runs: Runs) -> None:
     """A note that fits its damaged file: Spark refuses the row, and nothing of the load is committed."""
     import hashlib  # noqa: PLC0415
 
-    from deletekit.spark.pipeline.delivery import deliver  # noqa: PLC0415
+    from data.pipeline.delivery import deliver  # noqa: PLC0415
 
     runs.directory.mkdir()
     delivery = deliver(runs.directory, 1, some_flights())

@@ -1,0 +1,1 @@
+"""The sample tables, what makes them, and the data pipeline: of a checkout, not of the package."""
