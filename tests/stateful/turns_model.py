@@ -254,7 +254,7 @@ def _on_value(model: Model, rng: Random, rows: Sequence[Values]) -> Filter | Non
     column = rng.choice(columns)
     value = rng.choice(VALUES[column.kind])
     return Filter(
-        spark=f"{column.name} = {sql(column, value)}",
+        spark=_without_nulls(f"{column.name} = {sql(column, value)}", column.name),
         ours=f"{column.name} = {_ours(column, value)}",
         test=lambda row: column.shown(row) == value,
     )
@@ -321,8 +321,11 @@ def _on_order(model: Model, rng: Random, rows: Sequence[Values]) -> Filter | Non
 
 
 def _without_nulls(text: str, name: str) -> str:
-    """A comparison for Spark, whose metadata deletes take a null partition for less than any value, and drop it."""
-    return f"({text} and {name} is not null)" if "<" in text else text
+    """A comparison for Spark, whose metadata deletes take NULL for less than any value, and for other than any value.
+
+    Spark makes `not flag` of `flag = false`, for which they drop a file whose `flag` is NULL in every row.
+    """
+    return f"({text} and {name} is not null)" if "<" in text or "False" in text else text
 
 
 def _on_not(model: Model, rng: Random, rows: Sequence[Values]) -> Filter | None:

@@ -18,6 +18,7 @@ def insert(m: Machine) -> None:
     ref, rows = m.ref(), [m.model.row(m.rng) for _ in range(m.rng.randint(2, 8))]
     way = m.rng.choice(["values", "by name", "parquet", "orc", "avro"])
     if way == "orc":
+        m.has_orc = True
         # Where ORC's Java reader finds 0.0 and -0.0 and nothing else, it takes the first for all.
         rows = [{k: v + 0.0 if isinstance(v, float) else v for k, v in row.items()} for row in rows]
     shown = m.model.shown(rows)
