@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from pyiceberg.schema import Schema
 
 from deletekit.course.closed_lesson import closed_text, say_before_cells
-from deletekit.course.diagnosis.environment import machine_memory
+from deletekit.course.diagnosis import available_memory
 from deletekit.course.explanations import translate_in_notebook
 from deletekit.course.rewinding import NAMESPACE, Rewinder
 from deletekit.course.translations import text
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 ENGINES = ("auto", "spark", "local")
 _ENGINE_VARIABLE = "DELETEKIT_COURSE_ENGINE"
-_SPARK_NEEDS = 8 << 30
-"""Bytes of memory below which `auto` takes Spark only for a lesson about it.
+_SPARK_NEEDS = 3 << 30
+"""Bytes of free memory below which `auto` takes Spark only for a lesson about it.
 
-A lesson on Spark was measured with 1 GB, most of it its JVM. A learner has two or three open beside a browser.
+A lesson on Spark was measured with 1 GB, most of it its JVM. A learner has two or three open.
 """
 _numbers = count(1)
 _closed: set[Path] = set()
@@ -253,7 +253,7 @@ def lesson(number: str, *, engine: str | None = None, needs_spark: bool = False)
     ----------
     number: `06`.
     engine: `spark`: PySpark builds the tables. `local`: deletekit does. `auto`: PySpark if it starts, else deletekit
-        after a sentence that says so; with less than 8 GB of memory, deletekit in every lesson that is not about Spark.
+        after a sentence that says so; with less than 3 GB of memory free, deletekit unless the lesson is about Spark.
         None: the value of the variable DELETEKIT_COURSE_ENGINE, else `auto`.
     needs_spark: the lesson is about Spark; without Spark the sentence says that `sql` does nothing.
 
@@ -264,7 +264,8 @@ def lesson(number: str, *, engine: str | None = None, needs_spark: bool = False)
         raise InvalidInputError(
             "unknown engine of the course", kind="lesson", field="engine", found=chosen, expected=", ".join(ENGINES)
         )
-    if chosen == "auto" and not needs_spark and machine_memory() < _SPARK_NEEDS:
+    free = available_memory()
+    if chosen == "auto" and not needs_spark and free is not None and free < _SPARK_NEEDS:
         chosen = "local"
     say_before_cells(None)
     translate_in_notebook()

@@ -14,7 +14,6 @@ import pytest
 
 import deletekit as dk
 from deletekit.course import Aliases, Lesson, lesson, workplace
-from deletekit.course.diagnosis.environment import machine_memory
 from deletekit.course.translations import LANGUAGES
 from deletekit.course.views.table_view import TableView
 from deletekit.errors import EnvironmentMissingError, InvalidInputError, NotFoundError
@@ -73,7 +72,7 @@ def test_without_java_one_sentence_says_so(
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.delenv("DELETEKIT_COURSE_ENGINE", raising=False)
-    monkeypatch.setattr(workplace, "machine_memory", lambda: 16 << 30)
+    monkeypatch.setattr(workplace, "available_memory", lambda: 16 << 30)
     here = lesson("06")
     assert here.engine == "local"
     (said,) = capsys.readouterr().out.splitlines()
@@ -297,35 +296,20 @@ def test_a_small_machine_takes_spark_only_for_lessons_about_it(
 
     monkeypatch.delenv("DELETEKIT_COURSE_ENGINE", raising=False)
     monkeypatch.setattr(workplace, "_session", no_session)
-    monkeypatch.setattr(workplace, "machine_memory", lambda: 2 << 30)
+    monkeypatch.setattr(workplace, "available_memory", lambda: 2 << 30)
     assert lesson("06").engine == "local"
     assert (asked, capsys.readouterr().out) == ([], ""), "nothing is missing, so nothing is said"
     lesson("12", needs_spark=True)
     assert asked == ["lesson_12"]
-    monkeypatch.setattr(workplace, "machine_memory", lambda: 16 << 30)
+    monkeypatch.setattr(workplace, "available_memory", lambda: 16 << 30)
     lesson("06")
     assert asked == ["lesson_12", "lesson_06"]
     # The variable decides, however small the machine is.
-    monkeypatch.setattr(workplace, "machine_memory", lambda: 2 << 30)
+    monkeypatch.setattr(workplace, "available_memory", lambda: 2 << 30)
     monkeypatch.setenv("DELETEKIT_COURSE_ENGINE", "spark")
     with pytest.raises(EnvironmentMissingError):
         lesson("07")
     assert asked[-1] == "lesson_07"
-
-
-def test_the_memory_of_a_container_counts(tmp_path: Path) -> None:
-    machine = machine_memory(tmp_path)
-    assert machine >= 256 << 20
-    group = tmp_path / "sys" / "fs" / "cgroup"
-    group.mkdir(parents=True)
-    (group / "memory.max").write_text("max\n")
-    assert machine_memory(tmp_path) == machine
-    (group / "memory.max").write_text(f"{64 << 20}\n")
-    assert machine_memory(tmp_path) == 64 << 20
-    (group / "memory.max").unlink()
-    (group / "memory").mkdir()
-    (group / "memory" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
-    assert machine_memory(tmp_path) == machine
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
