@@ -146,18 +146,16 @@ def _content(file: Path) -> str:
 
 def _temporary_folder() -> Iterator[Check]:
     """Check that temporary files can be written, and that there is room for tables and jars."""
+    meaning = "deletekit and Spark write there first. Reading tables works without it."
+    fix = 'mkdir -p "$HOME/tmp" && export TMPDIR="$HOME/tmp"'
     try:
         with tempfile.NamedTemporaryFile() as file:
             file.write(b"deletekit")
             file.flush()
-            folder, problem = Path(file.name).parent, ""
     except OSError as e:
-        problem = str(e)
-    meaning = "deletekit and Spark write there first. Reading tables works without it."
-    fix = 'mkdir -p "$HOME/tmp" && export TMPDIR="$HOME/tmp"'
-    if problem:
-        yield _check(False, "base", "temporary files", problem, meaning, fix)
+        yield _check(False, "base", "temporary files", str(e), meaning, fix)
         return
+    folder = Path(file.name).parent
     yield _check(True, "base", "temporary files", f"{folder} can be written", meaning, fix)
     free = shutil.disk_usage(folder).free
     meaning = "The course and Spark with its jars want 1 GB. Small tables fit."
@@ -346,7 +344,8 @@ def _java_fix() -> str:
 
 def _jars() -> Iterator[Check]:
     """Check each jar: it is in the folder that the variable names, or Ivy has fetched it, or Ivy can fetch it."""
-    from deletekit.spark.sessions import JARS, JARS_FOLDER_VARIABLE  # noqa: PLC0415  # it imports pyarrow
+    from deletekit.spark.releases import JARS  # noqa: PLC0415  # it imports pyarrow
+    from deletekit.spark.sessions import JARS_FOLDER_VARIABLE  # noqa: PLC0415
 
     folder = os.environ.get(JARS_FOLDER_VARIABLE)
     for coordinate, name in zip((*JARS, DELTA_JAR), ("Iceberg jar", "SQLite jar", "Delta jar"), strict=True):

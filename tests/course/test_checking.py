@@ -173,15 +173,14 @@ def test_hints_and_solutions_that_were_looked_at_are_counted(monkeypatch: pytest
     assert f"Hints you have looked at: {hints + 1}. Solutions: 1." in repr(found)
     check("00.1", 2)
     # Another kernel: it knows what the file has, and its first hint is not one more.
-    monkeypatch.setattr("deletekit.course.learner_record._looked", {})
-    monkeypatch.setattr("deletekit.course.learner_record._session", {})
+    monkeypatch.setattr("deletekit.course.learner_record._memory", {})
     monkeypatch.setattr(checking, "_hints_given", {})
     hint("00.2")
     again = progress()
     assert (again.hints, again.solutions, again.rows[0][1]) == (hints + 1, 1, 1)
     stored = tmp_path / "progress.json"
-    for damage in (7, [], {"00.2": 3}, {"00.2": {"hints": "many", "solution": -1, "x": 1}}):
-        stored.write_text(json.dumps({"looked-at": damage, "track": damage, "00.1": "correct"}))
+    for damage in ([], {"00.2": 3}, "many", -1, True):
+        stored.write_text(json.dumps({"00.2 hints": damage, "track": damage, "00.1": "correct", "00.2 x": 1}))
         assert (progress().hints, progress().rows[0][1], progress().track) == (0, 1, "course")
 
 
@@ -210,7 +209,7 @@ def test_progress_is_kept_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     stored = tmp_path / "progress.json"
     assert json.loads(stored.read_text()) == {"00.1": "correct"}
     assert [file.name for file in tmp_path.iterdir()] == ["progress.json"]
-    monkeypatch.setattr("deletekit.course.learner_record._session", {})
+    monkeypatch.setattr("deletekit.course.learner_record._memory", {})
     assert progress().rows[0][1] == 1
 
 
