@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from deletekit.course.aliases import Aliases
     from deletekit.course.checking import Verdict, check, hint, predict, solution
+    from deletekit.course.diagnosis import doctor
     from deletekit.course.learner_record import progress
-    from deletekit.course.machine_report import doctor
     from deletekit.course.printing import show
     from deletekit.course.race import Meanwhile, outcome
     from deletekit.course.workplace import Lesson, lesson
@@ -35,7 +35,7 @@ _MODULE_OF = {
     "Aliases": "aliases",
     "Lesson": "workplace",
     "Meanwhile": "race",
-    "doctor": "machine_report",
+    "doctor": "diagnosis",
     "lesson": "workplace",
     "outcome": "race",
     "progress": "learner_record",

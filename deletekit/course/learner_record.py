@@ -5,7 +5,7 @@ If the file cannot be read or written, only that memory is lost: nothing here ra
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,12 +19,12 @@ from deletekit.course.translations import LANGUAGES, language, text
 
 FILE_NAME = "deletekit-progress.json"
 _FILE_VARIABLE = "DELETEKIT_PROGRESS"
-_LOOKED_AT = "looked-at"
 _TRACK = "track"
-_session: dict[str, str] = {}
-"""The results of this process: the only memory if the file cannot be written."""
-_looked: dict[str, dict[str, int]] = {}
-"""How many different hints of an exercise this process has shown, and whether its solution."""
+_memory: dict[str, Any] = {}
+"""What this process has added to the file: the only memory if the file cannot be written.
+
+By exercise `correct` or `tried`; by `00.2 hints` and `00.2 solution` how many of them the learner has seen.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def progress() -> Progress:
     Where `deletekit lab` was started with a track, its lessons and exercises are shown, in its order.
     """
     stored = _stored()
-    seen, looked = _results(stored), _looks(stored)
+    seen = done()
     track = track_of(stored)
     plan = plan_of(track)
     rows = []
@@ -98,19 +98,16 @@ def progress() -> Progress:
         rows=tuple(rows),
         titles=titles(language()),
         still_open=tuple(i for i in wanted if seen.get(i) != "correct"),
-        hints=sum(looked.get(i, {}).get("hints", 0) for i in wanted),
-        solutions=sum(looked.get(i, {}).get("solution", 0) for i in wanted),
+        hints=sum(stored.get(f"{i} hints", 0) for i in wanted),
+        solutions=sum(stored.get(f"{i} solution", 0) for i in wanted),
         track=track,
     )
 
 
 def record(exercise_id: str, status: str) -> None:
     """Remember a try. An exercise that was right stays right."""
-    seen = done()
-    if seen.get(exercise_id) == "correct" or seen.get(exercise_id) == status:
-        return
-    _session[exercise_id] = status
-    _write(_file(), lambda stored: {**stored, **_results(stored)})
+    if _stored().get(exercise_id) not in ("correct", status):
+        _remember(exercise_id, status)
 
 
 def record_look(exercise_id: str, what: str, number: int = 1) -> None:
@@ -120,16 +117,13 @@ def record_look(exercise_id: str, what: str, number: int = 1) -> None:
     ----------
     what: `hints` or `solution`.
     """
-    before = _looks(_stored()).get(exercise_id, {})
-    if before.get(what, 0) >= number:
-        return
-    _looked[exercise_id] = {**before, what: number}
-    _write(_file(), lambda stored: {**stored, _LOOKED_AT: _looks(stored)})
+    if _stored().get(f"{exercise_id} {what}", 0) < number:
+        _remember(f"{exercise_id} {what}", number)
 
 
 def record_track(folder: Path, track: str) -> None:
     """Remember the track of the course in a folder."""
-    _write(folder / FILE_NAME, lambda stored: {**stored, _TRACK: track})
+    _write(folder / FILE_NAME, {**_read(folder / FILE_NAME), _TRACK: track})
 
 
 def recorded_track(folder: Path) -> str:
@@ -145,49 +139,40 @@ def track_of(stored: Mapping[str, Any]) -> str:
 
 def done() -> dict[str, str]:
     """Return the status of every exercise that was tried, by its id."""
-    return _results(_stored())
+    return {key: value for key, value in _stored().items() if key in EXERCISES}
 
 
 def _stored() -> dict[str, Any]:
-    return _read(_file())
+    """Return what the file and this process have: what is right in one of them is right."""
+    stored = _read(_file())
+    return {**stored, **{key: value for key, value in _memory.items() if stored.get(key) != "correct"}}
+
+
+def _remember(key: str, value: str | int) -> None:
+    _memory[key] = value
+    _write(_file(), _stored())
 
 
 def _read(file: Path) -> dict[str, Any]:
+    """Return what is in a file, without what this version does not know."""
     try:
         stored = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return _known(stored) if isinstance(stored, Mapping) else {}
+    return {key: value for key, value in stored.items() if _is_known(key, value)} if isinstance(stored, dict) else {}
 
 
-def _known(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what this version knows of a file: statuses by exercise, what was looked at, and the track."""
-    known = {i: status for i, status in stored.items() if i in EXERCISES and status in ("correct", "tried")}
-    looked = stored.get(_LOOKED_AT)
-    if isinstance(looked, Mapping):
-        known[_LOOKED_AT] = {
-            i: {what: n for what, n in counts.items() if what in ("hints", "solution") and type(n) is int and n > 0}
-            for i, counts in looked.items()
-            if i in EXERCISES and isinstance(counts, Mapping)
-        }
-    track = track_of(stored)
-    return {**known, _TRACK: track} if track != WHOLE_COURSE else known
+def _is_known(key: str, value: Any) -> bool:
+    exercise, _, what = key.partition(" ")
+    if exercise in EXERCISES and what:
+        return what in ("hints", "solution") and type(value) is int and value > 0
+    return value in ("correct", "tried") if exercise in EXERCISES else key == _TRACK
 
 
-def _results(stored: Mapping[str, Any]) -> dict[str, str]:
-    """Return the results of the file and of this process: what is right in one of them is right."""
-    found = {i: status for i, status in stored.items() if i in EXERCISES}
-    return {**found, **{i: status for i, status in _session.items() if found.get(i) != "correct"}}
-
-
-def _looks(stored: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    return {**stored.get(_LOOKED_AT, {}), **_looked}
-
-
-def _write(file: Path, changed: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
+def _write(file: Path, stored: Mapping[str, Any]) -> None:
     new = file.with_name(f"{file.name}.{os.getpid()}")
     try:
-        new.write_text(json.dumps(changed(_read(file)), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        new.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         new.replace(file)
     except OSError:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Set up a lesson: an empty catalog in a temporary folder, and tables built by PySpark or, without Java, by deletekit.
+"""Set up a lesson: an empty catalog in a temporary folder, and tables filled by PySpark or, without Java, by deletekit.
 
 Both engines must write the same rows into the same number of files, one commit each: a lesson prints the same on both.
 """
@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.schema import Schema
 
 from deletekit.course.closed_lesson import closed_text, say_before_cells
-from deletekit.course.diagnosis.environment import machine_memory
+from deletekit.course.diagnosis import available_memory
 from deletekit.course.explanations import translate_in_notebook
 from deletekit.course.rewinding import NAMESPACE, Rewinder
 from deletekit.course.translations import text
@@ -30,8 +29,8 @@ from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.spark.sessions import end_session, running_session, session
 from deletekit.table.catalog import Catalog
 from deletekit.table.open_catalog import local_catalog
-from deletekit.table.table import Table, load_table
-from deletekit.verbs.append import append, create_table, schema_of
+from deletekit.table.table import Table
+from deletekit.verbs.append import append, create_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,10 +39,10 @@ if TYPE_CHECKING:
 
 ENGINES = ("auto", "spark", "local")
 _ENGINE_VARIABLE = "DELETEKIT_COURSE_ENGINE"
-_SPARK_NEEDS = 8 << 30
-"""Bytes of memory below which `auto` takes Spark only for a lesson about it.
+_SPARK_NEEDS = 3 << 30
+"""Bytes of free memory below which `auto` takes Spark only for a lesson about it.
 
-A lesson on Spark was measured with 1 GB, most of it its JVM. A learner has two or three open beside a browser.
+A lesson on Spark was measured with 1 GB, most of it its JVM. A learner has two or three open.
 """
 _numbers = count(1)
 _closed: set[Path] = set()
@@ -55,17 +54,6 @@ _SETTINGS = {
     "spark.sql.shuffle.partitions": "1",
     # Rows keep the order they are given in, and each append is one file for each partition.
     "spark.sql.iceberg.distribution-mode": "none",
-}
-_SQL_TYPES = {
-    "boolean": "BOOLEAN",
-    "date": "DATE",
-    "double": "DOUBLE",
-    "float": "FLOAT",
-    "int": "INT",
-    "long": "BIGINT",
-    "string": "STRING",
-    "timestamp": "TIMESTAMP_NTZ",
-    "timestamptz": "TIMESTAMP",
 }
 
 
@@ -80,7 +68,7 @@ class Lesson:
 
     @property
     def engine(self) -> str:
-        """Return which engine builds the tables: `spark` or `local`."""
+        """Return which engine fills the tables: `spark` or `local`."""
         return "local" if self.spark is None else "spark"
 
     def table(
@@ -102,18 +90,14 @@ class Lesson:
         _check_name("name", name)
         self._remove(name)
         identifier = f"{NAMESPACE}.{name}"
-        if self.spark is None:
-            table = create_table(
-                self.catalog,
-                identifier,
-                parts[0].schema,
-                format_version=format_version,
-                partition_by=partition_by,
-                properties=properties,
-            )
-        else:
-            self._create(self.spark, name, schema_of(parts[0].schema), format_version, partition_by, properties or {})
-            table = load_table(self.catalog, identifier)
+        table = create_table(
+            self.catalog,
+            identifier,
+            parts[0].schema,
+            format_version=format_version,
+            partition_by=partition_by,
+            properties=properties,
+        )
         for part in parts:
             self.append(table, part)
         return table
@@ -124,15 +108,11 @@ class Lesson:
         if self.spark is None:
             append(table, rows)
             return
+        target = f"{_quoted(self.catalog.name)}.{NAMESPACE}.{_quoted(table.identifier[-1])}"
         frame = self.spark.createDataFrame(rows).coalesce(1)
-        columns = [
-            f"CAST({_quoted(f.name)} AS {_sql_type(str(f.field_type))}) AS {_quoted(f.name)}"
-            for f in table.schema.fields
-        ]
+        typed = [frame[_quoted(f.name)].cast(f.dataType).alias(f.name) for f in self.spark.table(target).schema]
         # In a Spark frame any column may be null; the table's schema says which are required.
-        writer = frame.selectExpr(*columns).writeTo(
-            f"{_quoted(self.catalog.name)}.{NAMESPACE}.{_quoted(table.identifier[-1])}"
-        )
+        writer = frame.select(*typed).writeTo(target)
         writer.option("check-nullability", "false").option("fanout-enabled", "true").append()
         table.refresh()
 
@@ -226,25 +206,6 @@ class Lesson:
             self.catalog.drop_table(f"{NAMESPACE}.{name}")
         shutil.rmtree(self.folder / NAMESPACE / name, ignore_errors=True)
 
-    def _create(
-        self,
-        spark: SparkSession,
-        name: str,
-        schema: Schema,
-        format_version: int,
-        partition_by: Sequence[str],
-        properties: Mapping[str, str],
-    ) -> None:
-        columns = [
-            f"{_quoted(f.name)} {_sql_type(str(f.field_type))}{' NOT NULL' if f.required else ''}"
-            for f in schema.fields
-        ]
-        options = {"format-version": str(format_version), **properties}
-        shown = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
-        partitions = f"PARTITIONED BY ({', '.join(partition_by)}) " if partition_by else ""
-        table = f"{_quoted(self.catalog.name)}.{NAMESPACE}.{_quoted(name)}"
-        spark.sql(f"CREATE TABLE {table} ({', '.join(columns)}) USING iceberg {partitions}TBLPROPERTIES ({shown})")
-
 
 def lesson(number: str, *, engine: str | None = None, needs_spark: bool = False) -> Lesson:
     """Set up a lesson: an empty catalog in a temporary folder, which is removed when the notebook's kernel ends.
@@ -252,8 +213,8 @@ def lesson(number: str, *, engine: str | None = None, needs_spark: bool = False)
     Parameters
     ----------
     number: `06`.
-    engine: `spark`: PySpark builds the tables. `local`: deletekit does. `auto`: PySpark if it starts, else deletekit
-        after a sentence that says so; with less than 8 GB of memory, deletekit in every lesson that is not about Spark.
+    engine: `spark`: PySpark fills the tables. `local`: deletekit does. `auto`: PySpark if it starts, else deletekit
+        after a sentence that says so; with less than 3 GB of memory free, deletekit unless the lesson is about Spark.
         None: the value of the variable DELETEKIT_COURSE_ENGINE, else `auto`.
     needs_spark: the lesson is about Spark; without Spark the sentence says that `sql` does nothing.
 
@@ -264,7 +225,8 @@ def lesson(number: str, *, engine: str | None = None, needs_spark: bool = False)
         raise InvalidInputError(
             "unknown engine of the course", kind="lesson", field="engine", found=chosen, expected=", ".join(ENGINES)
         )
-    if chosen == "auto" and not needs_spark and machine_memory() < _SPARK_NEEDS:
+    free = available_memory()
+    if chosen == "auto" and not needs_spark and free is not None and free < _SPARK_NEEDS:
         chosen = "local"
     say_before_cells(None)
     translate_in_notebook()
@@ -314,17 +276,5 @@ def _say_without_spark(reason: str, *, needs_spark: bool) -> None:
     print(said)  # noqa: T201
 
 
-def _sql_type(iceberg: str) -> str:
-    if iceberg not in _SQL_TYPES:
-        raise InvalidInputError(
-            "lessons build no column of this type", kind="lesson", found=iceberg, expected=", ".join(_SQL_TYPES)
-        )
-    return _SQL_TYPES[iceberg]
-
-
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def _literal(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

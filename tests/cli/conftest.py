@@ -18,7 +18,6 @@ from click.testing import CliRunner, Result
 
 import deletekit as dk
 from deletekit.cli import main
-from deletekit.course.diagnosis import Environment
 from tests.tables import new_catalog
 
 ROOT = Path(__file__).parents[2]
@@ -57,12 +56,6 @@ def program() -> RunProgram:
         )
 
     return program
-
-
-@pytest.fixture(scope="session")
-def here() -> Environment:
-    """Give this machine, as the doctor sees it."""
-    return Environment.here()
 
 
 def environment(**variables: str) -> dict[str, str]:

@@ -16,5 +16,4 @@ def fresh_learner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DELETEKIT_LANG", "en")
     monkeypatch.setattr(checking, "_predictions", {})
     monkeypatch.setattr(checking, "_hints_given", {})
-    monkeypatch.setattr(record, "_session", {})
-    monkeypatch.setattr(record, "_looked", {})
+    monkeypatch.setattr(record, "_memory", {})

@@ -241,25 +241,6 @@ def test_a_tree_has_the_files_that_the_manifests_list(catalog: dk.Catalog, versi
     assert ("D1 (removed)" in said) == copied
 
 
-def test_a_tree_counts_what_it_leaves_out(catalog: dk.Catalog) -> None:
-    many = make(catalog, items(*((i, str(i), 1.0) for i in range(9))), partition_by=["category"])
-    said = drawings.file_tree(many, lang="en").text
-    assert "D6 and 3 more" in said
-    for number in range(10, 20):
-        dk.append(many, items((number, "x", 1.0)))
-    assert "Manifests not shown: 3" in drawings.file_tree(many, lang="en").text
-
-
-def test_a_tree_of_an_empty_table(catalog: dk.Catalog) -> None:
-    table = dk.create_table(catalog, "drawings.empty", pa.schema([("id", pa.int64())]))
-    assert "no snapshot yet" in drawings.file_tree(table, lang="en").text
-    assert "no data file" in drawings.sequence_axis(table, lang="en").text
-    dk.append(table, [{"id": 1}])
-    dk.delete(table, "id = 1", mode="copy-on-write")
-    assert "D1, data file, removed" in drawings.file_tree(table, lang="en").text
-    assert "Data files: 0, deletes: 0" in drawings.sequence_axis(table, lang="en").text
-
-
 def test_the_axis_says_which_delete_applies(everything: dk.Table) -> None:
     svg = drawings.sequence_axis(everything, lang="en")
     widget = dk.widgets.SequenceTimeline(everything, lang="en")
@@ -314,20 +295,6 @@ def test_what_a_loser_did(everything: dk.Table) -> None:
     assert "refused" not in drawings.commit_race(everything, commit_of(everything, attempts=1), lang="en").text
     longer = drawings.commit_race(everything, commit_of(everything, attempts=3), base="S2", lang="en").text
     assert "asks to swap S2 for S3, S4" in longer
-
-
-def test_the_windows_of_a_sink_are_those_of_the_recordings(windows: Any) -> None:
-    said = drawings.sink_windows(windows, lang="en").text.splitlines()[2:]
-    for line, (point, (stopped, _)) in zip(said, windows.items(), strict=True):
-        assert (f"Orphan files: {len(stopped.orphans)}." in line) == stopped.stopped
-        assert ("skipped" in line) == (point == "after-commit")
-        assert "WRONG" not in line
-
-
-def test_a_writer_without_markers_leaves_half_a_batch() -> None:
-    said = drawings.sink_windows(record_windows(checkpoint_check=False), lang="en").text
-    assert said.count("Half of the batch is in the table.") == 3
-    assert said.count("The rows are WRONG.") == 3
 
 
 def test_delta_and_iceberg_have_the_same_positions(bridge: tuple[Path, dk.Table]) -> None:

@@ -75,16 +75,6 @@ def test_names_show_it_without_paths_ids_and_english(
 
 
 @languages
-def test_the_table_has_the_sentences_of_the_text(lang: str, table: dk.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DELETEKIT_LANG", lang)
-    shown = translated(dk.explain(table, "true"))
-    html = shown["text/html"].replace("&lt;", "<").replace("&#x27;", "'")
-    lines = shown["text/plain"].splitlines()
-    assert all(line.strip() in html for line in (lines[0], *lines[2::2]))
-    assert f'lang="{lang}"' in html
-
-
-@languages
 def test_what_cannot_be_read_is_said_too(lang: str, table: dk.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DELETEKIT_LANG", lang)
     lost = [d["file_path"] for d in live_files(table, 1) if d["content"] == 2]

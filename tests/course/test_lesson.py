@@ -14,9 +14,7 @@ import pytest
 
 import deletekit as dk
 from deletekit.course import Aliases, Lesson, lesson, workplace
-from deletekit.course.diagnosis.environment import machine_memory
 from deletekit.course.translations import LANGUAGES
-from deletekit.course.views.table_view import TableView
 from deletekit.errors import EnvironmentMissingError, InvalidInputError, NotFoundError
 from tests.tables import ids
 
@@ -61,19 +59,12 @@ def test_both_engines_build_the_same(spark: SparkSession) -> None:
     assert build(with_spark) == build(without)
 
 
-def test_two_lessons_have_two_folders() -> None:
-    one, two = lesson("01", engine="local"), lesson("01", engine="local")
-    assert one.folder != two.folder
-    one.table("users", dk.datasets.users())
-    two.table("users", dk.datasets.users())
-
-
 def test_without_java_one_sentence_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.delenv("DELETEKIT_COURSE_ENGINE", raising=False)
-    monkeypatch.setattr(workplace, "machine_memory", lambda: 16 << 30)
+    monkeypatch.setattr(workplace, "available_memory", lambda: 16 << 30)
     here = lesson("06")
     assert here.engine == "local"
     (said,) = capsys.readouterr().out.splitlines()
@@ -81,15 +72,6 @@ def test_without_java_one_sentence_says_so(
     build(here)
     with pytest.raises(EnvironmentMissingError, match="Java"):
         lesson("06", engine="spark")
-
-
-def test_the_variable_chooses_the_engine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("DELETEKIT_COURSE_ENGINE", "local")
-    assert lesson("06").engine == "local"
-    assert capsys.readouterr().out == ""
-    monkeypatch.setenv("DELETEKIT_COURSE_ENGINE", "duck")
-    with pytest.raises(InvalidInputError, match="auto, spark, local"):
-        lesson("06")
 
 
 def test_sql_finds_the_tables_of_the_lesson_and_leaves_the_session_as_it_was(spark: SparkSession) -> None:
@@ -123,11 +105,6 @@ def test_batches_come_to_a_sink_once_however_often_the_cell_is_run() -> None:
             assert here.stream(batches, sink) == ["committed", "committed"]
             assert here.stream(batches, sink) == ["skipped", "skipped"]
         assert sorted(dk.scan(table).to_arrow()["id"].to_pylist()) == [0, 1, 2]
-
-
-def test_a_table_needs_rows() -> None:
-    with pytest.raises(InvalidInputError, match="needs rows"):
-        lesson("06", engine="local").table("empty")
 
 
 # --- cells that are run again ---------------------------------------------------------------------------------------
@@ -175,16 +152,6 @@ def test_a_step_that_is_run_again_finds_what_it_found() -> None:
     dk.delete(users, "id = 4", mode="deletion-vector")
     here.rewind("one", users)
     assert ids(users) == [1, 2, 3]
-
-
-def test_a_table_that_a_step_creates_is_gone_when_it_is_run_again() -> None:
-    here = lesson("06", engine="local")
-    here.table("users", dk.datasets.users())
-    for _ in range(2):
-        here.rewind("create", "made")
-        table = dk.create_table(here.catalog, "course.made", dk.datasets.users().schema)
-        dk.append(table, dk.datasets.users())
-        assert ids(table) == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("name", ["{outside}", "../outside", "..", ".", "", "a/b", "a\\b", "..\\x"])
@@ -297,35 +264,20 @@ def test_a_small_machine_takes_spark_only_for_lessons_about_it(
 
     monkeypatch.delenv("DELETEKIT_COURSE_ENGINE", raising=False)
     monkeypatch.setattr(workplace, "_session", no_session)
-    monkeypatch.setattr(workplace, "machine_memory", lambda: 2 << 30)
+    monkeypatch.setattr(workplace, "available_memory", lambda: 2 << 30)
     assert lesson("06").engine == "local"
     assert (asked, capsys.readouterr().out) == ([], ""), "nothing is missing, so nothing is said"
     lesson("12", needs_spark=True)
     assert asked == ["lesson_12"]
-    monkeypatch.setattr(workplace, "machine_memory", lambda: 16 << 30)
+    monkeypatch.setattr(workplace, "available_memory", lambda: 16 << 30)
     lesson("06")
     assert asked == ["lesson_12", "lesson_06"]
     # The variable decides, however small the machine is.
-    monkeypatch.setattr(workplace, "machine_memory", lambda: 2 << 30)
+    monkeypatch.setattr(workplace, "available_memory", lambda: 2 << 30)
     monkeypatch.setenv("DELETEKIT_COURSE_ENGINE", "spark")
     with pytest.raises(EnvironmentMissingError):
         lesson("07")
     assert asked[-1] == "lesson_07"
-
-
-def test_the_memory_of_a_container_counts(tmp_path: Path) -> None:
-    machine = machine_memory(tmp_path)
-    assert machine >= 256 << 20
-    group = tmp_path / "sys" / "fs" / "cgroup"
-    group.mkdir(parents=True)
-    (group / "memory.max").write_text("max\n")
-    assert machine_memory(tmp_path) == machine
-    (group / "memory.max").write_text(f"{64 << 20}\n")
-    assert machine_memory(tmp_path) == 64 << 20
-    (group / "memory.max").unlink()
-    (group / "memory").mkdir()
-    (group / "memory" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
-    assert machine_memory(tmp_path) == machine
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
@@ -349,20 +301,6 @@ def test_names_follow_the_history() -> None:
     assert names.of("elsewhere") == "elsewhere"
     with pytest.raises(NotFoundError, match="D1"):
         names.path("D9")
-
-
-def test_names_are_those_of_the_widgets() -> None:
-    here = lesson("06", engine="local")
-    table = here.table("numbers", *(pa.table({"id": pa.array([i, i + 10], pa.int64())}) for i in range(3)))
-    dk.delete(table, "id = 1", mode="position-delete")
-    dk.compact(table, min_input_files=1, use_starting_sequence_number=True)
-    here.append(table, pa.table({"id": pa.array([5], pa.int64())}))
-    dk.delete_keys(table, [{"id": 5}])
-    names, shown = Aliases(table), TableView(table).aliases
-    files = [alias for alias in names if alias[0] in "DEPV"]
-    assert files == ["D1", "D2", "D3", "D4", "D5", "P1", "E1"]
-    assert [shown.identity(alias) for alias in files] == [names.file(alias).identity for alias in files]
-    assert [names.of(i) for i in (s.snapshot_id for s in shown.snapshots)] == [f"S{n}" for n in range(1, 8)]
 
 
 def test_names_follow_what_is_in_the_files_and_not_the_order_of_writing() -> None:

@@ -8,7 +8,6 @@ from xml.etree import ElementTree as ET
 
 import pyarrow as pa
 import pytest
-from rich.cells import cell_len
 
 from deletekit.course import doctor, printing, show
 from deletekit.course.translations import LANGUAGES
@@ -25,7 +24,6 @@ SHOWN: list[Any] = [
     WIDE,
     [{"": "before", "n": 1}],
 ]
-LINES: list[Any] = ["one\ntwo", 7, [1, 2], {}, [{}], {"a": "x" * 500}, [RECORD, "text"]]
 
 
 @pytest.fixture
@@ -51,18 +49,6 @@ def shown(value: object, capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_columns_are_as_wide_as_they_look(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = shown([{"이름": "김", "n": 7}, {"이름": "Alice", "n": 10}], capsys)
-    assert lines == ["이름    n", "김      7", "Alice  10"]
-    assert len({cell_len(line) for line in lines}) == 1
-
-
-def test_arrow_and_missing_values(capsys: pytest.CaptureFixture[str]) -> None:
-    assert shown(pa.table({"id": [1, 2], "c": ["a", None]}), capsys) == ["id  c", " 1  a", " 2  NULL"]
-    assert shown(pa.table({"id": pa.array([], pa.int64())}), capsys) == ["id"]
-    assert shown(pa.table({"id": range(100)}), capsys)[-1] == "... 60 more"
-
-
 def test_records_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
     value = {
         "a": 1,
@@ -78,15 +64,6 @@ def test_records_are_lines(capsys: pytest.CaptureFixture[str]) -> None:
         "  none: NULL",
         "  yes: true",
     ]
-
-
-def test_a_value_cannot_add_lines_to_a_row(capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(shown([{"a": "one\ntwo"}], capsys)) == 2
-
-
-def test_what_is_empty_has_lines_too(capsys: pytest.CaptureFixture[str]) -> None:
-    show({"a": [{}, {"b": []}], "c": {}})
-    assert capsys.readouterr().out.splitlines() == ["a:", "  - {}", "  - b: []", "c: {}"]
 
 
 def test_the_doctor_says_that_all_is_here(java: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,15 +87,6 @@ def test_a_notebook_shows_a_table_beside_the_same_text(
     assert all(cell.split(".")[-1] in shown["text/plain"] for cell in cells if "{" not in cell)
 
 
-@pytest.mark.parametrize("value", LINES)
-def test_what_is_no_table_is_printed(
-    value: Any, capsys: pytest.CaptureFixture[str], published: list[dict[str, str]]
-) -> None:
-    show(value)
-    assert published == []
-    assert capsys.readouterr().out
-
-
 def test_the_table_of_rows_and_of_records(published: list[dict[str, str]]) -> None:
     for value in ([{"a": 1, "b": None}, {"a": 2}], RECORD, RECORDS, WIDE):
         printing.show_records(value)
@@ -132,13 +100,6 @@ def test_the_table_of_rows_and_of_records(published: list[dict[str, str]]) -> No
     ]
     assert records[:2] == [["content", "manifest_path", "inner.rows"], ["0", "M0", "0"]]
     assert (len(wide), wide[3]) == (13, ["field-2", "0", "2"]), "many fields stand below each other"
-
-
-def test_rows_that_are_left_out_are_counted(published: list[dict[str, str]]) -> None:
-    show(pa.table({"id": range(1234)}))
-    html = published[0]["text/html"]
-    assert "showing 1-40 of 1,234" in html
-    assert len(table_of(html)) == 41
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

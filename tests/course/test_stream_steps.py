@@ -11,7 +11,6 @@ import pytest
 
 import deletekit as dk
 from deletekit.course.recordings.stream_steps import record_stream
-from deletekit.course.recordings.temporary_table import temporary_table
 from deletekit.course.views.stream_stepper import BATCHES, CRASHES, STREAM_MODES, StreamRecord
 from tests.invariants import check_table, reachable
 from tests.stream.replay import replay
@@ -75,15 +74,6 @@ def test_each_stop_is_where_it_says() -> None:
     assert first.snapshot_id not in expired.table.metadata.snapshots
 
 
-def test_hits_are_the_keys_that_are_there() -> None:
-    for call in record_stream(len(BATCHES)).calls:
-        assert call.batch_id is not None
-        assert call.progress is not None
-        before = {key for (key,) in replay(BATCHES[: call.batch_id])}
-        keys = {change["id"] for change in BATCHES[call.batch_id]}
-        assert (call.progress.hits, call.progress.misses) == (len(keys & before), len(keys - before))
-
-
 @pytest.mark.parametrize("steps", range(1, len(BATCHES) + 1))
 def test_a_writer_that_does_not_look_inserts_twice(steps: int) -> None:
     """Batches of upserts alone may come again; an insert that comes again is there twice."""
@@ -107,15 +97,3 @@ def test_the_table_goes_with_its_record() -> None:
     record = None
     gc.collect()
     assert not home.exists()
-
-
-def test_a_table_that_cannot_be_made_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-
-    def make(catalog: dk.Catalog) -> dk.Table:
-        dk.create_table(catalog, "a.b", {"id": "int"})  # type: ignore[arg-type]
-        raise AssertionError("a schema is no dict")
-
-    with pytest.raises(dk.InvalidInputError):
-        temporary_table(make)
-    assert list(tmp_path.iterdir()) == []

@@ -10,9 +10,8 @@ from pathlib import Path
 import polib
 import pytest
 
-from deletekit.course import check, translations
-from deletekit.course.translations import LANGUAGES, Messages, language, text
-from deletekit.errors import InvalidInputError
+from deletekit.course import translations
+from deletekit.course.translations import LANGUAGES, Messages, language
 from tests.tools.catalogs import catalog_file, course_texts, interface_texts
 
 COURSE = Path(__file__).parents[2] / "deletekit" / "course"
@@ -26,11 +25,6 @@ def files() -> dict[str, dict[str, dict[str, str]]]:
 
 def texts(lang: str) -> dict[str, str]:
     return {key: text for stored in files().values() for key, text in stored[lang].items()}
-
-
-def test_every_file_has_its_own_keys_in_every_language() -> None:
-    assert all(list(stored) == list(LANGUAGES) for stored in files().values())
-    assert sum(len(stored["en"]) for stored in files().values()) == len(texts("en"))
 
 
 def places(text: str) -> list[str]:
@@ -63,13 +57,6 @@ def test_every_message_is_used() -> None:
     prefixes += ("byte-", "draw-form-", "draw-race-", "draw-sink-", "draw-delta-")
     unused = [k for k in texts("en") if not re.search(f"[\"']{k}[\"']", sources) and not k.startswith(prefixes)]
     assert unused == []
-
-
-def test_the_environment_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DELETEKIT_LANG", "ko")
-    assert Messages()("live") == texts("ko")["live"]
-    with pytest.raises(InvalidInputError, match="xx"):
-        Messages("xx")
 
 
 def test_a_message_without_a_translation_is_english(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,18 +124,3 @@ def test_translations_keep_places_code_and_numbers(name: str) -> None:
 
     wrong = [e.msgid for e in entries(name).values() if e.translated() and kept(e.msgid) != kept(e.msgstr)]
     assert wrong == []
-
-
-@pytest.mark.parametrize("name", TRANSLATED)
-def test_checks_speak_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    english = check("00.1", ...).said
-    monkeypatch.setenv("DELETEKIT_LANG", name)
-    said = check("00.1", ...).said
-    assert said != english
-    assert 'hint("00.1")' in said
-
-
-def test_what_a_catalog_does_not_have_is_said_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DELETEKIT_LANG", "ko")
-    assert text("no such text, {name}", name="x") == "no such text, x"
-    assert text("braces {stay}") == "braces {stay}"

@@ -17,8 +17,7 @@ from pyroaring import BitMap
 
 import deletekit as dk
 from deletekit.course.views.bitmap_bytes import bitmap_bytes
-from deletekit.course.views.byte_layout import MOST_RANGES
-from deletekit.course.views.page import Cells, Grid, Page
+from deletekit.course.views.page import Grid, Page
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 FILES = sorted([*(GOLDEN / "puffin").glob("*.puffin"), *(GOLDEN / "delta_deletion_vectors").glob("*.bin")])
@@ -92,11 +91,8 @@ def empty_bitmaps(claimed: int, real: int) -> bytes:
 SMALL = MAGIC + struct.pack("<qi", 1, 0) + BitMap([1, 3]).serialize()
 HOSTILE: dict[str, tuple[bytes | Callable[[], bytes], str]] = {
     "a frame of 4 GB": (b"\x01" + b"\xff" * 60, "blob 0, byte 1: length"),
-    "a frame of 2^31": (b"\x01" + struct.pack(">I", 1 << 31) + SMALL + bytes(4), "blob 0, byte 1: length"),
-    "an empty frame": (b"\x01" + frame(b""), "blob 0, byte 1: length"),
     "another magic": (b"\x01" + frame(b"\xde\xad\xbe\xef" + bytes(16)), "blob 0, byte 5: magic"),
     "2^31 bitmaps": (b"\x01" + frame(empty_bitmaps(1 << 31, 3)), "blob 0, byte 53: key"),
-    "2^63 bitmaps": (b"\x01" + frame(empty_bitmaps((1 << 63) - 1, 3)), "blob 0, byte 53: key"),
     "a million empty bitmaps": (lambda: b"\x01" + frame(empty_bitmaps(1 << 20, 1 << 20)), "blob 0, byte "),
     "ten million containers": (lambda: b"\x01" + frame(many_containers()), "blob 0, byte "),
     "2^32 containers": (
@@ -107,16 +103,9 @@ HOSTILE: dict[str, tuple[bytes | Callable[[], bytes], str]] = {
         b"\x01" + frame(MAGIC + struct.pack("<qiIBHHH", 1, 0, 12347, 1, 0, 0, 0xFFFF)),
         "blob 0, bitmap at byte 21: containers",
     ),
-    "a container of nothing": (
-        b"\x01" + frame(MAGIC + struct.pack("<qiIIHH", 1, 0, 12346, 1, 0, 0xFFFF)),
-        "blob 0, bitmap at byte 21: containers",
-    ),
-    "another cookie": (b"\x01" + frame(MAGIC + struct.pack("<qii", 1, 0, 7)), "blob 0, bitmap at byte 21: cookie"),
-    "a negative key": (b"\x01" + frame(MAGIC + struct.pack("<qi", 1, -1) + bytes(8)), "blob 0, byte 17: key"),
     "no bytes": (b"", "magic at the start"),
     "a footer of 2 GB": (puffin(b"{}")[:-12] + struct.pack("<iI", 2**31 - 1, 0) + b"PFA1", "FooterPayloadSize"),
     "a footer of -1": (puffin(b"{}")[:-12] + struct.pack("<iI", -1, 0) + b"PFA1", "FooterPayloadSize"),
-    "a deep footer": (puffin(b"[" * 200_000), "footer payload"),
     "a large footer": (lambda: puffin(b'{"blobs":[]}' + b" " * (1 << 24)), "footer payload"),
     "a footer that swells": (
         lambda: puffin(pa.compress(b" " * (1 << 26), codec="lz4", asbytes=True), flags=1),
@@ -127,7 +116,6 @@ HOSTILE: dict[str, tuple[bytes | Callable[[], bytes], str]] = {
         "blob 1",
     ),
     "a blob behind the end": (puffin(footer((4, 2**40)), frame(SMALL)), "offset"),
-    "a blob before the beginning": (puffin(footer((-4, 20)), frame(SMALL)), "offset"),
     "a blob of one byte": (puffin(footer((4, 1)), frame(SMALL)), "blob 0, byte 4: length"),
 }  # fmt: skip
 
@@ -148,16 +136,6 @@ def test_harm_is_refused_in_time_and_says_where(tmp_path: Path, name: str) -> No
     assert str(caught.value.field).startswith(field)
 
 
-@pytest.mark.slow
-def test_as_many_parts_as_there_may_be_are_shown_in_time() -> None:
-    bitmaps = (MOST_RANGES - 20) // 3
-    data = b"\x01" + frame(empty_bitmaps(bitmaps, bitmaps))
-    start = time.process_time()
-    page = bitmap_bytes(data, start=MOST_RANGES - 70)
-    assert time.process_time() - start < 2 * LONGEST
-    assert len(json.dumps(page.to_json())) < 200_000
-
-
 def test_a_length_that_is_not_the_blobs_is_marked() -> None:
     blob = bytearray(frame(SMALL))
     blob[3] ^= 1
@@ -166,25 +144,8 @@ def test_a_length_that_is_not_the_blobs_is_marked() -> None:
     assert (wrong[3], wrong[4]) == ("length", f"{len(SMALL) ^ 1}, but the bytes give {len(SMALL)}")
 
 
-@pytest.mark.parametrize("order", ["<", ">"])
-def test_deltas_older_form_is_mapped_too(order: str) -> None:
-    bitmap = BitMap([1, 3, 70_000]).serialize()
-    body = struct.pack(f"{order}III", 1681511376, 1, len(bitmap)) + bitmap
-    page = bitmap_bytes(b"\x01" + frame(body), position=3)
-    cells = page.block("map")
-    assert isinstance(cells, Cells)
-    assert page.sentence == "Position 3 is in 0: its row is hidden."
-    assert sum(int(line.cells[1]) for line in grid(page).lines) == len(body) + 9
-
-
 @pytest.mark.parametrize("name", ["1", "-1", "x", "²", "9" * 5000])
 def test_a_blob_that_is_not_there(name: str) -> None:
     with pytest.raises(dk.InvalidInputError) as caught:
         bitmap_bytes(b"\x01" + frame(SMALL), delete_file=name)
     assert caught.value.field == "delete_file"
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(dk.NotFoundError) as caught:
-        bitmap_bytes(tmp_path / "none.puffin")
-    assert caught.value.file == str(tmp_path / "none.puffin")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyroaring import BitMap
 
-from deletekit.course.views.byte_layout import ByteRange, blob_layout, delta_layout, layout, puffin_layout
+from deletekit.course.views.byte_layout import ByteRange, blob_layout, layout, puffin_layout
 from deletekit.errors import FormatError
 from deletekit.formats.puffin import Blob, write_puffin
 
@@ -137,9 +137,3 @@ def test_damaged_bytes_are_laid_out_or_refused() -> None:
         check_cover(ranges, len(data))
         laid_out += 1
     assert laid_out > 100
-
-
-@pytest.mark.parametrize("data", [b"", b"\x02", b"\x01\x00", b"\x01" + b"\xff" * 30])
-def test_what_is_no_delta_file_is_refused(data: bytes) -> None:
-    with pytest.raises(FormatError):
-        delta_layout(data)

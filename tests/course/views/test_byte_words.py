@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from pyroaring import BitMap
 
 from deletekit.course.translations import LANGUAGES, Messages
-from deletekit.course.views.bitmap_bytes import bitmap_bytes
 from deletekit.course.views.byte_layout import ByteRange, blob_layout, layout
 from deletekit.course.views.byte_words import field_name, part_name, value_text
-from deletekit.course.views.page import Grid
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 from deletekit.formats.puffin import Blob, write_puffin
-from tests.course.views.test_bitmap_bytes import FILES, SMALL, footer, frame, puffin
+from tests.course.views.test_bitmap_bytes import FILES, frame
 from tests.course.views.test_byte_layout import native, portable
 
 languages = pytest.mark.parametrize("lang", LANGUAGES)
@@ -56,26 +53,3 @@ def test_counts_are_right_for_one_and_many(lang: str, count: int) -> None:
     for said in counts.values():
         assert str(count) in re.findall(r"\d+", said)
         assert not re.search(r"\b1 (?:blobs|containers|runs|bloques|contenedores)\b", said)
-
-
-@languages
-def test_what_is_wrong_says_what_it_should_be(lang: str) -> None:
-    blob = bytearray(frame(SMALL))
-    blob[3] ^= 1
-    page = bitmap_bytes(puffin(footer((4, len(blob))), bytes(blob)), lang=lang)
-    block = page.block("bytes")
-    assert isinstance(block, Grid)
-    (wrong,) = [line.cells for line in block.lines if line.mark == "wrong"]
-    assert re.findall(r"\d+", wrong[4]) == [str(len(SMALL) ^ 1), str(len(SMALL))]
-    assert ("but" in wrong[4]) == (lang == "en")
-
-
-def test_a_blob_keeps_its_number_at_the_end() -> None:
-    for lang in LANGUAGES:
-        assert part_name(Messages(lang), "blob 12").endswith(" 12"), "the widget's legend takes it away"
-
-
-def test_no_other_file_has_such_words() -> None:
-    locale = Path(__file__).parents[3] / "deletekit" / "course" / "locale"
-    homes = {file.stem for file in locale.glob("*.json") if '"byte-magic"' in file.read_text(encoding="utf-8")}
-    assert homes == {"byte_words"}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
@@ -12,7 +11,6 @@ from deletekit.course.recordings import stream_steps
 from deletekit.course.views import stream_stepper as view
 from deletekit.course.views.page import Facts, Grid, Page
 from deletekit.course.views.stream_stepper import BATCHES, CRASHES, STREAM_MODES
-from deletekit.stream.sink_options import SinkMode
 from tests.stream.replay import replay
 from tests.tables import entries, position_deletes, snapshots_json, vectors
 
@@ -25,10 +23,6 @@ def grid(page: Page, name: str) -> Grid:
     found = page.block(name)
     assert isinstance(found, Grid)
     return found
-
-
-def test_the_modes_are_those_of_the_sink_and_flinks() -> None:
-    assert {*get_args(SinkMode), "flink"} == {*STREAM_MODES}
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -55,20 +49,6 @@ def test_what_is_shown_is_in_the_table(mode: str, version: int) -> None:
             for name in ("added-data-files", "added-equality-delete-files", "added-dvs"):
                 counted = dict(zip(calls.columns, line.cells, strict=True)).get(name, "0")
                 assert counted == summary.get(name, "0")
-
-
-@pytest.mark.parametrize("resumed", [False, True])
-def test_a_call_shows_every_commit_that_it_made(resumed: bool) -> None:
-    """A writer without markers commits its deletes and its rows apart; the table of files shows both."""
-    state: dict[str, Any] = {"crash": "after-commit", "resumed": resumed, "checkpoint_check": False}
-    record = stream_steps.record_stream(2, **state)
-    page = view.stream_stepper(record, step=2, **state)
-    calls = grid(page, "calls")
-    shown = [dict(zip(calls.columns, line.cells, strict=True)) for line in calls.lines]
-    assert [call["snapshot"] for call in shown] == ["S1", "S2, S3", "S4, S5"][: 2 + resumed]
-    deletes = [e for e in entries(record.table, 1) if e["status"] != 2]
-    assert len(deletes) == 1 + resumed
-    assert sum(int(call["added-equality-delete-files"]) for call in shown) == len(deletes)
 
 
 def positions_in(text: str) -> list[int]:
@@ -108,15 +88,6 @@ def test_a_wrong_reader_is_said_to_be_wrong(monkeypatch: pytest.MonkeyPatch) -> 
     facts = page.block("replay")
     assert isinstance(facts, Facts)
     assert (facts.items[-1][1], facts.mark) == ("different", "wrong")
-
-
-def test_pages_are_small_and_other_views_open_the_table() -> None:
-    page = stream_stepper(step=len(BATCHES))
-    assert len(json.dumps(page.to_json())) < 50_000
-    from deletekit.course.views.explore import explore_pages  # noqa: PLC0415
-
-    pages = explore_pages(stream_steps.record_stream(2).table)
-    assert [p.error for p in pages] == [False] * len(pages)
 
 
 @pytest.mark.parametrize(

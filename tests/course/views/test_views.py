@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import random
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from pyiceberg.schema import Schema
@@ -27,7 +25,7 @@ from deletekit.course.views.snapshot_diff import snapshot_diff
 from deletekit.course.views.table_tree import table_tree
 from deletekit.course.views.table_view import TableView
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
-from tests.tables import entries, items, make, new_catalog, snapshots_json
+from tests.tables import items, make, new_catalog, snapshots_json
 
 
 @pytest.fixture
@@ -142,28 +140,6 @@ def test_counters_are_those_written_and_a_wrong_one_is_marked(catalog: dk.Catalo
 # --- SequenceTimeline -------------------------------------------------------------------------------------------------
 
 
-def test_what_applies_is_the_spec(catalog: dk.Catalog) -> None:
-    choose = random.Random(5)
-    table = make(catalog, items(*((i, "a", 1.0) for i in range(20))), format_version=2)
-    for i in range(8):
-        if choose.random() < 0.4:
-            dk.append(table, items((i, "a", 1.0)))
-        else:
-            dk.delete_keys(table, [{"id": i}])
-    shown = {
-        line.cells[0]: set(line.cells[2].split()) - {"-"} for line in grid(sequence_timeline(table), "files").lines
-    }
-    view = TableView(table)
-    deletes = {e["data_file"]["file_path"]: e["inherited"] for e in entries(table, 1)}
-    for entry in entries(table, 0):
-        name = view.aliases.data_file(entry["data_file"]["file_path"])
-        assert name is not None
-        newer = {p for p, number in deletes.items() if number > entry["inherited"]}
-        names = {view.aliases.identity(n)[0] for n in shown[name]}
-        assert names <= newer  # bounds may rule some of them out
-    assert any(shown.values())
-
-
 def test_a_moved_delete_applies_by_its_new_number(catalog: dk.Catalog) -> None:
     table = make(catalog, items((1, "a", 1.0)), format_version=2)
     dk.delete_keys(table, [{"id": 1}])
@@ -219,23 +195,6 @@ def test_edits_change_bytes_and_container_kinds(catalog: dk.Catalog) -> None:
     assert dk.scan(table).count() == 298
 
 
-def test_what_paths_make_of_a_footer_is_told_when_asked_for(catalog: dk.Catalog) -> None:
-    table = make(catalog, items(*((i, "a", 1.0) for i in range(9))), format_version=3)
-    dk.delete(table, "id = 3", mode="deletion-vector")
-    (entry,) = entries(table, 1)
-    size = entry["data_file"]["file_size_in_bytes"]
-    full = [line.cells for line in grid(bitmap_bytes(table, raw=True), "bytes").lines]
-    assert [int(cells[0]) for cells in full] == [sum(int(c[1]) for c in full[:i]) for i in range(len(full))]
-    assert sum(int(cells[1]) for cells in full) == size
-    masked = [line.cells for line in grid(bitmap_bytes(table), "bytes").lines]
-    differing = {(m[2], m[3], i) for f, m in zip(full, masked, strict=True) for i in range(6) if f[i] != m[i]}
-    assert {part for part, _, _ in differing} == {"footer"}
-    assert {m[i] for f, m in zip(full, masked, strict=True) for i in range(6) if f[i] != m[i]} == {"…"}
-    assert ("footer", "payload", 1) in differing
-    with_edits = grid(bitmap_bytes(table, edits=[1]), "bytes").lines
-    assert not any("…" in line.cells[:2] for line in with_edits)
-
-
 @pytest.mark.parametrize(
     ("name", "value"), [("byte", -1), ("byte", 10**9), ("position", -1), ("zoom", 7), ("edits", [-1])]
 )
@@ -248,20 +207,6 @@ def test_what_is_out_of_range_is_refused(catalog: dk.Catalog, name: str, value: 
 
 # Processor time, because what else the machine does is nobody's fault here.
 # --- large ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_ten_million_positions_open_and_page_quickly() -> None:
-    positions = np.random.default_rng(1).choice(40_000_000, 10_000_000, replace=False)
-    blob = encode_blob(PositionBitmap(positions))
-    from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin  # noqa: PLC0415
-
-    data, _ = write_puffin([Blob(type=DELETION_VECTOR_V1, data=blob)])
-    start = time.process_time()
-    for state in ({}, {"position": 20_000_000, "zoom": 0}, {"zoom": 6}, {"start": 600}):
-        page = bitmap_bytes(data, **state)
-        assert len(json.dumps(page.to_json())) < 200_000
-    assert (time.process_time() - start) / 4 < 2
 
 
 def test_ten_thousand_files_open_and_page_quickly(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import traitlets
 
 import deletekit as dk
 from deletekit.course import widgets
@@ -20,7 +19,6 @@ from deletekit.course.views.page_html import page_html
 from deletekit.course.views.page_text import LONGEST
 from deletekit.course.widgets.base import SAVED_PAGE, PageWidget, esm_of
 from tests.course.widgets.scenes import EVIL, SCENES, delta_beside, hostile_table, sample_table
-from tests.tables import files_of
 
 HERE = Path(__file__).parents[3]
 WIDGETS = {name: scene.make for name, scene in SCENES.items()}
@@ -89,14 +87,6 @@ def unnamed(widget: PageWidget) -> dict[str, Any]:
 
 def squeezed(text: str) -> str:
     return re.sub(r"\s+", " ", text)
-
-
-def test_every_widget_has_a_scene(name: str) -> None:
-    made = {
-        n for n in widgets.__all__ if isinstance(thing := getattr(widgets, n), type) and issubclass(thing, PageWidget)
-    }
-    assert made == set(SCENES)
-    assert name in made
 
 
 def test_text_html_and_widget_show_the_same_facts(name: str, table: dk.Table) -> None:
@@ -172,18 +162,6 @@ def test_the_line_of_python_shows_the_same_page_again(name: str, table: dk.Table
     assert unnamed(again) == unnamed(widget)
 
 
-def test_state_is_in_traits_that_can_be_linked(name: str, table: dk.Table) -> None:
-    one, two = WIDGETS[name](table), WIDGETS[name](table)
-    links = [traitlets.link((one, trait), (two, trait)) for trait in STATES[name]]
-    for trait, value in STATES[name].items():
-        setattr(one, trait, value)
-    assert {t: getattr(two, t) for t in STATES[name]} == STATES[name]
-    assert two.page == one.page
-    assert two.page["code"] == WIDGETS[name](table, **STATES[name]).page["code"]
-    for link in links:
-        link.unlink()
-
-
 def test_an_unknown_trait_is_refused(name: str, table: dk.Table) -> None:
     with pytest.raises(TypeError, match="no trait colour"):
         WIDGETS[name](table, colour="red")
@@ -197,11 +175,6 @@ def test_what_meant_something_elsewhere_only_is_forgotten(name: str, table: dk.T
         setattr(widget, trait, value)
     assert not widget.page["error"], widget.page["sentence"]
     assert {trait: getattr(widget, trait) for trait in scene.after} == scene.after
-
-
-def test_the_page_cannot_be_set(name: str, table: dk.Table) -> None:
-    with pytest.raises(traitlets.TraitError):
-        WIDGETS[name](table).page = {}
 
 
 def test_what_is_wrong_is_shown_inside(name: str, table: dk.Table, tmp_path: Path) -> None:
@@ -220,14 +193,6 @@ def test_what_is_wrong_is_shown_inside(name: str, table: dk.Table, tmp_path: Pat
     assert WIDGETS[name](table, lang="xx").page["error"]
     if name in OF_TABLES:
         assert "not-there" in str(WIDGETS[name](tmp_path / "not-there"))
-
-
-def test_anyones_table_is_opened_by_path_folder_or_pyiceberg(name: str, table: dk.Table) -> None:
-    if name in OF_TABLES:
-        page = unnamed(WIDGETS[name](table))
-        assert unnamed(WIDGETS[name](table.metadata_location)) == page
-        assert unnamed(WIDGETS[name](table.location.removeprefix("file://"))) == page
-        assert unnamed(WIDGETS[name](table.require_catalog().pyiceberg.load_table(table.identifier))) == page
 
 
 def test_what_nobody_thought_of_is_shown_inside_too(
@@ -265,13 +230,6 @@ def test_hostile_names_and_values_are_text(name: str, hostile: dk.Table) -> None
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202e]", str(widget))
     if name == "RowFate":
         assert EVIL in str(widget)
-
-
-def test_nothing_is_written(name: str, table: dk.Table) -> None:
-    before = files_of(table)
-    widget = WIDGETS[name](table, **STATES[name])
-    widget.to_html()
-    assert files_of(table) == before
 
 
 def test_its_module_loads_nothing(name: str) -> None:

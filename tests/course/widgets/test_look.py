@@ -120,13 +120,6 @@ def test_legends_say_what_the_forms_mean(show: Show, table: dk.Table) -> None:
     assert "An arrow goes from a delete" in line.inner_text()
 
 
-def test_the_selectors_show_which_snapshots_are_compared(show: Show, table: dk.Table) -> None:
-    root = show(SCENES["SnapshotDiff"].make(table))
-    chosen = root.locator("select").evaluate_all("(all) => all.map((e) => e.selectedOptions[0].text)")
-    assert chosen == ["S4 (the parent)", "S5 (current)"]
-    assert root.locator(".dk-sentence").inner_text().startswith("From S4 to S5")
-
-
 @pytest.mark.parametrize("dark", [False, True])
 def test_fills_are_told_apart(show: Show, table: dk.Table, dark: bool) -> None:
     root = show(SCENES["BitmapBytes"].make(table), dark=dark)

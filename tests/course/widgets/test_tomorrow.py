@@ -116,14 +116,6 @@ def test_a_kernel_ends_below_an_open_page(browser: Browser, lab: Lab, yesterday:
             live(notebook.page)
 
 
-def test_without_a_kernel(browser: Browser, lab: Lab, yesterday: Path) -> None:
-    page = browser.new_page()
-    page.route(re.compile(r"/api/(sessions|kernels)\b"), lambda route: route.abort())
-    page.goto(lab.address(yesterday.name))
-    static(page)
-    page.close()
-
-
 def test_a_notebook_that_is_not_trusted(browser: Browser, lab: Lab, yesterday: Path) -> None:
     book = nbformat.read(yesterday, as_version=4)
     book.cells[0].source += "  # somebody else wrote this"
@@ -131,22 +123,6 @@ def test_a_notebook_that_is_not_trusted(browser: Browser, lab: Lab, yesterday: P
     with closing(Notebook(browser, lab, lab.address("foreign.ipynb"))) as notebook:
         trusted = "() => window.jupyterapp.shell.currentWidget.content.model.cells.get(1).trusted"
         assert notebook.page.evaluate(trusted) is False
-        static(notebook.page)
-
-
-def test_two_notebooks_in_one_page(browser: Browser, lab: Lab, yesterday: Path) -> None:
-    other = yesterday.with_stem("other")
-    other.write_bytes(yesterday.read_bytes())
-    address = lab.address(yesterday.name).replace("/doc/tree/", "/lab/tree/")
-    with closing(Notebook(browser, lab, address)) as notebook:
-        static(notebook.page)
-        notebook.command("docmanager:open", path=other.name)
-        notebook.page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.path === 'other.ipynb'")
-        static(notebook.page)
-        notebook.page.wait_for_function(f"() => {KERNEL}?.status === 'idle'", timeout=60_000)
-        notebook.run_all()
-        live(notebook.page)
-        notebook.command("docmanager:open", path=yesterday.name)
         static(notebook.page)
 
 

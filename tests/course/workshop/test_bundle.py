@@ -19,7 +19,6 @@ import deletekit as dk
 from deletekit.course.translations import LANGUAGES
 from deletekit.course.workshop import Target, make_bundle
 from deletekit.course.workshop.wheels import metadata_of, own_wheel
-from deletekit.spark import JARS
 from tests.course.widgets.browser import axe_findings
 from tests.tools.lessons import NOTEBOOKS, assert_unrun_copy, lesson_names
 
@@ -78,24 +77,6 @@ def test_the_course_runs_without_a_network(installed: Path, no_network: list[str
         assert printed(lessons / f"{name}.ipynb") == printed(NOTEBOOKS / "ko" / f"{name}.ipynb")
     code = "import deletekit, pyarrow; print(deletekit.__file__); print(pyarrow.__file__)"
     assert all(line.startswith(str(installed)) for line in run(python, "-c", code).splitlines())
-
-
-if os.environ.get("DELETEKIT_COURSE") == "whole":  # half a gigabyte, and minutes: not in CI
-
-    @pytest.mark.spark
-    def test_the_lesson_on_spark_runs_without_a_network(
-        own_spark: None, build_backend: None, no_network: list[str], tmp_path: Path
-    ) -> None:
-        made = make_bundle(tmp_path / "workshop", spark=True)
-        assert made.jars == len(JARS)
-        folder = install(made.folder, no_network, tmp_path)
-        copy = [folder / "start.sh", "--lang", "ja", "--no-start"]
-        subprocess.run([*no_network, *copy], env=learner(tmp_path), check=True, capture_output=True)
-        lesson = Path("ja", "12_engines_lab.ipynb")
-        execute = [folder / "venv" / "bin" / "jupyter", "execute", "--inplace", folder / "deletekit-course" / lesson]
-        on_spark = {"DELETEKIT_COURSE_ENGINE": "spark", "DELETEKIT_JARS": str(folder / "jars")}
-        subprocess.run([*no_network, *execute], env=learner(tmp_path) | on_spark, check=True, capture_output=True)
-        assert printed(folder / "deletekit-course" / lesson) == printed(NOTEBOOKS / lesson)
 
 
 def printed(file: Path) -> list[object]:
@@ -203,12 +184,6 @@ def test_an_installation_makes_the_wheel_it_came_from(bundle: Path, installed: P
     assert sorted(metadata_of(again).requires or ()) == sorted(metadata_of(first).requires or ())
     check = [python, "-m", "pip", "install", "--no-index", "--no-deps", "--target", tmp_path / "there", again]
     subprocess.run(list(map(str, check)), check=True, capture_output=True)
-
-
-def test_jupyterlab_finds_the_extension(installed: Path, tmp_path: Path) -> None:
-    command = [installed / "venv" / "bin" / "jupyter", "labextension", "list"]
-    done = subprocess.run(command, env=learner(tmp_path), capture_output=True, text=True, check=True)
-    assert re.search(r"^ *deletekit v\S+ .*enabled.*OK", done.stdout + done.stderr, re.MULTILINE)
 
 
 def contents(wheel: Path) -> dict[str, bytes]:

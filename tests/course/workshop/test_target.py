@@ -66,13 +66,6 @@ def test_dependencies_follow_the_markers_of_the_target() -> None:
         dependency_versions(["jupyterlab"], WINDOWS)
 
 
-def test_extras_are_followed_and_versions_are_those_installed() -> None:
-    here = Target.here()
-    plain, with_sql = dependency_versions(["pyspark"], here), dependency_versions(["pyspark[sql]"], here)
-    assert "pandas" not in plain
-    assert with_sql["pandas"] == Distribution.from_name("pandas").version
-
-
 def test_the_first_release_meets_every_bound() -> None:
     here = Target("linux-x86_64", "3.11")
     assert here.first_release([]) == "3.11.0"
