@@ -132,8 +132,8 @@ def test_a_deletion_vector_down_to_its_positions(run: Run, warehouse: Path) -> N
     deletes = text.partition("Live delete files (1)")[2]
     assert "Puffin file  data/" in deletes
     assert "positions 0, 2\n" in deletes
-    assert "footer: deletion-vector-v1 · fields 2147483645 · snapshot -1 · sequence -1" in deletes
-    assert "referenced-data-file the same · cardinality 2" in deletes
+    assert "footer: type deletion-vector-v1 · fields 2147483645 · snapshot id -1 · sequence number -1" in deletes
+    assert " · cardinality 2" in deletes
     assert "created-by deletekit" in deletes
 
 
