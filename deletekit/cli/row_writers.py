@@ -90,9 +90,7 @@ def kind_of(target: Path, suffixes: Mapping[str, str]) -> str:
     kind = suffixes.get(target.suffix.lower())
     if kind is None:
         expected = f"{', '.join(suffixes)}, or --format"
-        raise InvalidInputError(
-            "the name does not tell the format", kind="file-format", file=str(target), expected=expected
-        )
+        raise InvalidInputError("the name does not tell the format", "file-format", file=str(target), expected=expected)
     return kind
 
 
@@ -124,8 +122,8 @@ def _check_flat(schema: pa.Schema) -> None:
         if isinstance(field.type, pa.BaseExtensionType) or any(is_kind(field.type) for is_kind in without):
             raise UnsupportedError(
                 "CSV cannot hold this column",
-                kind="column-type",
-                field=field.name,
-                found=str(field.type),
-                expected="json, parquet or arrow; or leave it out by --column",
+                "column-type",
+                field.name,
+                str(field.type),
+                "json, parquet or arrow; or leave it out by --column",
             )

@@ -251,10 +251,6 @@ def _typed(table: dk.Table, values: Mapping[str, str]) -> dict[str, Any]:
                 raise ValueError("too large")
         except (pa.ArrowException, ValueError) as e:
             raise InvalidInputError(
-                "the value is none of the column's type",
-                kind="assignments",
-                field=name,
-                found=text,
-                expected=str(kinds[name]),
+                "the value is none of the column's type", "assignments", name, text, str(kinds[name])
             ) from e
     return typed
