@@ -56,9 +56,6 @@ def repair(argument: TableArgument, output: Output, *, dry_run: bool, **options:
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     table, report = change(dk.repair, argument, output, "Reading delete files", dry_run=dry_run, **options)
     document = {"table": table.name, "ref": options["ref"], "dry_run": dry_run, **result_fields(report)}
-    if report.commit is not None:
-        names = ("snapshot_id", "sequence_number", "operation", "summary")
-        document["commit"] = {name: getattr(report.commit, name) for name in names}
     failed = bool(report.refused or report.unrepaired)
     return Answer(document=document, text=_text(table, report, dry_run=dry_run), exit_code=int(failed))
 

@@ -26,6 +26,8 @@ ASKED = [
     ["inspect", "--ref", "b[red]" + EVIL],
     ["inspect", "--ref", EVIL],
     ["explain", "true"],
+    ["scan"],
+    ["changes"],
     ["explain", EVIL],
     ["explain", "id = 1", "--columns", EVIL],
     ["explain", "id = 1", "--columns", "[red]" + EVIL],

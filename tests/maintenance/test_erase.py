@@ -70,8 +70,7 @@ def filled(catalog: dk.Catalog, version: int, kind: str) -> tuple[dk.Table, list
     return table, [*rows, *items((701, "a", 1.0), (703, "a", 1.0))]
 
 
-@pytest.mark.parametrize("kind", ["flat", "evolved"])
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize(("version", "kind"), [(1, "flat"), (2, "flat"), (2, "evolved"), (3, "evolved")])
 def test_no_file_is_left_with_it(catalog: dk.Catalog, version: int, kind: str) -> None:
     table, rows = filled(catalog, version, kind)
     assert holders(table)
