@@ -88,14 +88,3 @@ def test_a_plan_by_polars_imports_no_pandas(tmp_path: Path) -> None:
         "assert type(tasks._planned[0].columns.metrics).__name__ == 'DecodedMetrics'  # not by fastavro"
     )
     assert loaded(code, str(location)) & {"pandas", "pyarrow.dataset", "pyarrow.parquet", "numpy.ma"} == set()
-
-
-def test_a_command_looks_for_no_plugin_of_pydantic(tmp_path: Path) -> None:
-    dk.create_table(dk.local_catalog(tmp_path), "n.t", pa.schema([("id", pa.int64())]))
-    code = (
-        "import os, sys; from deletekit.cli import main\n"
-        "main(['inspect', 'n.t', '--warehouse', sys.argv[1]], standalone_mode=False)\n"
-        "from pydantic.plugin import _loader; assert _loader._plugins is None\n"
-        "assert 'PYDANTIC_DISABLE_PLUGINS' not in os.environ"
-    )
-    loaded(code, str(tmp_path))

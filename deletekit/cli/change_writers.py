@@ -6,13 +6,13 @@ A file appears when it is whole. A folder gets a file for each snapshot; its new
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 
-from deletekit.cli.row_writers import json_lines, kind_of, whole_file, write_rows
+from deletekit.cli.row_writers import Counted, json_lines, kind_of, write_rows
 from deletekit.errors import InvalidInputError, storage_error
 from deletekit.stream.sources.debezium_lines import DebeziumLines
 from deletekit.stream.sources.table import steps_after
@@ -32,21 +32,20 @@ def format_of(target: Path) -> str:
 
 def print_changes(changes: Changes, kind: str) -> int:
     """Write changes as lines to standard output. Return how many they are."""
-    counted = _Counted(changes)
-    for line in _lines(changes, counted, kind):
-        sys.stdout.write(f"{line}\n")
+    counted = Counted(changes.to_batches())
+    sys.stdout.writelines(f"{line}\n" for line in _lines(changes, kind)(counted))
     sys.stdout.flush()
     return counted.rows
 
 
 def write_changes(changes: Changes, kind: str, target: Path, *, overwrite: bool) -> int:
     """Write changes to a file. Return how many they are. Raises as `write_rows` does."""
-    if kind == "parquet":
-        return write_rows(changes.arrow_schema, changes.to_batches(), target, kind, overwrite=overwrite)
-    counted = _Counted(changes)
-    with whole_file(target, overwrite=overwrite) as part, part.open("w", encoding="ascii") as file:
-        file.writelines(f"{line}\n" for line in _lines(changes, counted, kind))
-    return counted.rows
+    lines = _lines(changes, kind)
+    return write_rows(changes.arrow_schema, changes.to_batches(), target, kind, overwrite=overwrite, lines=lines)
+
+
+def _lines(changes: Changes, kind: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[str]]:
+    return DebeziumLines(changes).lines if kind == "debezium" else json_lines
 
 
 @dataclass
@@ -144,20 +143,3 @@ def following_steps(
             return
         else:
             time.sleep(poll if left is None else min(poll, left))
-
-
-class _Counted:
-    """The batches of changes, and how many rows were taken."""
-
-    def __init__(self, changes: Changes) -> None:
-        self._changes = changes
-        self.rows = 0
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._changes.to_batches():
-            yield batch
-            self.rows += len(batch)
-
-
-def _lines(changes: Changes, batches: _Counted, kind: str) -> Iterator[str]:
-    return DebeziumLines(changes).lines(batches) if kind == "debezium" else json_lines(batches)

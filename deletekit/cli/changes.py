@@ -19,7 +19,6 @@ from deletekit.text import count
 
 _ROWS = 50
 _FORMATS = ("table", "parquet", "jsonl", "debezium")
-_POLL = 2.0
 _TARGET = click.Path(path_type=Path)
 _FROM = "Changes after this snapshot.  [default: all; with --follow, first the rows of the oldest snapshot]"
 _MODE = "Every snapshot by itself, the two ends compared, or the newest row of each key."
@@ -27,7 +26,7 @@ _KEY = "Column that tells which row an update is of; repeatable.  [default: row 
 _FORMAT = "[default: by the suffix of FILE; jsonl with --follow; table]"
 _OUTPUT = "Write to this file; with --follow, to this folder, a file for each snapshot."
 _LIMIT = "Show at most N changes on the screen; 0 shows all.  [default: 50]"
-_POLL_HELP = "With --follow: ask the table again after so many seconds.  [default: 2]"
+_POLL = "With --follow: ask the table again after so many seconds."
 _IDLE = "With --follow: end after so many seconds without a new snapshot; 0 ends at the newest."
 _SNAPSHOTS = "With --follow: end after so many snapshots."
 _seconds = click.FloatRange(min=0)
@@ -48,7 +47,7 @@ _seconds = click.FloatRange(min=0)
 @click.option("--overwrite", is_flag=True, help="Replace FILE where it exists.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help=_LIMIT)
 @click.option("--follow", is_flag=True, help="Go on with each new snapshot, until Ctrl-C.")
-@click.option("--poll", type=_seconds, metavar="SECONDS", help=_POLL_HELP)
+@click.option("--poll", type=_seconds, default=2.0, metavar="SECONDS", help=_POLL)
 @click.option("--until-idle", type=_seconds, metavar="SECONDS", help=_IDLE)
 @click.option("--snapshots", type=click.IntRange(min=1), metavar="N", help=_SNAPSHOTS)
 def changes(
@@ -60,7 +59,7 @@ def changes(
     overwrite: bool,
     limit: int | None = None,
     follow: bool,
-    poll: float | None = None,
+    poll: float,
     until_idle: float | None = None,
     snapshots: int | None = None,
     **asked: Any,
@@ -79,19 +78,13 @@ def changes(
       deletekit changes --catalog prod demo.users --follow --format debezium
       deletekit changes --catalog prod demo.users --follow -o changes/
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    ends = {"poll": poll, "idle": until_idle, "most": snapshots}
-    kind = _format(format, target, follow=follow)
-    if not follow and any(value is not None for value in ends.values()):
-        raise click.UsageError("--poll, --until-idle and --snapshots need --follow.")
-    if overwrite and (target is None or follow):
-        raise click.UsageError("--overwrite is about the FILE of --output.")
-    if limit is not None and kind != "table":
-        raise click.UsageError("--limit is about the screen.")
-    if output.as_json and target is None and kind != "table":
-        raise click.UsageError(f"--json has no place: {kind} on standard output is JSON. Give -o, or leave one out.")
+    kind = format or ("jsonl" if follow else "table" if target is None else _format_of(target))
+    _check_usage(kind, target, output, follow=follow, overwrite=overwrite, limit=limit, **asked)
+    if not follow and (until_idle is not None or snapshots is not None):
+        raise click.UsageError("--until-idle and --snapshots need --follow.")
     if follow:
-        _check_follow(asked)
-        return _follow(argument, output, kind, target, {**ends, "poll": _POLL if poll is None else poll}, asked)
+        ends = {"poll": poll, "idle": until_idle, "most": snapshots}
+        return _follow(argument, output, kind, target, ends, asked)
     table = argument.open()
     if target is not None:
         return _to_file(table, output, kind, target, overwrite, asked)
@@ -103,29 +96,45 @@ def changes(
     return _on_screen(table, output, _ROWS if limit is None else limit, asked)
 
 
-def _format(name: str | None, target: Path | None, *, follow: bool) -> str:
-    if follow and name == "table":
-        raise click.UsageError("--follow gives jsonl, debezium, or parquet in a folder.")
-    if name == "parquet" and target is None:
-        raise click.UsageError("--format parquet needs -o.")
-    if name == "table" and target is not None:
-        raise click.UsageError("--format table is for the screen; -o takes parquet, jsonl and debezium.")
-    if name is not None:
-        return name
-    if follow:
-        return "jsonl"
-    if target is None:
-        return "table"
+def _format_of(target: Path) -> str:
     from deletekit.cli.change_writers import format_of  # noqa: PLC0415  # not for help
 
     return format_of(target)
 
 
-def _check_follow(asked: Mapping[str, Any]) -> None:
-    if asked.get("to_snapshot") is not None:
-        raise click.UsageError("--follow goes on after the newest snapshot; --to names an end. Give one of them.")
-    if asked["mode"] == "net":
-        raise click.UsageError("--follow gives each snapshot by itself; --mode net compares two. Give one of them.")
+def _check_usage(
+    kind: str,
+    target: Path | None,
+    output: Output,
+    *,
+    follow: bool,
+    overwrite: bool,
+    limit: int | None,
+    mode: str,
+    to_snapshot: int | None = None,
+    **_: Any,
+) -> None:
+    """Raise UsageError for options that do not go together."""
+    on_screen = target is None and not follow
+    wrong = {
+        "--follow gives jsonl, debezium, or parquet in a folder.": follow and kind == "table",
+        "--format parquet needs -o.": target is None and kind == "parquet",
+        "--format table is for the screen; -o takes parquet, jsonl and debezium.": not on_screen and kind == "table",
+        "--overwrite is about the FILE of --output.": overwrite and (target is None or follow),
+        "--limit is about the screen.": limit is not None and kind != "table",
+        f"--json has no place: {kind} on standard output is JSON. Give -o, or leave one out.": (
+            output.as_json and target is None and kind != "table"
+        ),
+        "--follow goes on after the newest snapshot; --to names an end. Give one of them.": (
+            follow and to_snapshot is not None
+        ),
+        "--follow gives each snapshot by itself; --mode net compares two. Give one of them.": (
+            follow and mode == "net"
+        ),
+    }
+    for message, is_wrong in wrong.items():
+        if is_wrong:
+            raise click.UsageError(message)
 
 
 def _on_screen(table: dk.Table, output: Output, limit: int, asked: Mapping[str, Any]) -> Answer:

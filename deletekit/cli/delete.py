@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import click
-from rich.console import RenderableType
-from rich.text import Text
 
 import deletekit as dk
 from deletekit.cli.options import (
@@ -18,11 +15,9 @@ from deletekit.cli.options import (
     mode_option,
     repeated_option,
 )
-from deletekit.cli.printer import bold, result_text
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
-from deletekit.cli.verb_command import change, result_fields
-from deletekit.text import count
+from deletekit.cli.verb_command import change, commit_answer
 
 _EQUALITY_FIELD = "Key column of equality deletes; repeatable.  [default: the columns in WHERE]"
 _GRANULARITY = "Write one position delete file for each of these.  [default: the table's write.delete.granularity]"
@@ -51,17 +46,4 @@ def delete(argument: TableArgument, output: Output, **options: Any) -> Answer:
       deletekit delete --catalog prod demo.users "value > 10" --dry-run
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     table, commit = change(dk.delete, argument, output, "Deleting", **options)
-    return Answer(
-        document={"table": table.name, "ref": options["ref"], **result_fields(commit)}, text=_text(table, commit)
-    )
-
-
-def _text(table: dk.Table, commit: dk.results.Commit) -> Iterator[RenderableType]:
-    if commit.operation is None:
-        yield bold(f"No row of {table.name} matches: there is nothing to commit.")
-        return
-    rows = "Rows with the keys" if commit.matched_rows is None else count(commit.matched_rows, "row")
-    yield bold(f"{rows} of {table.name} {'would be deleted' if commit.dry_run else 'deleted'}.")
-    yield from result_text(commit, table.location)
-    if commit.dry_run and table.catalog is None:
-        yield Text("The table was opened by its path: to delete, name it by --warehouse or --catalog.")
+    return commit_answer(table, options["ref"], commit)

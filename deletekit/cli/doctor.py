@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from deletekit.cli.options import AnswerCommand
-from deletekit.cli.printer import Prose, Unfolded, grid, heading, indented
+from deletekit.cli.printer import grid, heading, indented, prose, unfolded
 from deletekit.cli.terminal import Answer, Output
 from deletekit.text import plain
 from deletekit.version import __version__
@@ -67,11 +67,11 @@ def _sections(checks: Sequence[Check]) -> Iterator[RenderableType]:
 def _check(check: Check) -> Iterator[RenderableType]:
     """Yield one line if all is well; else also what it means, and the command that fixes it on a line of its own."""
     status = Text(f"{check.status:<7}", _STYLE[check.status])
-    yield grid(["", "", ""], [(status, f"{check.name:<15}", Prose(check.found))])
+    yield grid(["", "", ""], [(status, f"{check.name:<15}", prose(check.found))])
     if check.meaning:
-        yield indented(Prose(check.meaning), 11)
+        yield indented(prose(check.meaning), 11)
     if check.fix:
-        yield Unfolded(check.fix, style="cyan", indent=11)
+        yield unfolded(check.fix, "cyan", indent=11)
 
 
 def _verdict(checks: Sequence[Check], *, works: bool) -> Text:

@@ -12,7 +12,7 @@ from rich.tree import Tree
 
 import deletekit as dk
 from deletekit.cli.options import TableAnswerCommand, limit_option, snapshot_options
-from deletekit.cli.printer import Prose, Unbroken
+from deletekit.cli.printer import line, prose
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.cli.verb_command import result_fields
@@ -74,8 +74,8 @@ def _text(found: dk.results.Explanation, location: str, limit: int) -> Iterator[
         yield Text(f"\n… and {count(left, 'more version')}; --limit 0 shows all")
     for file in found.unread:
         yield Text()
-        yield Unbroken(("cannot be read", "red"), "  " + short(file.file_path, location))
-        yield Prose(str(file.error))
+        yield line(("cannot be read", "red"), "  " + short(file.file_path, location))
+        yield prose(str(file.error))
 
 
 def _version(version: RowVersion, location: str) -> RenderableType:
@@ -87,13 +87,13 @@ def _version(version: RowVersion, location: str) -> RenderableType:
     for name, value in version.row.items():
         head.append("  ").append(plain(name), "cyan").append("=" + literal(value))
     tree = Tree(head, guide_style="dim")
-    tree.add(Unbroken(f"row {version.position:,} of {short(version.data_file, location)}"))
+    tree.add(line(f"row {version.position:,} of {short(version.data_file, location)}"))
     for delete in version.hidden_by:
         tree.add(_delete("hidden by", "red", delete, version))
     for delete in version.spared_by:
         tree.add(_delete("not hidden by", "green", delete, version))
     for file in version.unread:
-        tree.add(Unbroken(("may be hidden by", "yellow"), f" {short(file.file_path, location)}, which cannot be read"))
+        tree.add(line(("may be hidden by", "yellow"), f" {short(file.file_path, location)}, which cannot be read"))
     if version.live and not version.spared_by:
         tree.add(Text(f"no delete applies to it; it is of sequence {version.sequence_number}"))
     return tree
@@ -104,4 +104,4 @@ def _delete(verdict: str, style: str, delete: HidingDelete, version: RowVersion)
     kind = delete.kind.replace("-", " ")
     sequences = f"of sequence {delete.sequence_number}; the row is of sequence {version.sequence_number}"
     head = Text.assemble((verdict, style), f" {article} {kind} {sequences}", overflow="fold")
-    return Group(head, Prose(delete.rule, style="dim"))
+    return Group(head, prose(delete.rule, style="dim"))

@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from deletekit.cli.printer import Facts, Unbroken, bold, fact_pairs, grid, heading, more, pairs, records
+from deletekit.cli.printer import fact_pairs, facts, grid, heading, line, more, one_line, pairs, records
 from deletekit.formats.decimals import decimal_of_bytes
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import value_text
@@ -43,6 +43,7 @@ class InspectText:
 
     def __init__(self, metadata: TableMetadata, shown: Json, *, metrics: bool, limit: int) -> None:
         self._metadata, self._shown = metadata, shown
+        self._location: str = shown["metadata"]["location"]
         self._metrics, self._limit = metrics, limit
         self._names: dict[int, str] = {}
         current = metadata.raw["current-schema-id"]  # its names win
@@ -52,7 +53,7 @@ class InspectText:
     def sections(self, name: str) -> Iterator[RenderableType]:
         """Yield all sections from top to bottom."""
         raw: Json = self._shown["metadata"]
-        yield bold(name)
+        yield line((name, "bold"))
         yield fact_pairs(raw)
         yield heading("Metadata file", self._path(self._shown["metadata-location"]))
         yield from self._layout(raw)
@@ -112,7 +113,7 @@ class InspectText:
     def _manifest(self, both: tuple[Json, Json]) -> RenderableType:
         listed, manifest = both
         sequence, oldest = listed["sequence_number"], listed["min_sequence_number"]
-        facts = Facts(
+        known = facts(
             f"sequence {sequence}" + (f" (oldest file {oldest})" if oldest != sequence else ""),
             f"spec {listed['partition_spec_id']}",
             *(_counts(listed, what) for what in ("files", "rows")),
@@ -121,18 +122,18 @@ class InspectText:
             style="dim",
         )
         kind = "deletes" if listed["content"] == 1 else "data"
-        tree = _tree(Unbroken((kind, "bold"), "  " + self._path(listed["manifest_path"])), facts)
+        tree = _tree(line((kind, "bold"), "  " + self._path(listed["manifest_path"])), known)
         return self._grown(tree, manifest, manifest["entries"], self._entry, "entries")
 
     def _entry(self, entry: Json) -> RenderableType:
         file, number, own = entry["data_file"], entry.get("sequence_number"), entry.get("file_sequence_number")
-        facts = Facts(
+        known = facts(
             *self._facts(file),
             f"sequence {number}" + (f" (file {own})" if own != number else ""),
             f"first row id {file['first_row_id']}" if "first_row_id" in file else "",
             self.partition(file["spec_id"], file["partition"]) if file["partition"] else "",
         )
-        lines: list[RenderableType] = [Unbroken(_STATUS[entry["status"]], "  " + self._path(file["file_path"])), facts]
+        lines: list[RenderableType] = [line(_STATUS[entry["status"]], "  " + self._path(file["file_path"])), known]
         if "referenced_data_file" in file:
             lines.append(self._of(file["referenced_data_file"]))
         if self._metrics and "value_counts" in file:
@@ -170,8 +171,8 @@ class InspectText:
         if "puffin" in delete:
             return self._puffin(inside, delete["puffin"])
         kind = delete["kind"].replace("-", " ").capitalize() + " file"
-        facts = Facts(f"sequence {delete['sequence_number']}", *self._facts(file), style="dim")
-        tree = _tree(Unbroken((kind, "bold yellow"), "  " + self._path(file["file_path"])), facts)
+        known = facts(f"sequence {delete['sequence_number']}", *self._facts(file), style="dim")
+        tree = _tree(line((kind, "bold yellow"), "  " + self._path(file["file_path"])), known)
         if "rows" in delete:
             rows = first(delete["rows"], self._limit)[0]
             names = list(dict.fromkeys(name for row in rows for name in row))
@@ -194,40 +195,30 @@ class InspectText:
         file = vectors[0]["data_file"]
         blobs = {(blob["offset"], blob["length"]): blob for blob in footer["blobs"]}
         idle = len(blobs) - len(vectors)
-        facts = Facts(
+        known = facts(
             size(file["file_size_in_bytes"]),
             *(f"{p['key']} {p['value']}" for p in footer["properties"]),
             f"{count(idle, 'more blob')} not live here" if idle > 0 else "",
             style="dim",
         )
-        tree = _tree(Unbroken(("Puffin file", "bold yellow"), "  " + self._path(file["file_path"])), facts)
+        tree = _tree(line(("Puffin file", "bold yellow"), "  " + self._path(file["file_path"])), known)
 
         def vector(item: Json) -> RenderableType:
             of = item["data_file"]
             blob = blobs.get((of["content_offset"], of["content_size_in_bytes"]))
             return Group(
-                Facts(*self._facts(of), f"sequence {item['sequence_number']}"),
+                facts(*self._facts(of), f"sequence {item['sequence_number']}"),
                 self._of(of["referenced_data_file"]),
                 self._positions(item["positions"], of["record_count"], cut=item["truncated"]),
-                self._blob(blob, of) if blob else Text("the footer has no blob there", style="red"),
+                self._blob(blob) if blob else Text("the footer has no blob there", style="red"),
             )
 
         return self._grown(tree, {}, vectors, vector, "deletion vectors")
 
-    def _blob(self, blob: Json, file: Json) -> RenderableType:
+    def _blob(self, blob: Json) -> RenderableType:
         """Return what the footer has about a vector."""
         own = {p["key"]: p["value"] for p in blob["properties"]}
-        if own.get("referenced-data-file") == file["referenced_data_file"]:
-            own["referenced-data-file"] = "the same"
-        return Facts(
-            f"footer: {blob['type']}",
-            f"fields {', '.join(map(str, blob['fields']))}",
-            f"snapshot {blob['snapshot_id']}",
-            f"sequence {blob['sequence_number']}",
-            f"compressed with {blob['compression_codec']}" if "compression_codec" in blob else "",
-            *(f"{name} {self._path(value)}" for name, value in own.items()),
-            style="dim",
-        )
+        return line("footer: " + one_line({**blob, "properties": None, **own}, self._location), style="dim")
 
     def _positions(self, positions: Sequence[int], total: int | None, *, cut: Any) -> RenderableType:
         some, left = first(list(runs(positions)), self._limit)
@@ -299,10 +290,10 @@ class InspectText:
         return tree
 
     def _of(self, data_file: str) -> RenderableType:
-        return Unbroken("of " + self._path(data_file))
+        return line("of " + self._path(data_file))
 
     def _path(self, path: Any) -> str:
-        return short(path, self._shown["metadata"]["location"])
+        return short(path, self._location)
 
 
 def snapshots_text(metadata: Json, shown: int | None, limit: int) -> Iterator[RenderableType]:

@@ -6,14 +6,11 @@ Every string is made safe to print here. Nothing is cut off: text that does not 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
 from typing import Any
 
-from rich.cells import cell_len, chop_cells
-from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
-from rich.measure import Measurement
+from rich.console import Group, JustifyMethod, RenderableType
+from rich.constrain import Constrain
 from rich.padding import Padding
-from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -72,7 +69,7 @@ def _section(title: str, name: str, value: Any, location: str) -> Iterator[Rende
     elif all(isinstance(item, dict) for item in value):
         yield from records(value, location)
     else:
-        yield from some([Unbroken(_text(name, item, location)) for item in value])
+        yield from some([line(_text(name, item, location)) for item in value])
 
 
 def records(items: Sequence[Mapping[str, Any]], location: str = "", most: int = 20) -> Iterator[RenderableType]:
@@ -117,12 +114,7 @@ def _text(name: str, value: Any, location: str) -> str:
 
 def heading(text: str, note: str = "") -> RenderableType:
     """Return a line that begins a section, with an empty line above it."""
-    return Group(Text(), Unbroken((text, "bold"), ("  " + note if note else "", "dim")))
-
-
-def bold(text: str) -> Text:
-    """Return a line of bold text."""
-    return Text(plain(text), style="bold")
+    return Group(Text(), line((text, "bold"), ("  " + note if note else "", "dim")))
 
 
 def indented(part: RenderableType, by: int = 2) -> RenderableType:
@@ -168,68 +160,26 @@ def grid(columns: Iterable[str], rows: Iterable[Iterable[Any]], indent: int = 2)
     return indented(table, indent)
 
 
-def _cell(value: Any) -> Text | Prose:
-    return value if isinstance(value, Text | Prose) else Text(plain(value))
+def _cell(value: Any) -> Text | Constrain:
+    return value if isinstance(value, Text | Constrain) else Text(plain(value))
 
 
-class Facts:
-    """Short facts in one line; if they do not fit, the line is folded between two facts."""
-
-    def __init__(self, *facts: str, style: str = "") -> None:
-        self._facts = [plain(fact) for fact in facts if fact]
-        self._style = style
-
-    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
-        line = Text(style=self._style, overflow="fold")
-        for i, fact in enumerate(self._facts):
-            last = i == len(self._facts) - 1
-            if line and line.cell_len + cell_len(f" · {fact}") + (0 if last else cell_len(" ·")) > options.max_width:
-                yield line.append(" ·")
-                line = Text(style=self._style, overflow="fold")
-            line.append(f" · {fact}" if line else fact)
-        yield line
-
-    def __rich_measure__(self, _: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(1, min(cell_len(" · ".join(self._facts)), options.max_width))
+def line(*parts: str | tuple[str, str], style: str = "") -> Text:
+    """Return texts, each with a style of its own if it is a pair, as one line; it is folded where the terminal ends."""
+    safe = (plain(part) if isinstance(part, str) else (plain(part[0]), part[1]) for part in parts)
+    return Text.assemble(*safe, style=style, overflow="fold")
 
 
-class Unbroken:
-    """A line that is folded where the terminal ends, not at a space: a path in it stays in one piece if it can."""
-
-    def __init__(self, *parts: str | tuple[str, str]) -> None:
-        self._text = Text.assemble(*(plain(p) if isinstance(p, str) else (plain(p[0]), p[1]) for p in parts))
-
-    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
-        pieces = chop_cells(self._text.plain, options.max_width)
-        yield from self._text.divide(list(accumulate(map(len, pieces)))[:-1])
-
-    def __rich_measure__(self, _: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(1, min(self._text.cell_len, options.max_width))
+def facts(*shown: str, style: str = "") -> Text:
+    """Return short facts in one line, without the empty ones."""
+    return line(" · ".join(fact for fact in shown if fact), style=style)
 
 
-class Unfolded:
-    """A line that only the terminal folds, so that it can be copied, such as a command."""
-
-    def __init__(self, text: str, *, style: str = "", indent: int = 0) -> None:
-        self._text = plain(text)
-        self._style = style
-        self._indent = indent
-
-    def __rich_console__(self, console: Console, _: ConsoleOptions) -> RenderResult:
-        yield Segment(" " * self._indent)
-        yield Segment(self._text, console.get_style(self._style))
-        yield Segment.line()
+def unfolded(text: str, style: str = "", indent: int = 0) -> Text:
+    """Return a line that only the terminal folds, so that it can be copied, such as a command."""
+    return Text(" " * indent + plain(text), style=style, no_wrap=True, overflow="ignore")
 
 
-class Prose:
-    """Sentences in lines of a readable length, even in a pipe, where nothing else is folded."""
-
-    def __init__(self, text: str, *, style: str = "") -> None:
-        self._text = Text(plain(text), style=style, overflow="fold")
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from console.render(self._text, options.update(width=min(options.max_width, _PROSE_WIDTH)))
-
-    def __rich_measure__(self, _: Console, options: ConsoleOptions) -> Measurement:
-        longest = min(self._text.cell_len, options.max_width, _PROSE_WIDTH)
-        return Measurement(min(longest, 20), longest)
+def prose(text: str, style: str = "") -> Constrain:
+    """Return sentences in lines of a readable length, even in a pipe, where nothing else is folded."""
+    return Constrain(line(text, style=style), _PROSE_WIDTH)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 import deletekit as dk
 from deletekit.cli.options import TableAnswerCommand, branch_option, dry_run_option, repeated_option
-from deletekit.cli.printer import Prose, heading, indented, pairs
+from deletekit.cli.printer import heading, indented, pairs, prose
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.cli.verb_command import result_fields, verb_command
@@ -78,13 +78,13 @@ def _text(found: dk.results.Readers) -> Iterator[RenderableType]:
 def _failing(reading: EngineReading) -> Iterator[RenderableType]:
     yield Text.assemble((reading.verdict, _STYLE[reading.verdict]), "  ", (plain(reading.name), "bold"))
     for finding in reading.findings[:_MOST_FINDINGS]:
-        yield indented(Prose(plain(finding)))
+        yield indented(prose(plain(finding)))
 
 
 def _run(run: Comparison) -> Iterator[RenderableType]:
     rows = f"{count(run.missing, 'row')} missing, {run.extra:,} too many" if run.verdict == "WRONG" else run.words or ""
     yield heading(f"{run.engine}, run on this table", plain(run.verdict))
-    yield indented(Prose(plain(rows)))
+    yield indented(prose(plain(rows)))
     for title, some in (("missing", run.missing_rows), ("too many", run.extra_rows)):
         yield from (indented(Text(plain(f"{title}: {row}"))) for row in some)
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 import deletekit as dk
 from deletekit.cli.options import TableAnswerCommand, branch_option, dry_run_option, repeated_option
-from deletekit.cli.printer import Prose, bold, heading, indented, pairs
+from deletekit.cli.printer import heading, indented, line, pairs, prose
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.cli.verb_command import change, result_fields
@@ -56,17 +56,14 @@ def repair(argument: TableArgument, output: Output, *, dry_run: bool, **options:
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     table, report = change(dk.repair, argument, output, "Reading delete files", dry_run=dry_run, **options)
     document = {"table": table.name, "ref": options["ref"], "dry_run": dry_run, **result_fields(report)}
-    if report.commit is not None:
-        names = ("snapshot_id", "sequence_number", "operation", "summary")
-        document["commit"] = {name: getattr(report.commit, name) for name in names}
     failed = bool(report.refused or report.unrepaired)
     return Answer(document=document, text=_text(table, report, dry_run=dry_run), exit_code=int(failed))
 
 
 def _text(table: dk.Table, report: dk.results.RepairReport, *, dry_run: bool) -> Iterator[RenderableType]:
     if not report.actions and not report.refused and not report.unrepaired:
-        yield bold(f"Nothing to repair in {table.name}.")
-        yield Prose(report.not_looked_at)
+        yield line((f"Nothing to repair in {table.name}.", "bold"))
+        yield prose(report.not_looked_at)
         return
     for title, actions in (("Would be done" if dry_run else "Done", report.actions), ("Refused", report.refused)):
         if actions:
@@ -76,7 +73,7 @@ def _text(table: dk.Table, report: dk.results.RepairReport, *, dry_run: bool) ->
         yield heading("Cannot be repaired")
         for error in report.unrepaired:
             yield from finding(error, table.location)
-    yield Prose(report.not_looked_at)
+    yield prose(report.not_looked_at)
     if report.commit is not None:
         yield pairs({"snapshot": report.commit.snapshot_id, "operation": report.commit.operation})
     elif dry_run:
@@ -89,6 +86,5 @@ def _actions(actions: Sequence[dk.results.RepairAction], location: str) -> Itera
     for action in actions:
         yield Text.assemble("  ", (plain(action.kind), "bold"))
         why = f"refused: {action.refused}" if action.refused is not None else None
-        for line in (action.action, action.file, why):
-            if line is not None:
-                yield indented(Prose(line.replace(prefix, "")), 4)
+        for sentence in filter(None, (action.action, action.file, why)):
+            yield indented(prose(sentence.replace(prefix, "")), 4)

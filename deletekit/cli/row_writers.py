@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,16 +21,49 @@ from deletekit.text import json_ready
 _LINES = 10_000
 """So many rows are Python's values at once."""
 _SUFFIXES = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".arrow": "arrow"}
+_WRITERS: dict[str, Callable[[str, pa.Schema], Any]] = {
+    "parquet": partial(pq.ParquetWriter, compression="zstd"),
+    "csv": pa_csv.CSVWriter,
+    "arrow": pa.ipc.new_file,
+}
+
+
+def json_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
+    """Yield each row as a JSON object, as `json_ready` has it."""
+    for batch in batches:
+        parts = (batch.slice(start, _LINES) for start in range(0, len(batch), _LINES))
+        for row in chain.from_iterable(map(python_rows, parts)):
+            yield json.dumps(json_ready(row), allow_nan=False)
+
+
+class Counted:
+    """Batches, and how many rows were taken of them."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.rows = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            yield batch
+            self.rows += len(batch)
 
 
 def write_rows(
-    schema: pa.Schema, batches: Iterable[pa.RecordBatch], target: Path, kind: str | None, *, overwrite: bool
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    target: Path,
+    kind: str | None,
+    *,
+    overwrite: bool,
+    lines: Callable[[Iterable[pa.RecordBatch]], Iterator[str]] = json_lines,
 ) -> int:
     """Write batches to a file, and return how many rows they have.
 
     Parameters
     ----------
-    kind: parquet, csv, json or arrow; None is by the suffix.
+    kind: parquet, csv or arrow; any other name writes lines. None is by the suffix.
+    lines: makes lines of batches.
 
     Raises InvalidInputError for a file that exists, unless it may be replaced, or an unknown suffix; UnsupportedError
     for a column that the format cannot hold; StorageError.
@@ -37,12 +71,18 @@ def write_rows(
     kind = kind or kind_of(target, _SUFFIXES)
     if kind == "csv":
         _check_flat(schema)
-    rows = 0
-    with whole_file(target, overwrite=overwrite) as part, _WRITERS[kind](str(part), schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-            rows += len(batch)
-    return rows
+    counted = Counted(batches)
+    with whole_file(target, overwrite=overwrite) as part:
+        if kind not in _WRITERS:
+            with part.open("w", encoding="ascii") as file:
+                file.writelines(f"{line}\n" for line in lines(counted))
+            return counted.rows
+        with _WRITERS[kind](str(part), schema) as writer:
+            for batch in counted:
+                if kind == "csv":  # Arrow's own text of such a day is none that is read again
+                    check_calendar(batch, "CSV", "json, parquet or arrow; or leave it out by --column")
+                writer.write_batch(batch)
+    return counted.rows
 
 
 def kind_of(target: Path, suffixes: Mapping[str, str]) -> str:
@@ -50,9 +90,7 @@ def kind_of(target: Path, suffixes: Mapping[str, str]) -> str:
     kind = suffixes.get(target.suffix.lower())
     if kind is None:
         expected = f"{', '.join(suffixes)}, or --format"
-        raise InvalidInputError(
-            "the name does not tell the format", kind="file-format", file=str(target), expected=expected
-        )
+        raise InvalidInputError("the name does not tell the format", "file-format", file=str(target), expected=expected)
     return kind
 
 
@@ -76,55 +114,6 @@ def whole_file(target: Path, *, overwrite: bool) -> Iterator[Path]:
             part.unlink()
 
 
-def json_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
-    """Yield each row as a JSON object, as `json_ready` has it."""
-    for batch in batches:
-        parts = (batch.slice(start, _LINES) for start in range(0, len(batch), _LINES))
-        for row in chain.from_iterable(map(python_rows, parts)):
-            yield json.dumps(json_ready(row), allow_nan=False)
-
-
-class _JsonLines:
-    """Writes `json_lines`."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-
-    def write_batch(self, batch: pa.RecordBatch) -> None:
-        self._file.writelines(f"{line}\n" for line in json_lines([batch]))
-
-
-@contextmanager
-def _json_lines(path: str, _: pa.Schema) -> Any:
-    with Path(path).open("w", encoding="utf-8") as file:
-        yield _JsonLines(file)
-
-
-class _Csv:
-    """Writes CSV. Arrow's own text of a day or time that Python does not have is none that is read again."""
-
-    def __init__(self, writer: pa_csv.CSVWriter) -> None:
-        self._writer = writer
-
-    def write_batch(self, batch: pa.RecordBatch) -> None:
-        check_calendar(batch, "CSV", "json, parquet or arrow; or leave it out by --column")
-        self._writer.write_batch(batch)
-
-
-@contextmanager
-def _csv(path: str, schema: pa.Schema) -> Any:
-    with pa_csv.CSVWriter(path, schema) as writer:
-        yield _Csv(writer)
-
-
-_WRITERS: dict[str, Callable[[str, pa.Schema], AbstractContextManager[Any]]] = {
-    "parquet": lambda path, schema: pq.ParquetWriter(path, schema, compression="zstd"),
-    "csv": _csv,
-    "json": _json_lines,
-    "arrow": pa.ipc.new_file,
-}
-
-
 def _check_flat(schema: pa.Schema) -> None:
     """Raise UnsupportedError for a column that CSV has no text for."""
     types = pa.types
@@ -133,8 +122,8 @@ def _check_flat(schema: pa.Schema) -> None:
         if isinstance(field.type, pa.BaseExtensionType) or any(is_kind(field.type) for is_kind in without):
             raise UnsupportedError(
                 "CSV cannot hold this column",
-                kind="column-type",
-                field=field.name,
-                found=str(field.type),
-                expected="json, parquet or arrow; or leave it out by --column",
+                "column-type",
+                field.name,
+                str(field.type),
+                "json, parquet or arrow; or leave it out by --column",
             )

@@ -21,12 +21,11 @@ from deletekit.cli.options import (
     mode_option,
     repeated_option,
     snapshot_options,
-    when_interrupted,
 )
-from deletekit.cli.printer import bold, grid
+from deletekit.cli.printer import grid, line
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
-from deletekit.cli.verb_command import NOT_KNOWN, change, commit_answer, table_answer
+from deletekit.cli.verb_command import change, commit_answer, table_answer
 from deletekit.errors import InvalidInputError
 from deletekit.text import literal
 
@@ -85,7 +84,7 @@ def scan(
 @_file_argument
 @branch_option("commit to")
 @dry_run_option
-def append(argument: TableArgument, output: Output, file: str, ref: str, *, dry_run: bool) -> Answer:
+def append(argument: TableArgument, output: Output, file: str, ref: str, **options: Any) -> Answer:
     """Insert the rows of FILE in one commit: Parquet, Arrow, CSV with a header, or JSON lines.
 
     Columns are matched by name. In CSV a value is read as the type of the table's column; nothing between two commas is
@@ -96,11 +95,11 @@ def append(argument: TableArgument, output: Output, file: str, ref: str, *, dry_
       deletekit append --warehouse wh demo.users new-users.csv
       deletekit append --catalog prod demo.users new-users.parquet --ref audit
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    table = argument.open()
-    if not dry_run:
-        when_interrupted(NOT_KNOWN)
-    with output.counting("Appending") as counted:
-        commit = dk.append(table, _rows(table, file, counted), ref=ref, dry_run=dry_run)
+
+    def verb(table: dk.Table, **given: Any) -> dk.results.Commit:
+        return dk.append(table, _rows(table, file), **given)
+
+    table, commit = change(verb, argument, output, "Appending", ref=ref, **options)
     return commit_answer(table, ref, commit)
 
 
@@ -150,11 +149,11 @@ def update(
     if both := sorted(set(nulls) & set(values or {})):
         raise click.UsageError(f"--set and --set-null both name {', '.join(both)}.")
 
-    def verb(table: dk.Table, engine: Any) -> dk.results.Commit:
-        told = {**_typed(table, values or {}), **dict.fromkeys(nulls)}
-        return dk.update(table, told, where=where, ref=ref, engine=engine, **options)
+    def verb(table: dk.Table, engine: Any, **given: Any) -> dk.results.Commit:
+        assigned = {**_typed(table, values or {}), **dict.fromkeys(nulls)}
+        return dk.update(table, assigned, where=where, engine=engine, **given)
 
-    table, commit = change(verb, argument, output, "Updating")
+    table, commit = change(verb, argument, output, "Updating", ref=ref, **options)
     return commit_answer(table, ref, commit)
 
 
@@ -189,10 +188,10 @@ def merge(
     clauses = {"when_matched": when_matched, "when_not_matched": when_not_matched}
     options |= {name: None if what == "nothing" else what for name, what in clauses.items()}
 
-    def verb(table: dk.Table, engine: Any) -> dk.results.Commit:
-        return dk.merge(table, _rows(table, file), ref=ref, engine=engine, **options)
+    def verb(table: dk.Table, engine: Any, **given: Any) -> dk.results.Commit:
+        return dk.merge(table, _rows(table, file), engine=engine, **given)
 
-    table, commit = change(verb, argument, output, "Merging")
+    table, commit = change(verb, argument, output, "Merging", ref=ref, **options)
     return commit_answer(table, ref, commit)
 
 
@@ -223,17 +222,13 @@ def shown_rows(found: Any, rows: Sequence[Mapping[str, Any]], nothing: str) -> I
     if len(found) > len(rows):
         yield Text("… and more rows; --limit 0 shows all, --output FILE writes them", style="dim")
     elif not rows:
-        yield bold(nothing)
+        yield line((nothing, "bold"))
 
 
-def _rows(table: dk.Table, file: str, counted: Any = iter) -> Any:
-    """Return a reader of a file's rows, of the types that the table has. `counted` gets its batches and yields them."""
-    import pyarrow as pa  # noqa: PLC0415  # not for help
+def _rows(table: dk.Table, file: str) -> Any:
+    from deletekit.rows.row_files import open_rows  # noqa: PLC0415  # not for help
 
-    from deletekit.rows.row_files import open_rows  # noqa: PLC0415
-
-    rows = open_rows(file, table.schema)
-    return pa.RecordBatchReader.from_batches(rows.schema, counted(rows))
+    return open_rows(file, table.schema)
 
 
 def _typed(table: dk.Table, values: Mapping[str, str]) -> dict[str, Any]:
@@ -256,10 +251,6 @@ def _typed(table: dk.Table, values: Mapping[str, str]) -> dict[str, Any]:
                 raise ValueError("too large")
         except (pa.ArrowException, ValueError) as e:
             raise InvalidInputError(
-                "the value is none of the column's type",
-                kind="assignments",
-                field=name,
-                found=text,
-                expected=str(kinds[name]),
+                "the value is none of the column's type", "assignments", name, text, str(kinds[name])
             ) from e
     return typed

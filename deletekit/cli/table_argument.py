@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,20 +21,7 @@ else:
     catalogs = Deferred("deletekit.table.open_catalog")  # not for help
 
 _MOST_NAMES = 20
-_NO_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 _IN_A_CATALOG = "--warehouse DIR or --catalog NAME, with TABLE as namespace.table"
-
-
-@contextmanager
-def _without_plugins() -> Iterator[None]:
-    """Let pyiceberg be imported without plugins of pydantic, which looks for some in every package there is."""
-    named = _NO_PLUGINS in os.environ
-    os.environ.setdefault(_NO_PLUGINS, "__all__")
-    try:
-        yield
-    finally:
-        if not named:
-            os.environ.pop(_NO_PLUGINS, None)  # what this command starts may want them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +42,6 @@ class TableArgument:
         if self.properties and self.warehouse is not None:
             raise click.UsageError("the embedded catalog of --warehouse has no properties to set.")
 
-    @_without_plugins()
     def open(self) -> dk.Table:
         """Open the table. Raise NotFoundError that says what was looked for and what is there instead."""
         if self.warehouse is not None:
@@ -65,7 +50,6 @@ class TableArgument:
             return dk.load_table(self.open_catalog(), self.table)
         return self._open_path()
 
-    @_without_plugins()
     def existing_catalog(self) -> dk.Catalog:
         """Open the catalog as `open_catalog` does, but raise NotFoundError for an embedded one that is not there."""
         if self.warehouse is None:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 import deletekit as dk
 from deletekit.cli.options import CatalogAnswerCommand, TableAnswerCommand
-from deletekit.cli.printer import bold
+from deletekit.cli.printer import line
 from deletekit.cli.table_argument import TableArgument, tables_of
 from deletekit.cli.terminal import Answer, Output
 from deletekit.cli.verb_command import change, table_answer
@@ -34,7 +34,7 @@ def tables(argument: TableArgument, output: Output) -> Answer:
         catalog = argument.existing_catalog()
         found = catalog.list_tables(argument.table) if argument.table else None
         names = tables_of(catalog) if found is None else sorted(".".join(table) for table in found)
-    text = [Text(plain(name)) for name in names] or [bold("No tables.")]
+    text = [Text(plain(name)) for name in names] or [line(("No tables.", "bold"))]
     return Answer(document={"catalog": catalog.name, "tables": names}, text=text)
 
 
@@ -65,7 +65,7 @@ def snapshots(argument: TableArgument, output: Output, *, limit: int | None = No
     }
 
     def text() -> Iterator[RenderableType]:
-        yield bold(table.name)
+        yield line((table.name, "bold"))
         yield from snapshots_text(shown, here, _SNAPSHOTS if limit is None else limit)
 
     newest_first = shown["snapshots"][::-1]

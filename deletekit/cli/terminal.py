@@ -18,7 +18,7 @@ import click
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from deletekit.cli.printer import Unfolded, pairs, result_text
+from deletekit.cli.printer import pairs, result_text, unfolded
 from deletekit.deferred import Deferred
 from deletekit.engines.local import Engine, LocalEngine
 from deletekit.errors import DeletekitError
@@ -83,7 +83,7 @@ def show_error(error: BaseException, *, with_traceback: bool) -> None:
             rows["more"] = "`deletekit doctor` shows what is not installed"
     head = Text.assemble(("Error: ", "bold red"), plain(messages[0]))
     more = [plain(message) for message in messages[1:]]
-    _print([*(Unfolded(line) for line in lines), head, *more, pairs(rows)], stderr=True)
+    _print([*map(unfolded, lines), head, *more, pairs(rows)], stderr=True)
 
 
 def _cut(text: str) -> str:
@@ -136,23 +136,6 @@ class Output:
             return
         with console(stderr=True).status(Text(label)):
             yield
-
-    @contextmanager
-    def counting(self, label: str) -> Iterator[Callable[[Iterable[_T]], Iterator[_T]]]:
-        """Show how many rows have come, while batches of them go through what this gives."""
-        if not self._animated:
-            yield iter
-            return
-        with console(stderr=True).status(Text(label)) as status:
-
-            def counted(batches: Iterable[Any]) -> Iterator[Any]:
-                rows = 0
-                for batch in batches:
-                    yield batch
-                    rows += len(batch)
-                    status.update(Text(f"{label}: {rows:,} rows"))
-
-            yield counted
 
     def progress(self, text: str) -> None:
         """Print one line for a step of a long command."""

@@ -13,7 +13,7 @@ import click
 
 import deletekit as dk
 from deletekit.cli.options import TableAnswerCommand, when_interrupted
-from deletekit.cli.printer import bold
+from deletekit.cli.printer import line
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 
@@ -85,6 +85,6 @@ def result_fields(result: Any) -> dict[str, Any]:
 
 def commit_answer(table: dk.Table, ref: str, commit: dk.results.Commit) -> Answer:
     """Return the commit of a row verb, or of its dry run, as an answer."""
-    text = None if commit.operation else [bold(f"Nothing of {table.name} has to change.")]
+    text = None if commit.operation else [line((f"Nothing of {table.name} has to change.", "bold"))]
     document = {"table": table.name, "ref": ref, **result_fields(commit)}
     return Answer(document=document, text=text, location=table.location)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 import deletekit as dk
 from deletekit.cli.options import TableAnswerCommand, choice_option, limit_option, one_of, repeated_option
-from deletekit.cli.printer import Prose, Unbroken, heading, indented, pairs
+from deletekit.cli.printer import heading, indented, line, pairs, prose
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.text import count, first, json_ready, plain, short
@@ -74,9 +74,9 @@ def _text(table: dk.Table, report: dk.results.VerifyReport, limit: int) -> Itera
 def finding(found: dk.results.Finding, location: str) -> Iterator[RenderableType]:
     """Yield the parts of one finding; paths below the table's location are shortened."""
     yield Text.assemble((found.severity, _STYLE[found.severity]), "  ", (plain(found.kind), "bold"))
-    yield indented(Prose(found.message))
+    yield indented(prose(found.message))
     if found.file is not None:
-        yield indented(Unbroken(short(found.file, location)))
+        yield indented(line(short(found.file, location)))
     named = {name: getattr(found, name) for name in ("field", "found", "expected", "repair")}
     rows = {name: _value(value, location) for name, value in named.items() if value is not None}
     if found.snapshot_ids:

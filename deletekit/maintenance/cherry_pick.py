@@ -223,9 +223,5 @@ def _properties(source: Snapshot) -> dict[str, str]:
 
 def _refused(source: Snapshot, why: str, *, found: Any, expected: Any = None) -> InvalidInputError:
     return InvalidInputError(
-        f"snapshot {source.snapshot_id} cannot be cherry-picked: {why}",
-        kind="cherry-pick",
-        field="snapshot_id",
-        found=found,
-        expected=expected,
+        f"snapshot {source.snapshot_id} cannot be cherry-picked: {why}", "cherry-pick", "snapshot_id", found, expected
     )

@@ -220,11 +220,7 @@ def _request(
 ) -> ExpiryRequest:
     if retain_last is not None and retain_last < 1:
         raise InvalidInputError(
-            "a branch keeps at least one snapshot",
-            kind="retain-last",
-            field="retain_last",
-            found=retain_last,
-            expected="1 or more",
+            "a branch keeps at least one snapshot", "retain-last", "retain_last", retain_last, "1 or more"
         )
     return ExpiryRequest(
         older_than_ms=None if older_than is None else milliseconds(older_than, "older_than"),
@@ -331,9 +327,9 @@ def plan_expiry(metadata: TableMetadata, request: ExpiryRequest) -> Expiry:
         if snapshot_id in heads:
             raise InvalidInputError(
                 "snapshot is the head of a branch or tag, and cannot expire",
-                kind="referenced-snapshot",
-                field="snapshot_ids",
-                found=f"{snapshot_id}, of {heads[snapshot_id]}",
+                "referenced-snapshot",
+                "snapshot_ids",
+                f"{snapshot_id}, of {heads[snapshot_id]}",
             )
     retained, referenced = {*heads, *moved.values()}, set(heads)
     for ref in refs.values():

@@ -131,9 +131,7 @@ def repair_kinds(
     if dry_run:
         refs = table.refresh().metadata.refs
         if ref in refs and refs[ref].get("type") == "tag":
-            raise InvalidInputError(
-                "a tag cannot be written to", kind="ref", field="ref", found=ref, expected="a branch"
-            )
+            raise InvalidInputError("a tag cannot be written to", "ref", "ref", ref, "a branch")
         return _Plan(read_base(table, ref), engine, chosen, named).report(None)
     plans: list[_Plan] = []
 
@@ -165,13 +163,7 @@ def _kinds(kinds: Iterable[str] | None) -> frozenset[str]:
     chosen = frozenset(REPAIRS if kinds is None else [kinds] if isinstance(kinds, str) else kinds)
     unknown = sorted(map(str, chosen - set(REPAIRS)))
     if unknown:
-        raise InvalidInputError(
-            "kind has no safe repair",
-            kind="repair",
-            field="kinds",
-            found=", ".join(unknown),
-            expected=", ".join(REPAIRS),
-        )
+        raise InvalidInputError("kind has no safe repair", "repair", "kinds", ", ".join(unknown), ", ".join(REPAIRS))
     return chosen
 
 

@@ -67,11 +67,7 @@ def rewrite_manifests(
     check_request(table.refresh(), ref, commit_properties)
     if spec_id is not None and spec_id not in table.metadata.specs:
         raise InvalidInputError(
-            "no such partition spec",
-            kind="partition-spec",
-            field="spec_id",
-            found=spec_id,
-            expected=sorted(table.metadata.specs),
+            "no such partition spec", "partition-spec", "spec_id", spec_id, sorted(table.metadata.specs)
         )
     tried: list[tuple[ManifestRewrite, WriteContext]] = []
 

@@ -77,14 +77,6 @@ def test_json(run: Run, warehouse: Path, table: Load, name: str) -> None:
         assert shown == json_ready(version) | known
 
 
-def test_time_travel(run: Run, warehouse: Path, table: Load) -> None:
-    first = table("demo.history").metadata.raw["snapshots"][0]
-    choices = (["--ref", "loaded"], ["--snapshot", first["snapshot-id"]], ["--as-of", first["timestamp-ms"]])
-    for choice in choices:
-        text = run("explain", "--warehouse", warehouse, "demo.history", "id = 1", *choice).stdout
-        assert "1 live, 0 hidden" in text
-
-
 def test_limit(run: Run, warehouse: Path) -> None:
     text = run("explain", "--warehouse", warehouse, "demo.parts", "true", "--limit", 3).stdout
     assert text.count("├── row ") == 3

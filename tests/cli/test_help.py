@@ -15,17 +15,6 @@ from tests.cli.conftest import Run, RunProgram, environment
 COMMANDS = sorted(main.commands)
 
 
-def test_the_commands() -> None:
-    assert COMMANDS == [
-        "add-files", "append", "branch", "changes", "cherry-pick", "clean-up-delta", "compact",
-        "convert-equality-deletes", "delete", "doctor", "erase", "expire-snapshots", "explain", "explore",
-        "fast-forward", "inspect", "lab", "make-readable", "merge", "promote", "readers",
-        "remove-dangling-deletes", "remove-orphan-files", "repack", "repair", "rewrite-manifests",
-        "rewrite-position-deletes", "rollback", "scan", "set-current-snapshot", "sinks", "snapshots", "stream",
-        "sync-delta", "tables", "tour", "update", "upgrade", "verify", "workshop-bundle",
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help_has_an_example_and_fits_a_terminal(run: Run, command: str) -> None:
     result = run(*command.split(), "--help", columns=80)

@@ -33,12 +33,11 @@ def strict(text: str) -> Any:
 
 
 @pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("deletes", [False, True])
-def test_json_is_what_the_library_says(run: Run, warehouse: Path, table: Load, name: str, deletes: bool) -> None:
-    result = run("inspect", "--warehouse", warehouse, f"demo.{name}", "--json", *(["--deletes"] if deletes else []))
+def test_json_is_what_the_library_says(run: Run, warehouse: Path, table: Load, name: str) -> None:
+    result = run("inspect", "--warehouse", warehouse, f"demo.{name}", "--json", "--deletes")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.isascii()
-    assert strict(result.stdout) == json_ready(dk.inspect(table(f"demo.{name}"), deletes=deletes))
+    assert strict(result.stdout) == json_ready(dk.inspect(table(f"demo.{name}"), deletes=True))
 
 
 def test_json_holds_every_kind_of_value(run: Run, warehouse: Path) -> None:
@@ -132,8 +131,8 @@ def test_a_deletion_vector_down_to_its_positions(run: Run, warehouse: Path) -> N
     deletes = text.partition("Live delete files (1)")[2]
     assert "Puffin file  data/" in deletes
     assert "positions 0, 2\n" in deletes
-    assert "footer: deletion-vector-v1 · fields 2147483645 · snapshot -1 · sequence -1" in deletes
-    assert "referenced-data-file the same · cardinality 2" in deletes
+    assert "footer: type deletion-vector-v1 · fields 2147483645 · snapshot id -1 · sequence number -1" in deletes
+    assert " · cardinality 2" in deletes
     assert "created-by deletekit" in deletes
 
 

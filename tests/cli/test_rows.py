@@ -16,7 +16,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import BinaryType, FixedType, NestedField, StringType, TimestampType, TimestamptzType
 
 import deletekit as dk
-from tests.cli.conftest import USERS, Run
+from tests.cli.conftest import Run
 from tests.tables import new_catalog
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
@@ -57,12 +57,6 @@ def test_what_is_asked_for(run: Run, warehouse: Path) -> None:
     old = json.loads(run("scan", "--warehouse", warehouse, "demo.history", "--ref", "loaded", "--json").stdout)
     assert [row["id"] for row in old["rows"]] == [1, 2, 3, 4]
     assert "No rows." in run("scan", "--warehouse", warehouse, "demo.empty").stdout
-
-
-def test_hostile_rows_are_text(run: Run, warehouse: Path) -> None:
-    shown = run("scan", "--warehouse", warehouse, "demo.evil").stdout
-    assert "\x1b" not in shown
-    assert "[red]plain" in shown
 
 
 def read_json(file: Path) -> pa.Table:
@@ -206,30 +200,6 @@ def test_a_number_that_is_too_large_for_float_is_refused(run: Run, tmp_path: Pat
     with new_catalog(tmp_path) as catalog:
         found = dk.scan(dk.load_table(catalog, "n.floats")).to_arrow()
     assert found["f"].to_pylist() == pa.array([0.1], pa.float32()).to_pylist()
-
-
-def test_add_files(run: Run, fresh: Path, tmp_path: Path) -> None:
-    files = []
-    for row in NEW:
-        files.append(tmp_path / f"{row['id']}.parquet")
-        pq.write_table(pa.Table.from_pylist([row], schema=USERS.schema), files[-1])
-    done = run("add-files", "--warehouse", fresh, "demo.users", *files)
-    assert done.exit_code == 0, done.stderr
-    assert (rows(fresh)[7], len(rows(fresh))) == (("007", 0.5), 6)
-    again = run("add-files", "--warehouse", fresh, "demo.users", files[0], "--json")
-    assert again.exit_code == 1
-    assert "file is in the table already" in again.stderr
-
-
-def test_append_to_a_branch_and_as_json(run: Run, fresh: Path, tmp_path: Path) -> None:
-    file = file_of(tmp_path, "csv")
-    assert run("branch", "--warehouse", fresh, "demo.users", "audit").exit_code == 0
-    done = json.loads(run("append", "--warehouse", fresh, "demo.users", file, "--ref", "audit", "--json").stdout)
-    assert (done["operation"], done["summary"]["added-records"], done["ref"]) == ("append", "2", "audit")
-    assert (len(rows(fresh)), len(rows(fresh, ref="audit"))) == (4, 6)
-    file.write_text("id,name,value\n", encoding="utf-8")
-    nothing = run("append", "--warehouse", fresh, "demo.users", file).stdout
-    assert nothing == "Nothing of demo.users has to change.\n"
 
 
 @pytest.mark.parametrize(

@@ -89,32 +89,12 @@ def test_the_order_of_files(run: Run, tmp_path: Path) -> None:
     assert rows(tmp_path)[0] == (1, "002")
 
 
-def test_a_branch_is_promoted(run: Run, tmp_path: Path) -> None:
-    files = make(tmp_path)
-    where = ("--warehouse", tmp_path / "wh", "demo.users")
-    staged = run("stream", *where, *files, "--key", "id", "--mode", "eq-only", "--ref", "ingestion")
-    assert staged.exit_code == 0, staged.output
-    assert rows(tmp_path) == [(1, "a"), (2, "b")]
-    done = json.loads(run("promote", *where, "ingestion", "--key", "id", "--json").output)
-    assert (done["commit"] is not None, done["added_rows"], done["deleted_rows"]) == (True, 2, 2)
-    assert rows(tmp_path) == rows(tmp_path, "ingestion") == [(1, "new"), (3, "c")]
-
-
 def test_made_up_changes(run: Run, tmp_path: Path) -> None:
     command = ("stream", "--warehouse", tmp_path / "wh", "demo.rate", "--rate", "50", "--batches", "3")
     done = run(*command)
     assert done.exit_code == 0, done.output
     assert "batch id 2 · status committed · rows 50 ·" in done.output
     assert "batch id 2 · status skipped" in run(*command).output
-
-
-def test_what_cannot_be_streamed(run: Run, tmp_path: Path) -> None:
-    make(tmp_path)
-    where = ("--warehouse", tmp_path / "wh", "demo.users")
-    (tmp_path / "x.parquet").write_bytes(b"no parquet")
-    assert "rows cannot be read" in run("stream", *where, tmp_path / "x.parquet", "--key", "id").output
-    (tmp_path / "x.txt").write_text("x", encoding="utf-8")
-    assert "Parquet, Arrow, CSV and JSON" in run("stream", *where, tmp_path / "x.txt", "--key", "id").output
 
 
 def test_sinks_are_listed_and_dropped(run: Run, tmp_path: Path) -> None:

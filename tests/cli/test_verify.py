@@ -27,10 +27,9 @@ def damaged(fresh: Path) -> tuple[Path, str]:
 
 def test_a_sound_table(run: Run, warehouse: Path) -> None:
     for name in ("users", "history", "parts", "types", "empty"):
-        for level in ("metadata", "deletes", "data"):
-            result = run("verify", "--warehouse", warehouse, f"demo.{name}", "--level", level)
-            assert result.exit_code == 0, result.output
-            assert f"No errors, 0 warnings in demo.{name}." in result.stdout
+        result = run("verify", "--warehouse", warehouse, f"demo.{name}", "--level", "data")
+        assert result.exit_code == 0, result.output
+        assert f"No errors, 0 warnings in demo.{name}." in result.stdout
 
 
 def test_errors_are_exit_code_1_and_named(run: Run, damaged: tuple[Path, str]) -> None:
@@ -43,14 +42,9 @@ def test_errors_are_exit_code_1_and_named(run: Run, damaged: tuple[Path, str]) -
     assert lines[at + 1] == "deletion vector has another cardinality"
     assert vector.endswith(lines[at + 2])
     assert lines[at + 3 : at + 6] == ["field      record_count", "found      1", "expected   2"]
-    assert lines[-1] == "2 errors, 2 warnings in demo.users." or "deletekit repair" in lines[-1]
-
-
-def test_as_json(run: Run, damaged: tuple[Path, str]) -> None:
-    warehouse, vector = damaged
-    result = run("verify", "--warehouse", warehouse, "demo.users", "--json")
-    assert result.exit_code == 1
-    document = json.loads(result.stdout)
+    as_json = run("verify", "--warehouse", warehouse, "demo.users", "--json")
+    assert as_json.exit_code == 1
+    document = json.loads(as_json.stdout)
     assert (document["table"], document["ok"], document["level"]) == ("demo.users", False, "deletes")
     assert document["checked"]["delete_files"] == 1
     found = [f for f in document["findings"] if f["kind"] == "record-count"]
@@ -73,11 +67,6 @@ def test_levels_and_snapshots(run: Run, damaged: tuple[Path, str]) -> None:
     assert kinds["--snapshot"] == (set(), 1)
 
 
-def test_wrong_usage(run: Run) -> None:
-    assert run("verify", "t", "--heads", "--snapshot", "1").exit_code == 2
-    assert run("verify", "t", "--level", "deepest").exit_code == 2
-
-
 def test_a_limit_says_what_it_leaves_out(run: Run, damaged: tuple[Path, str]) -> None:
     warehouse, _ = damaged
     shown = run("verify", "--warehouse", warehouse, "demo.users", "--limit", "1").stdout
@@ -94,15 +83,6 @@ def test_what_can_be_repaired_is_said(run: Run, fresh: Path) -> None:
     assert result.exit_code == 0
     assert "warning  dangling-equality-delete" in result.stdout
     assert "`deletekit repair --dry-run`" in result.stdout
-
-
-def test_a_table_that_cannot_be_opened(run: Run, fresh: Path) -> None:
-    with new_catalog(fresh) as catalog:
-        location = dk.load_table(catalog, "demo.users").metadata_location
-    Path(location).write_text('{"format-version": 3}')
-    result = run("verify", location)
-    assert result.exit_code == 1
-    assert "table-metadata" in result.stderr
 
 
 def test_what_a_damaged_table_holds_does_not_act(run: Run, warehouse: Path, program: RunProgram) -> None:

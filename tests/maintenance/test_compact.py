@@ -10,7 +10,7 @@ import pytest
 
 import deletekit as dk
 from tests.invariants import check_table
-from tests.maintenance.model import between, history, lineage, other, snapshot_ids
+from tests.maintenance.model import between, lineage, other, snapshot_ids
 from tests.tables import (
     Row,
     entries,
@@ -23,11 +23,10 @@ from tests.tables import (
     metadata_json,
     parquet,
     refused,
-    unchanged,
-    vectors,
 )
 
-KINDS = ("flat", "partitioned", "evolved")
+MERGED = [(2, "evolved"), (3, "flat"), (3, "partitioned")]
+"""A table of each kind, and each version that has deletes."""
 
 
 def rows_of(i: int) -> list[Row]:
@@ -67,45 +66,7 @@ def clean(table: dk.Table) -> None:
     assert [str(f) for f in report.findings if not f.kind.startswith("dangling")] == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_other_files_the_same_rows(catalog: dk.Catalog, version: int, kind: str) -> None:
-    table, rows = busy(catalog, version, kind)
-    assert live(table) == expected(rows)
-    before = {
-        "lineage": lineage(table),
-        "past": history(table),
-        "files": {f["file_path"] for f in live_files(table, 0)},
-    }
-    start = head_json(table).get("sequence-number", 0)
-    with unchanged(table):
-        tried = dk.compact(table, dry_run=True)
-    done = dk.compact(table, commit_properties={"why": "test"})
-    assert live(table) == expected(rows)
-    assert lineage(table) == before["lineage"]
-    assert before["past"].items() <= history(table).items()
-    now = live_files(table, 0)
-    assert set(tried.rewritten_data_files) == set(done.rewritten_data_files) <= before["files"]
-    assert len(now) < len(before["files"])
-    assert {f["file_path"] for f in now} == before["files"] - set(done.rewritten_data_files) | set(
-        done.added_data_files
-    )
-    assert done.rewritten_bytes == tried.rewritten_bytes > 0
-    summary = head_json(table)["summary"]
-    assert (summary["operation"], summary["why"]) == ("replace", "test")
-    for entry in entries(table, 0):
-        if entry["data_file"]["file_path"] in done.added_data_files:
-            assert (entry["inherited"] or 0) == start
-            assert entry["data_file"]["sort_order_id"] == 0
-            assert entry["listed"]["partition_spec_id"] == table.spec.spec_id
-    assert not set(vectors(table)) & set(done.rewritten_data_files)
-    clean(table)
-    with unchanged(table):
-        assert dk.compact(table) == type(done)()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize(("version", "kind"), MERGED)
 def test_the_new_files_need_none_of_the_old_deletes(catalog: dk.Catalog, version: int, kind: str) -> None:
     """What Parquet alone holds is what is live: every delete is in the new files, and none is applied a second time."""
     table, rows = busy(catalog, version, kind)
@@ -116,8 +77,8 @@ def test_the_new_files_need_none_of_the_old_deletes(catalog: dk.Catalog, version
         for row in parquet(f["file_path"]).select(["id", "category", "value"]).to_pylist()
     ]
     assert expected(stored) == expected(rows)
-    removed = dk.remove_dangling_deletes(table) if hasattr(dk, "remove_dangling_deletes") else None
-    assert removed is None or (live_files(table, 1) == [] and live(table) == expected(rows))
+    dk.remove_dangling_deletes(table)
+    assert (live_files(table, 1), live(table)) == ([], expected(rows))
 
 
 def test_deletes_between_two_sequence_numbers_are_kept(catalog: dk.Catalog) -> None:
@@ -172,14 +133,26 @@ def races(version: int) -> dict[str, Act]:
     }
 
 
-@pytest.mark.sampled(8)
+VERBS: dict[str, Act] = {
+    "compact": lambda t: dk.compact(t, rewrite_all=True, min_input_files=1),
+    "compact with numbers of its commit": lambda t: dk.compact(
+        t, rewrite_all=True, min_input_files=1, use_starting_sequence_number=False
+    ),
+    "convert": dk.convert_equality_deletes,
+    "rewrite deletes": lambda t: dk.rewrite_position_deletes(t, rewrite_all=True),
+    "remove dangling": dk.remove_dangling_deletes,
+    "rewrite manifests": dk.rewrite_manifests,
+}
+
+
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("race", races(3))
+@pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize(
-    ("version", "kind", "starting"),
-    [(2, "flat", False), (2, "evolved", True), (3, "flat", True), (3, "partitioned", True), (3, "evolved", False)],
+    ("version", "kind"), [(2, "flat"), (2, "evolved"), (3, "flat"), (3, "partitioned"), (3, "evolved")]
 )
-def test_somebody_commits_meanwhile(catalog: dk.Catalog, version: int, kind: str, race: str, starting: bool) -> None:
-    """The rows are those that the other commit leaves, as if the compaction had not been."""
+def test_somebody_commits_meanwhile(catalog: dk.Catalog, version: int, kind: str, verb: str, race: str) -> None:
+    """The rows are those that the other commit leaves, as if the maintenance had not been."""
     table, _ = busy(catalog, version, kind)
     act = races(version)[race]
     seen: dict[str, Any] = {}
@@ -193,12 +166,17 @@ def test_somebody_commits_meanwhile(catalog: dk.Catalog, version: int, kind: str
         seen["rows"], seen["lineage"] = live(somebody.refresh()), lineage(somebody)
 
     worker = other(table)
-    with between(worker, before=come_in):
-        done = dk.compact(worker, rewrite_all=True, use_starting_sequence_number=starting, min_input_files=1)
+    with between(worker, before=come_in) as landed:
+        done = VERBS[verb](worker)
+    if not landed.commits:
+        come_in()
     assert live(table.refresh()) == seen["rows"]
     if version == 3 or not race.startswith("upgrade"):
         assert lineage(table) == seen["lineage"]
-    assert all(c.attempts == 2 for c in done.commits)
+    if verb.startswith("compact"):
+        assert all(c.attempts == 2 for c in done.commits)
+    if verb == "convert":
+        assert not [f for f in live_files(table, 1) if f["content"] == 2] or "keys" in race
     clean(table)
 
 
@@ -377,10 +355,11 @@ def test_on_a_branch(catalog: dk.Catalog) -> None:
         ({"max_commits": 0}, "rewrite-option"),
         ({"where": "nope = 1"}, "filter"),
         ({"ref": "v1"}, "ref"),
+        ({"rewrite_everything": True}, "argument"),
     ],
 )
 def test_refused(catalog: dk.Catalog, options: dict[str, Any], kind: str) -> None:
-    table, _ = busy(catalog, 2)
+    table = make(catalog, rows_of(0), format_version=2)
     dk.create_tag(table, "v1")
     with refused(table, dk.InvalidInputError, kind):
         dk.compact(table, **options)
@@ -393,7 +372,7 @@ def test_no_such_option(catalog: dk.Catalog) -> None:
 
 
 def test_formats_that_cannot_be_written(catalog: dk.Catalog) -> None:
-    table, _ = busy(catalog, 2)
+    table = make(catalog, rows_of(0), format_version=2)
     dk.set_properties(table, {"write.format.default": "orc"})
     with refused(table, dk.InvalidInputError, "file-format"):
         dk.compact(table)

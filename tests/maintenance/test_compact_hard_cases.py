@@ -78,8 +78,7 @@ def test_keys_of_the_new_partition_do_not_hide_rows_that_come_to_it(catalog: dk.
     clean(table)
 
 
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("partial", [False, True])
+@pytest.mark.parametrize(("version", "partial"), [(2, False), (3, True)])
 def test_two_compactions_at_once(catalog: dk.Catalog, version: int, partial: bool) -> None:
     """One of everything, one of a part, both ways round; every row once."""
     for wheres in (("id < 8", None), (None, "id < 8")):

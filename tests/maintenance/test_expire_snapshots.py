@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 import deletekit as dk
+from deletekit.commit.change import RowDelta
+from deletekit.commit.planned_change import plan_change
+from deletekit.commit.swap import commit
 from deletekit.engines.local import LocalEngine
+from deletekit.formats.manifest_list import ManifestContent
+from deletekit.table.snapshot import SnapshotReader
 from tests.invariants import check_table
 from tests.maintenance.model import (
     FAR,
@@ -18,14 +23,12 @@ from tests.maintenance.model import (
     lineage,
     live_paths,
     needed,
-    now_ms,
     other,
     snapshot_ids,
     staged,
 )
 from tests.storage import io_properties, stored_at
 from tests.tables import (
-    MODES,
     VERSION_AND_MODE,
     expected,
     files_of,
@@ -34,7 +37,6 @@ from tests.tables import (
     live,
     live_files,
     make,
-    metadata_json,
     refused,
     set_by_another_writer,
     snapshots_json,
@@ -167,41 +169,6 @@ def test_a_file_that_was_added_again_stays(catalog: dk.Catalog) -> None:
 # --- refs and ages ----------------------------------------------------------------------------------------------------
 
 
-def test_branches_and_tags_keep_their_snapshots(catalog: dk.Catalog) -> None:
-    table = make(catalog, ROWS[:2], format_version=2)
-    dk.create_tag(table, "first")
-    dk.append(table, ROWS[2:4])
-    dk.create_branch(table, "dev")
-    dk.delete(table, "id = 1", ref="dev", mode="position-delete")
-    dk.append(table, ROWS[4:])
-    dk.delete(table, "id = 6")
-    seen = {ref: live(table, ref=ref) for ref in ("main", "dev", "first")}
-    done = dk.expire_snapshots(table, older_than=FAR)
-    assert len(done.snapshot_ids) == 2
-    assert {ref: live(table, ref=ref) for ref in seen} == seen
-    assert files_of(table) == needed(table)
-    assert len(snapshot_ids(table)) == 3
-
-
-def test_old_refs_expire_but_main(catalog: dk.Catalog) -> None:
-    table = make(catalog, ROWS[:2], format_version=2, properties={"history.expire.max-ref-age-ms": "1"})
-    dk.create_branch(table, "old")
-    dk.append(table, ROWS[2:4], ref="old")
-    dk.create_tag(table, "kept")
-
-    def settings(metadata: dict[str, Any]) -> None:
-        metadata["refs"]["kept"]["max-ref-age-ms"] = 10**12
-
-    edit_metadata(table, settings)
-    while now_ms() <= max(s["timestamp-ms"] for s in snapshots_json(table)) + 1:
-        pass
-    done = dk.expire_snapshots(table, older_than=FAR)
-    assert done.refs == ("old",)
-    assert set(metadata_json(table)["refs"]) == {"main", "kept"}
-    assert files_of(table) == needed(table)
-    assert live(table) == expected(ROWS[:2])
-
-
 def test_young_snapshots_stay_by_default(catalog: dk.Catalog) -> None:
     table = busy(catalog, 2, "position-delete")
     staged(table, ROWS[:1])
@@ -308,9 +275,8 @@ def test_what_cannot_be_removed_is_said(catalog: dk.Catalog) -> None:
 # --- others at work ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_a_commit_in_between_is_planned_with(catalog: dk.Catalog, version: int) -> None:
-    table = busy(catalog, version, MODES[version][-1] if version > 1 else "copy-on-write")
+def test_a_commit_in_between_is_planned_with(catalog: dk.Catalog) -> None:
+    table = busy(catalog, 3, "deletion-vector")
     them = other(table)
     with between(table, before=lambda: dk.append(them, items((20, "z", 0.0)))) as proxy:
         done = dk.expire_snapshots(table, older_than=FAR)
@@ -352,9 +318,8 @@ def test_a_rollback_afterwards_is_refused(catalog: dk.Catalog) -> None:
     assert files_of(table) == needed(table.refresh())
 
 
-@pytest.mark.parametrize("version", [2, 3])
-def test_a_cherry_pick_in_between_keeps_what_it_picked(catalog: dk.Catalog, version: int) -> None:
-    table = make(catalog, ROWS[:3], format_version=version)
+def test_a_cherry_pick_in_between_keeps_what_it_picked(catalog: dk.Catalog) -> None:
+    table = make(catalog, ROWS[:3], format_version=3)
     picked = staged(table, ROWS[3:])
     dk.append(table, items((9, "z", 9.0)))
     them = other(table)
@@ -365,10 +330,9 @@ def test_a_cherry_pick_in_between_keeps_what_it_picked(catalog: dk.Catalog, vers
     assert files_of(table) == needed(table)
 
 
-@pytest.mark.parametrize("version", [2, 3])
-def test_a_cherry_pick_of_what_expires_meanwhile_is_refused(catalog: dk.Catalog, version: int) -> None:
+def test_a_cherry_pick_of_what_expires_meanwhile_is_refused(catalog: dk.Catalog) -> None:
     # Expiring leaves the branch where it is: nothing that the pick requires of its branch has changed.
-    table = make(catalog, ROWS[:3], format_version=version)
+    table = make(catalog, ROWS[:3], format_version=3)
     picked = staged(table, ROWS[3:])
     dk.append(table, items((9, "z", 9.0)))
     dk.expire_snapshots(table, older_than=FAR, dry_run=True)
@@ -397,18 +361,11 @@ def test_a_file_that_came_back_after_the_commit_stays(catalog: dk.Catalog) -> No
 
 
 def live_entries_of(table: dk.Table, snapshot_id: int) -> list[Any]:
-    from deletekit.formats.manifest_list import ManifestContent  # noqa: PLC0415
-    from deletekit.table.snapshot import SnapshotReader  # noqa: PLC0415
-
     snapshot = table.metadata.snapshots[snapshot_id]
     return list(SnapshotReader(table.io, table.metadata).live_entries(snapshot, ManifestContent.DATA))
 
 
 def add_again(table: dk.Table, entry: Any) -> None:
-    from deletekit.commit.change import RowDelta  # noqa: PLC0415
-    from deletekit.commit.planned_change import plan_change  # noqa: PLC0415
-    from deletekit.commit.swap import commit  # noqa: PLC0415
-
     commit(plan_change(table, lambda _: RowDelta(added_data_files=(entry.data_file,))))
 
 

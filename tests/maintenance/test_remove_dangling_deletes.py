@@ -6,7 +6,7 @@ import pytest
 
 import deletekit as dk
 from tests.maintenance.model import between, other
-from tests.maintenance.test_compact import KINDS, busy, clean, rows_of
+from tests.maintenance.test_compact import MERGED, busy, clean, rows_of
 from tests.tables import expected, live, live_files, make, unchanged
 
 
@@ -18,8 +18,7 @@ def deletes(table: dk.Table) -> set[str]:
     return {f["file_path"] for f in live_files(table, 1)}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize(("version", "kind"), MERGED)
 def test_after_a_compaction(catalog: dk.Catalog, version: int, kind: str) -> None:
     table, rows = busy(catalog, version, kind)
     with unchanged(table):

@@ -41,10 +41,10 @@ def stray(table: dk.Table, name: str, days: float = 10) -> str:
     return str(path)
 
 
-@pytest.fixture(params=[1, 2, 3])
+@pytest.fixture
 def table(request: pytest.FixtureRequest, catalog: dk.Catalog) -> dk.Table:
     """Give an old table with deletes, a branch, a tag, a staged snapshot and one that was rolled back."""
-    version = request.param
+    version = getattr(request, "param", 3)
     table = make(catalog, ROWS[:2], ROWS[2:], format_version=version, partition_by=["category"])
     mode = MODES[version][-1]
     dk.create_tag(table, "t")
@@ -67,6 +67,7 @@ def table(request: pytest.FixtureRequest, catalog: dk.Catalog) -> dk.Table:
     return table
 
 
+@pytest.mark.parametrize("table", [1, 2, 3], indirect=True)
 def test_nothing_that_is_needed_goes(table: dk.Table) -> None:
     past = history(table)
     with unchanged(table):

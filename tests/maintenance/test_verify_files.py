@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import ANY
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,310 +31,235 @@ from tests.tables import items, live_files, make, new_catalog
 
 ROWS = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, "c", 5.0), (6, "b", float("nan")))
 INT = struct.Struct("<i")
+Tables = dict[str, dk.Table]
+Change = Callable[[dk.Table], str]
+"""Breaks a table. Returns the path of the broken file."""
 
 
 @pytest.fixture(scope="module")
-def catalogs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dk.Catalog]:
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tables]:
+    """Sound tables; a test that breaks a file puts it back.
+
+    `vectors` is of v3: two data files, whose deletion vectors share a Puffin file. The others are of v2: `positions`
+    has one position delete file of two data files, `position` one of one data file, `keys` one global equality delete
+    file, and partitions by category.
+    """
     with new_catalog(tmp_path_factory.mktemp("files")) as catalog:
-        yield catalog
-
-
-@pytest.fixture(scope="module")
-def vectors_made(catalogs: dk.Catalog) -> dk.Table:
-    """v3: two data files, whose deletion vectors share a Puffin file."""
-    table = make(catalogs, ROWS, ROWS, format_version=3)
-    dk.delete(table, "id in (1, 2, 3)", mode="deletion-vector", engine=LocalEngine(1))
-    return table
-
-
-@pytest.fixture(scope="module")
-def positions_made(catalogs: dk.Catalog) -> dk.Table:
-    """v2: one position delete file of two data files."""
-    table = make(catalogs, ROWS, ROWS, format_version=2)
-    dk.delete(table, "id in (1, 2, 3)", mode="position-delete", granularity="partition", engine=LocalEngine(1))
-    return table
-
-
-@pytest.fixture(scope="module")
-def position_made(catalogs: dk.Catalog) -> dk.Table:
-    """v2: a position delete file of one data file."""
-    table = make(catalogs, ROWS, format_version=2)
-    dk.delete(table, "id in (1, 2, 3)", mode="position-delete", granularity="file")
-    return table
-
-
-@pytest.fixture(scope="module")
-def keys_made(catalogs: dk.Catalog) -> dk.Table:
-    """v2, partitioned by category: one global equality delete file."""
-    table = make(catalogs, ROWS, format_version=2, partition_by=["category"])
-    dk.delete_keys(table, [{"id": 1, "category": "a"}, {"id": 2, "category": None}], scope="global")
-    return table
-
-
-@pytest.fixture
-def vectors(vectors_made: dk.Table) -> Iterator[dk.Table]:
-    with put_back(vectors_made):
-        yield vectors_made
-
-
-@pytest.fixture
-def positions(positions_made: dk.Table) -> Iterator[dk.Table]:
-    with put_back(positions_made):
-        yield positions_made
-
-
-@pytest.fixture
-def position(position_made: dk.Table) -> Iterator[dk.Table]:
-    with put_back(position_made):
-        yield position_made
-
-
-@pytest.fixture
-def keys(keys_made: dk.Table) -> Iterator[dk.Table]:
-    with put_back(keys_made):
-        yield keys_made
+        made = {
+            "vectors": make(catalog, ROWS, ROWS, format_version=3),
+            "positions": make(catalog, ROWS, ROWS, format_version=2),
+            "position": make(catalog, ROWS, format_version=2),
+            "keys": make(catalog, ROWS, format_version=2, partition_by=["category"]),
+        }
+        where, one = "id in (1, 2, 3)", LocalEngine(1)
+        dk.delete(made["vectors"], where, mode="deletion-vector", engine=one)
+        dk.delete(made["positions"], where, mode="position-delete", granularity="partition", engine=one)
+        dk.delete(made["position"], where, mode="position-delete", granularity="file")
+        dk.delete_keys(made["keys"], [{"id": 1, "category": "a"}, {"id": 2, "category": None}], scope="global")
+        yield made
 
 
 def file_of(table: dk.Table, content: int) -> str:
     return str(live_files(table, content)[0]["file_path"])
 
 
-def test_they_are_sound(vectors: dk.Table, positions: dk.Table, position: dk.Table, keys: dk.Table) -> None:
-    for table in (vectors, positions, position, keys):
-        assert findings(table, snapshots="all") == ()
+def gone(content: int) -> Change:
+    def change(table: dk.Table) -> str:
+        stored_at(path := file_of(table, content)).unlink()
+        return path
+
+    return change
 
 
-# --- any file ---------------------------------------------------------------------------------------------------------
+def entry(content: int, **fields: Any) -> Change:
+    """Change the manifest entry of the first data or delete file."""
+    return lambda table: edit_file(table, content, **fields)
 
 
-@pytest.mark.parametrize("content", [0, 1])
-def test_a_file_that_is_gone(keys: dk.Table, content: int) -> None:
-    path = file_of(keys, content)
-    stored_at(path).unlink()
-    finding = found(findings(keys), "missing-file")
-    assert (finding.file, finding.field, finding.snapshot_ids) == (path, "file_path", (head_id(keys),))
-    assert findings(keys, level="metadata") == (), "which looks at no data or delete file"
+def in_bytes(content: int, edit: Callable[[bytearray], Any]) -> Change:
+    def change(table: dk.Table) -> str:
+        edit_bytes(path := file_of(table, content), edit)
+        return path
+
+    return change
 
 
-@pytest.mark.parametrize("content", [0, 1])
-def test_a_file_of_another_size(keys: dk.Table, content: int) -> None:
-    size = stored_at(file_of(keys, content)).stat().st_size
-    path = edit_file(keys, content, file_size_in_bytes=10**6)
-    finding = found(findings(keys), "file-size")
-    assert (finding.file, finding.found, finding.expected) == (path, 10**6, size)
+def in_vector(at: int, edit: Callable[[bytes], bytes], *, crc: bool = True) -> Change:
+    """Change four bytes of the first vector, counted from its beginning, its checksum along with them."""
+
+    def change(table: dk.Table) -> str:
+        vector = live_files(table, 1)[0]
+        start, size = vector["content_offset"], vector["content_size_in_bytes"]
+        path = str(vector["file_path"])
+        data = bytearray(stored_at(path).read_bytes())
+        data[start + at : start + at + 4] = edit(bytes(data[start + at : start + at + 4]))
+        if crc:
+            body = data[start + 4 : start + size - 4]
+            data[start + size - 4 : start + size] = struct.pack(">I", zlib.crc32(body))
+        stored_at(path).write_bytes(data)
+        return path
+
+    return change
 
 
-@pytest.mark.parametrize("content", [0, 1])
-@pytest.mark.parametrize("level", ["deletes", "data"])
-def test_a_file_that_is_damaged(keys: dk.Table, content: int, level: str) -> None:
-    path = file_of(keys, content)
-    edit_bytes(path, lambda data: data[:-4] + b"LIAR")
-    assert found(findings(keys, level=level), "unreadable-file").file == path
+def in_rows(content: int, edit: Callable[[pa.Table], pa.Table], metadata: Any = None) -> Change:
+    """Write the rows of the first file again, otherwise."""
+
+    def change(table: dk.Table) -> str:
+        path = file_of(table, content)
+        resized(table, content, edit_parquet(path, edit, metadata))
+        return path
+
+    return change
 
 
-def test_damage_within_the_rows_shows_when_they_are_read(keys: dk.Table) -> None:
-    path = file_of(keys, 0)
-    edit_bytes(path, lambda data: data[:4] + bytes(60) + data[64:])
-    assert findings(keys, level="deletes") == ()
-    assert found(findings(keys, level="data"), "unreadable-file").file == path
+def as_text(name: str) -> Callable[[pa.Table], pa.Table]:
+    def change(t: pa.Table) -> pa.Table:
+        at = t.schema.get_field_index(name)
+        return t.set_column(at, t.schema.field(at).with_type(pa.string()), t[name].cast(pa.string()))
+
+    return change
 
 
-@pytest.mark.parametrize("content", [0, 1])
-def test_an_encrypted_file_is_said_to_be_unchecked(keys: dk.Table, content: int) -> None:
-    path = edit_file(keys, content, key_metadata=b"key")
-    finding = found(findings(keys), "not-checked", "warning")
-    assert (finding.file, finding.field) == (path, "key_metadata")
+def without_ids(t: pa.Table) -> pa.Table:
+    return pa.table(dict(zip(t.column_names, t.columns, strict=True)))
 
 
-# --- Puffin -----------------------------------------------------------------------------------------------------------
+def a_null_id(table: dk.Table) -> str:
+    def change(t: pa.Table) -> pa.Table:
+        nulls = pc.if_else(pc.equal(t["id"], 4), pa.scalar(None, pa.int32()), t["id"])
+        return t.set_column(0, t.schema.field("id").with_nullable(True), nulls)
 
-
-def in_vector(table: dk.Table, at: int, change: Callable[[bytes], bytes], *, crc: bool = True) -> str:
-    """Change bytes of the first vector, counted from its beginning, its checksum along with them."""
-    vector = live_files(table, 1)[0]
-    start, size = vector["content_offset"], vector["content_size_in_bytes"]
-    path = str(vector["file_path"])
-    data = bytearray(stored_at(path).read_bytes())
-    data[start + at : start + at + 4] = change(bytes(data[start + at : start + at + 4]))
-    if crc:
-        body = data[start + 4 : start + size - 4]
-        data[start + size - 4 : start + size] = struct.pack(">I", zlib.crc32(body))
-    stored_at(path).write_bytes(data)
+    path = in_rows(0, change)(table)
+    edit_file(table, 0, null_value_counts=None)
     return path
 
 
-VECTOR_CASES: dict[str, tuple[str, int, Callable[[bytes], bytes], bool]] = {
-    "length": ("length", 0, lambda b: struct.pack(">I", struct.unpack(">I", b)[0] + 1), False),
-    "magic": ("magic", 4, lambda _: b"WRNG", True),
-    "bitmaps": ("bitmap count", 8, lambda _: b"\xff\xff\xff\xff", True),
-    "checksum": ("crc", 8, lambda _: b"\x02\x00\x00\x00", False),
-}
+def null_positions(t: pa.Table) -> pa.Table:
+    return t.set_column(1, t.schema.field(1).with_nullable(True), pa.array([None] * len(t), pa.int64()))
 
 
-@pytest.mark.parametrize("case", VECTOR_CASES)
-def test_a_damaged_vector(vectors: dk.Table, case: str) -> None:
-    field, at, change, crc = VECTOR_CASES[case]
-    path = in_vector(vectors, at, change, crc=crc)
-    seen = [f for f in findings(vectors) if f.kind == "deletion-vector"]
-    assert len(seen) == 1, "the other vector of the file is whole"
-    assert seen[0].file == path
-    if case != "bitmaps":
-        assert seen[0].field == field
-    assert seen[0].repair is None
-
-
-def test_a_vector_outside_its_file(vectors: dk.Table) -> None:
-    path = edit_file(vectors, 1, content_offset=10**6)
-    finding = next(f for f in findings(vectors) if f.kind == "deletion-vector")
-    assert (finding.file, finding.field) == (path, "content_offset")
-
-
-def test_another_cardinality(vectors: dk.Table) -> None:
-    path = edit_file(vectors, 1, record_count=2)
-    seen = findings(vectors)
-    finding = next(f for f in seen if f.kind == "record-count")
-    assert (finding.file, finding.found, finding.expected) == (path, 2, 3)
-    assert {f.kind for f in seen if f.severity == "error"} == {"record-count", "manifest-count"}
-
-
-@pytest.mark.parametrize(("bound", "kinds"), [(0, {"bounds"}), (10**6, set())])
-def test_a_bound_of_a_vector_leaves_no_position_out(vectors: dk.Table, bound: int, kinds: set[str]) -> None:
-    path = edit_file(vectors, 1, upper_bounds=[{"key": POS_ID, "value": bound.to_bytes(8, "little")}])
-    seen = findings(vectors)
-    assert {(f.kind, f.severity, f.file, f.field) for f in seen} == {
-        (k, "error", path, "upper_bounds.pos") for k in kinds
-    }
-
-
-FOOTERS: dict[str, Callable[[bytearray], Any]] = {
-    "end magic": lambda data: data[:-4] + b"NOPE",
-    "start magic": lambda data: b"NOPE" + data[4:],
-    "flags": lambda data: data[:-8] + b"\xff\xff\xff\xff" + data[-4:],
-    "json": lambda data: data.replace(b'{"blobs"', b'?"blobs"'),
-    "cut off": lambda data: data[:-20],
-}
-
-
-@pytest.mark.parametrize("case", FOOTERS)
-def test_a_puffin_file_without_a_readable_footer(vectors: dk.Table, case: str) -> None:
-    path = file_of(vectors, 1)
-    edit_bytes(path, FOOTERS[case])
-    size = stored_at(path).stat().st_size
-    seen = [f for f in findings(vectors) if f.kind != "file-size"]
-    assert [(f.kind, f.file, f.repair) for f in seen] == [("puffin-footer", path, "puffin-footer")]
-    assert size == live_files(vectors, 1)[0]["file_size_in_bytes"] or case == "cut off"
-
-
-BLOBS: dict[str, tuple[str, bytes, bytes]] = {
-    "type": ("type", b"deletion-vector-v1", b"deletion-vector-v2"),
-    "cardinality": ("cardinality", b'"cardinality":"3"', b'"cardinality":"4"'),
-    "offset": ("content_offset", b'"offset":4,', b'"offset":5,'),
-    "property": ("referenced-data-file", b"referenced-data-file", b"referenced-data-fild"),
-}
-
-
-@pytest.mark.parametrize("case", BLOBS)
-def test_a_footer_that_says_something_else(vectors: dk.Table, case: str) -> None:
-    field, before, after = BLOBS[case]
-    path = file_of(vectors, 1)
-    edit_bytes(path, lambda data: data.replace(before, after, 1))
-    finding = found(findings(vectors), "puffin-blob")
-    assert (finding.file, finding.field, finding.repair) == (path, field, None)
-
-
-def test_positions_behind_the_last_row(vectors: dk.Table) -> None:
-    data = edit_file(vectors, 0, record_count=2)
-    seen = [f for f in findings(vectors, level="deletes") if f.kind == "position-out-of-range"]
-    assert {f.severity for f in seen} == {"warning"}
-    assert {(f.field, f.found, f.expected) for f in seen if f.field == "pos"} == {("pos", 2, "< 2")}
-    assert all(data in f.message or data in str(f.expected) for f in seen)
-
-
-# --- position delete files --------------------------------------------------------------------------------------------
-
-
-def rewritten(table: dk.Table, change: Callable[[pa.Table], pa.Table], metadata: Any = None) -> str:
-    path = file_of(table, 1)
-    resized(table, 1, edit_parquet(path, change, metadata))
-    return path
-
-
-def test_position_deletes_out_of_order(positions: dk.Table) -> None:
-    path = rewritten(positions, lambda t: t.take([1, 0, 2, 3, 4, 5]))
-    finding = found(findings(positions), "delete-order")
-    assert (finding.file, finding.found) == (path, "row 1")
-    rewritten(positions, lambda t: t.sort_by([("file_path", "descending"), ("pos", "ascending")]))
-    assert found(findings(positions), "delete-order").found == "row 3"
-
-
-def test_duplicate_positions_are_legal(positions: dk.Table) -> None:
-    rewritten(positions, lambda t: t.take([0, 0, 1, 3, 4, 4]))
-    assert [f for f in findings(positions) if f.severity == "error"] == []
-
-
-def test_other_rows_than_counted(positions: dk.Table) -> None:
-    path = rewritten(positions, lambda t: t.slice(0, 5))
-    finding = found(findings(positions), "record-count")
-    assert (finding.file, finding.found, finding.expected) == (path, 6, 5)
-
-
-def test_columns_without_the_reserved_ids(positions: dk.Table) -> None:
-    path = rewritten(positions, lambda t: pa.table({"file_path": t["file_path"], "pos": t["pos"]}))
-    seen = [f for f in findings(positions) if f.severity == "error"]
-    assert {(f.kind, f.file, f.field) for f in seen} == {("field-ids", path, "file_path"), ("field-ids", path, "pos")}
-
-
-def test_a_position_delete_file_that_says_it_is_of_another_kind(positions: dk.Table) -> None:
-    path = rewritten(positions, lambda t: t, {b"delete-type": b"equality"})
-    assert found(findings(positions), "delete-type").file == path
-
-
-def test_a_delete_of_one_file_that_names_another(positions: dk.Table) -> None:
-    data = file_of(positions, 0)
-    path = edit_file(positions, 1, referenced_data_file=data)
-    finding = found(findings(positions), "delete-scope")
-    assert (finding.file, finding.expected) == (path, data)
-    assert finding.found != data
-
-
-def test_bounds_of_positions(position: dk.Table) -> None:
-    delete = live_files(position, 1)[0]
-    lower = [b if b["key"] != 2147483545 else b | {"value": struct.pack("<q", 1)} for b in delete["lower_bounds"]]
-    path = edit_file(position, 1, lower_bounds=lower)
-    finding = found(findings(position), "bounds")
-    assert (finding.file, finding.field, finding.found) == (path, "lower_bounds.pos", struct.pack("<q", 1))
-
-
-def test_null_positions(positions: dk.Table) -> None:
-    path = rewritten(
-        positions,
-        lambda t: t.set_column(1, t.schema.field(1).with_nullable(True), pa.array([None] * len(t), pa.int64())),
+def bound_of_position(table: dk.Table) -> str:
+    lower = live_files(table, 1)[0]["lower_bounds"]
+    return edit_file(
+        table, 1, lower_bounds=[b if b["key"] != POS_ID else b | {"value": struct.pack("<q", 1)} for b in lower]
     )
-    assert found(findings(positions), "unreadable-file").file == path
 
 
-# --- equality delete files --------------------------------------------------------------------------------------------
+def of_another(table: dk.Table) -> str:
+    return edit_file(table, 1, referenced_data_file=file_of(table, 0))
 
 
-def test_an_equality_delete_file_without_a_key(keys: dk.Table) -> None:
-    path = rewritten(keys, lambda t: t.select(["id"]))
-    finding = found(findings(keys), "equality-column")
-    assert (finding.file, finding.field) == (path, "category")
+class Case(NamedTuple):
+    """A damage and its findings.
+
+    Attributes
+    ----------
+    number: how many findings of the kind there are.
+    beside: other kinds of errors that follow from the damage; None: any.
+    unseen: a level that does not look so deep, and finds nothing.
+    """
+
+    table: str
+    change: Change
+    kind: str
+    field: Any = ANY
+    found: Any = ANY
+    expected: Any = ANY
+    severity: str = "error"
+    number: Any = 1
+    beside: frozenset[str] | None = frozenset()
+    level: str = "data"
+    unseen: str | None = None
+    repair: str | None = None
 
 
-def test_a_key_of_another_type(keys: dk.Table) -> None:
-    path = rewritten(
-        keys, lambda t: t.set_column(0, t.schema.field("id").with_type(pa.string()), t["id"].cast(pa.string()))
-    )
-    seen = [f for f in findings(keys) if f.severity == "error"]
-    assert {(f.kind, f.file, f.field) for f in seen} == {("column-type", path, "id")}
-
-
-def test_keys_without_field_ids(keys: dk.Table) -> None:
-    path = rewritten(keys, lambda t: pa.table({"id": t["id"], "category": t["category"]}))
-    assert found(findings(keys), "field-ids").file == path
-
-
+ROWS_COUNTED = {"value_counts": None, "null_value_counts": None, "nan_value_counts": None}
+CASES: dict[str, Case] = {
+    **{
+        f"{name}, content {content}": case
+        for content in (0, 1)
+        for name, case in {
+            "gone": Case("keys", gone(content), "missing-file", "file_path", unseen="metadata"),
+            "another size": Case("keys", entry(content, file_size_in_bytes=10**6), "file-size", found=10**6),
+            "damaged": Case(
+                "keys", in_bytes(content, lambda data: data[:-4] + b"LIAR"), "unreadable-file", level="deletes"
+            ),
+            "encrypted": Case(
+                "keys", entry(content, key_metadata=b"key"), "not-checked", "key_metadata", severity="warning"
+            ),
+        }.items()
+    },
+    "damage within the rows": Case(
+        "keys", in_bytes(0, lambda data: data[:4] + bytes(60) + data[64:]), "unreadable-file", unseen="deletes"
+    ),
+    # Puffin
+    "length": Case(
+        "vectors",
+        in_vector(0, lambda b: struct.pack(">I", struct.unpack(">I", b)[0] + 1), crc=False),
+        "deletion-vector",
+        "length",
+    ),
+    "magic": Case("vectors", in_vector(4, lambda _: b"WRNG"), "deletion-vector", "magic"),
+    "bitmaps": Case("vectors", in_vector(8, lambda _: b"\xff\xff\xff\xff"), "deletion-vector"),
+    "checksum": Case("vectors", in_vector(8, lambda _: b"\x02\x00\x00\x00", crc=False), "deletion-vector", "crc"),
+    "outside": Case("vectors", entry(1, content_offset=10**6), "deletion-vector", "content_offset", beside=None),
+    "cardinality": Case(
+        "vectors", entry(1, record_count=2), "record-count", ANY, 2, 3, beside=frozenset({"manifest-count"})
+    ),
+    "bound of a vector": Case(
+        "vectors", entry(1, upper_bounds=[{"key": POS_ID, "value": bytes(8)}]), "bounds", "upper_bounds.pos"
+    ),
+    **{
+        f"footer, {name}": Case(
+            "vectors", in_bytes(1, edit), "puffin-footer", repair="puffin-footer", beside=frozenset({"file-size"})
+        )
+        for name, edit in {
+            "end magic": lambda data: data[:-4] + b"NOPE",
+            "start magic": lambda data: b"NOPE" + data[4:],
+            "flags": lambda data: data[:-8] + b"\xff\xff\xff\xff" + data[-4:],
+            "json": lambda data: data.replace(b'{"blobs"', b'?"blobs"'),
+            "cut off": lambda data: data[:-20],
+        }.items()
+    },
+    **{
+        f"blob, {field}": Case(
+            "vectors", in_bytes(1, lambda data, b=before, a=after: data.replace(b, a, 1)), "puffin-blob", field
+        )
+        for field, before, after in (
+            ("type", b"deletion-vector-v1", b"deletion-vector-v2"),
+            ("cardinality", b'"cardinality":"3"', b'"cardinality":"4"'),
+            ("content_offset", b'"offset":4,', b'"offset":5,'),
+            ("referenced-data-file", b"referenced-data-file", b"referenced-data-fild"),
+        )
+    },
+    # position delete files
+    "out of order": Case("positions", in_rows(1, lambda t: t.take([1, 0, 2, 3, 4, 5])), "delete-order", found="row 1"),
+    "paths out of order": Case(
+        "positions",
+        in_rows(1, lambda t: t.sort_by([("file_path", "descending"), ("pos", "ascending")])),
+        "delete-order",
+        found="row 3",
+    ),
+    "fewer deletes": Case("positions", in_rows(1, lambda t: t.slice(0, 5)), "record-count", ANY, 6, 5),
+    "no reserved ids": Case("positions", in_rows(1, without_ids), "field-ids", number=2),
+    "another kind": Case("positions", in_rows(1, lambda t: t, {b"delete-type": b"equality"}), "delete-type"),
+    "another file": Case("positions", of_another, "delete-scope"),
+    "bound of positions": Case("position", bound_of_position, "bounds", "lower_bounds.pos", struct.pack("<q", 1)),
+    "null positions": Case("positions", in_rows(1, null_positions), "unreadable-file"),
+    # equality delete files
+    "no key": Case("keys", in_rows(1, lambda t: t.select(["id"])), "equality-column", "category"),
+    "key of another type": Case("keys", in_rows(1, as_text("id")), "column-type", "id", number=ANY),
+    "keys without ids": Case("keys", in_rows(1, without_ids), "field-ids"),
+    # data files
+    "more rows counted": Case(
+        "vectors", entry(0, record_count=7, **ROWS_COUNTED), "record-count", ANY, 7, 6, beside=None, level="deletes"
+    ),
+    "split offsets": Case("vectors", entry(0, split_offsets=[5]), "split-offsets", ANY, [5], [4], level="deletes"),
+    "no field ids": Case("vectors", in_rows(0, without_ids), "field-ids", level="deletes"),
+    "null in a required column": Case("vectors", a_null_id, "required-null", "id", 1),
+    "column of another type": Case("vectors", in_rows(0, as_text("value")), "column-type", "value"),
+}
 METRICS: dict[str, tuple[str, dict[str, Any]]] = {
     "value_counts.id": ("value-count", {"value_counts": [{"key": 1, "value": 9}]}),
     "null_value_counts.category": ("null-count", {"null_value_counts": [{"key": 2, "value": 0}]}),
@@ -341,67 +267,80 @@ METRICS: dict[str, tuple[str, dict[str, Any]]] = {
     "upper_bounds.id": ("bounds", {"upper_bounds": [{"key": 1, "value": INT.pack(1)}]}),
     "upper_bounds.category": ("bounds", {"upper_bounds": [{"key": 2, "value": b"A"}]}),
 }
-
-
-@pytest.mark.parametrize("field", METRICS)
-def test_metrics_of_deleted_rows(keys: dk.Table, field: str) -> None:
-    kind, change = METRICS[field]
-    path = edit_file(keys, 1, **change)
-    finding = next(f for f in findings(keys, level="deletes") if f.kind == kind)
-    assert (finding.severity, finding.file, finding.field) == ("error", path, field)
-
-
-# --- data files -------------------------------------------------------------------------------------------------------
-
-
-def test_another_number_of_rows(vectors: dk.Table) -> None:
-    path = edit_file(vectors, 0, record_count=7, value_counts=None, null_value_counts=None, nan_value_counts=None)
-    finding = next(f for f in findings(vectors, level="deletes") if f.kind == "record-count")
-    assert (finding.file, finding.found, finding.expected) == (path, 7, 6)
-
-
-def test_split_offsets_where_no_row_group_begins(vectors: dk.Table) -> None:
-    path = edit_file(vectors, 0, split_offsets=[5])
-    finding = found(findings(vectors, level="deletes"), "split-offsets")
-    assert (finding.file, finding.found, finding.expected) == (path, [5], [4])
-
-
-def test_a_data_file_without_field_ids(vectors: dk.Table) -> None:
-    path = file_of(vectors, 0)
-    resized(vectors, 0, edit_parquet(path, lambda t: pa.table(dict(zip(t.column_names, t.columns, strict=True)))))
-    assert found(findings(vectors, level="deletes"), "field-ids").file == path
-    mapping = '[{"field-id":1,"names":["id"]},{"field-id":2,"names":["category"]},{"field-id":3,"names":["value"]}]'
-    named = with_metadata(vectors, lambda raw: raw["properties"].update({"schema.name-mapping.default": mapping}))
-    assert [f for f in findings(named) if f.severity == "error"] == []
-
-
 DATA_METRICS = METRICS | {
     "nan_value_counts.value": ("nan-count", {"nan_value_counts": [{"key": 3, "value": 0}]}),
     "lower_bounds.value": ("bounds", {"lower_bounds": [{"key": 3, "value": struct.pack("<d", 1.5)}]}),
     "lower_bounds.category": ("bounds", {"lower_bounds": [{"key": 2, "value": b"aa"}]}),
 }
+for field, (kind, fields) in METRICS.items():
+    CASES[f"deletes, {field}"] = Case("keys", entry(1, **fields), kind, field, beside=None, level="deletes")
+for field, (kind, fields) in DATA_METRICS.items():
+    CASES[f"data, {field}"] = Case("vectors", entry(0, **fields), kind, field, beside=None)
 
 
-@pytest.mark.parametrize("field", DATA_METRICS)
-def test_metrics_of_data(vectors: dk.Table, field: str) -> None:
-    kind, change = DATA_METRICS[field]
-    path = edit_file(vectors, 0, **change)
-    finding = next(f for f in findings(vectors) if f.kind == kind)
-    assert (finding.severity, finding.file, finding.field) == ("error", path, field)
-    assert [f for f in findings(vectors, level="deletes") if f.kind == kind] == []
+@pytest.mark.parametrize("name", CASES)
+def test_a_damage_is_found(tables: Tables, name: str) -> None:
+    case = CASES[name]
+    table = tables[case.table]
+    with put_back(table):
+        path = case.change(table)
+        seen = findings(table, level=case.level)
+        ours = [f for f in seen if f.kind == case.kind]
+        if case.number is not ANY:
+            assert len(ours) == case.number, list(map(str, seen))
+        assert ours
+        for f in ours:
+            assert (f.severity, f.file, f.field) == (case.severity, path, case.field)
+            assert (f.found, f.expected, f.repair) == (case.found, case.expected, case.repair)
+            assert f.snapshot_ids == (head_id(table),)
+        if case.beside is not None:
+            assert {f.kind for f in seen if f.severity == "error"} - {case.kind} <= case.beside
+        if case.unseen is not None:
+            assert findings(table, level=case.unseen) == ()
 
 
-@pytest.mark.parametrize(
-    "bounds",
-    [
-        {"lower_bounds": [{"key": 2, "value": b""}], "upper_bounds": [{"key": 2, "value": b"d"}]},
-        {"lower_bounds": None, "upper_bounds": None, "nan_value_counts": None},
-        {"lower_bounds": [{"key": 1, "value": INT.pack(-9)}], "upper_bounds": [{"key": 1, "value": INT.pack(9)}]},
-    ],
-)
-def test_loose_or_absent_bounds_are_right(vectors: dk.Table, bounds: dict[str, Any]) -> None:
-    edit_file(vectors, 0, **bounds)
-    assert findings(vectors) == ()
+RIGHT: dict[str, tuple[str, Change]] = {
+    "loose text": (
+        "vectors",
+        entry(0, lower_bounds=[{"key": 2, "value": b""}], upper_bounds=[{"key": 2, "value": b"d"}]),
+    ),
+    "absent": ("vectors", entry(0, lower_bounds=None, upper_bounds=None, nan_value_counts=None)),
+    "loose numbers": (
+        "vectors",
+        entry(0, lower_bounds=[{"key": 1, "value": INT.pack(-9)}], upper_bounds=[{"key": 1, "value": INT.pack(9)}]),
+    ),
+    "loose bound of a vector": (
+        "vectors",
+        entry(1, upper_bounds=[{"key": POS_ID, "value": (10**6).to_bytes(8, "little")}]),
+    ),
+    "position twice": ("positions", in_rows(1, lambda t: t.take([0, 0, 1, 3, 4, 4]))),
+    **{name: (name, lambda _: "") for name in ("vectors", "positions", "position", "keys")},
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_right_is_not_found(tables: Tables, name: str) -> None:
+    kind, change = RIGHT[name]
+    with put_back(tables[kind]):
+        change(tables[kind])
+        assert [str(f) for f in findings(tables[kind]) if f.severity == "error"] == []
+
+
+def test_a_name_mapping_stands_for_field_ids(tables: Tables) -> None:
+    mapping = '[{"field-id":1,"names":["id"]},{"field-id":2,"names":["category"]},{"field-id":3,"names":["value"]}]'
+    with put_back(table := tables["vectors"]):
+        in_rows(0, without_ids)(table)
+        named = with_metadata(table, lambda raw: raw["properties"].update({"schema.name-mapping.default": mapping}))
+        assert [f for f in findings(named) if f.severity == "error"] == []
+
+
+def test_positions_behind_the_last_row(tables: Tables) -> None:
+    with put_back(table := tables["vectors"]):
+        data = edit_file(table, 0, record_count=2)
+        seen = [f for f in findings(table, level="deletes") if f.kind == "position-out-of-range"]
+        assert {f.severity for f in seen} == {"warning"}
+        assert {(f.field, f.found, f.expected) for f in seen if f.field == "pos"} == {("pos", 2, "< 2")}
+        assert all(data in f.message or data in str(f.expected) for f in seen)
 
 
 def test_the_sign_of_zero_counts(catalog: dk.Catalog) -> None:
@@ -411,45 +350,17 @@ def test_the_sign_of_zero_counts(catalog: dk.Catalog) -> None:
     assert found(findings(table), "bounds").file == path
 
 
-def test_nulls_in_a_required_column(vectors: dk.Table) -> None:
-    path = file_of(vectors, 0)
-
-    def change(t: pa.Table) -> pa.Table:
-        nulls = pc.if_else(pc.equal(t["id"], 4), pa.scalar(None, pa.int32()), t["id"])
-        return t.set_column(0, t.schema.field("id").with_nullable(True), nulls)
-
-    resized(vectors, 0, edit_parquet(path, change))
-    edit_file(vectors, 0, null_value_counts=None)
-    finding = found(findings(vectors), "required-null")
-    assert (finding.file, finding.field, finding.found) == (path, "id", 1)
-
-
-def test_a_column_that_cannot_be_read_as_its_type(vectors: dk.Table) -> None:
-    path = file_of(vectors, 0)
-    resized(
-        vectors,
-        0,
-        edit_parquet(
-            path,
-            lambda t: t.set_column(2, t.schema.field("value").with_type(pa.string()), t["value"].cast(pa.string())),
-        ),
-    )
-    finding = found(findings(vectors), "column-type")
-    assert (finding.file, finding.field) == (path, "value")
-
-
 @pytest.mark.parametrize("transform", ["category", "bucket(4, id)", "truncate(2, id)"])
 def test_a_row_of_another_partition(catalog: dk.Catalog, transform: str) -> None:
     table = make(catalog, ROWS[:1], format_version=2, partition_by=[transform])
     assert findings(table) == ()
-    path = file_of(table, 0)
 
     def change(t: pa.Table) -> pa.Table:
         return t.set_column(0, t.schema.field("id"), pa.array([77], pa.int32())).set_column(
             1, t.schema.field("category"), pa.array(["zz"])
         )
 
-    resized(table, 0, edit_parquet(path, change))
+    path = in_rows(0, change)(table)
     edit_file(table, 0, lower_bounds=None, upper_bounds=None)
     assert found(findings(table), "partition-value").file == path
 
@@ -458,14 +369,13 @@ def test_row_ids_that_nobody_gave_out(catalog: dk.Catalog) -> None:
     table = make(catalog, ROWS, format_version=3)
     dk.update(table, {"value": 0.0}, where="id = 1", mode="copy-on-write")
     assert findings(table) == ()
-    path = file_of(table, 0)
     limit = table.metadata.next_row_id
 
     def change(t: pa.Table) -> pa.Table:
         at = t.schema.get_field_index("_row_id")
         return t.set_column(at, t.schema.field(at), pa.array([limit] * len(t), pa.int64()))
 
-    resized(table, 0, edit_parquet(path, change))
+    path = in_rows(0, change)(table)
     finding = found(findings(table), "row-id")
     assert (finding.file, finding.field, finding.found) == (path, "_row_id", limit)
 

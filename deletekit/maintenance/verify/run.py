@@ -62,12 +62,10 @@ def verify(
     ()
     """
     if level not in get_args(Level):
-        raise InvalidInputError(
-            "unknown level", kind="level", field="level", found=level, expected=", ".join(get_args(Level))
-        )
+        raise InvalidInputError("unknown level", "level", "level", level, ", ".join(get_args(Level)))
     if isinstance(snapshots, str) and snapshots not in ("all", "heads"):
         raise InvalidInputError(
-            "unknown choice of snapshots", kind="snapshots", found=snapshots, expected="all, heads, or ids"
+            "unknown choice of snapshots", "snapshots", found=snapshots, expected="all, heads, or ids"
         )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "record_count of files")  # it is a finding here
