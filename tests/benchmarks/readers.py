@@ -114,13 +114,12 @@ def duckdb() -> Reader:
 
 
 def chdb() -> Reader:
-    query = _chdb_query()
-    return lambda job: query(f"SELECT {', '.join(job['columns'])} FROM icebergLocal('{job['folder']}')")
+    import chdb
 
-
-def chdb_aggregate() -> Callable[[Job], Facts]:
-    query = _chdb_query()
-    return lambda job: _facts(query(f"SELECT {AGGREGATES} FROM icebergLocal('{job['folder']}')"))
+    os.chdir("/")  # ClickHouse reads files below the current directory alone
+    return lambda job: chdb.query(
+        f"SELECT {', '.join(job['columns'])} FROM icebergLocal('{job['folder']}')", "ArrowTable"
+    )
 
 
 def pysail() -> Reader:
@@ -128,19 +127,9 @@ def pysail() -> Reader:
     return lambda job: query(f"SELECT {', '.join(job['columns'])} FROM iceberg.`{job['folder']}`")
 
 
-def pysail_aggregate() -> Callable[[Job], Facts]:
-    query = sail_query()
-    return lambda job: _facts(query(f"SELECT {AGGREGATES} FROM iceberg.`{job['folder']}`"))
-
-
 def spark(warehouse: str) -> Reader:
     session = spark_session(warehouse)
     return lambda job: session.sql(f"SELECT {', '.join(job['columns'])} FROM local.{job['name']}").toArrow()
-
-
-def spark_aggregate(warehouse: str) -> Callable[[Job], Facts]:
-    session = spark_session(warehouse)
-    return lambda job: _facts(session.sql(f"SELECT {AGGREGATES} FROM local.{job['name']}").toArrow())
 
 
 def spark_session(warehouse: str) -> Any:
@@ -171,18 +160,6 @@ def _request(job: Job) -> Request:
     return Request(job["location"], "main", 0, [{"name": name} for name in job["columns"]])
 
 
-def _chdb_query() -> Callable[[str], pa.Table]:
-    import chdb
-
-    os.chdir("/")  # ClickHouse reads files below the current directory alone
-    return lambda sql: chdb.query(sql, "ArrowTable")
-
-
-def _facts(row: pa.Table) -> Facts:
-    """The one row of an aggregate, under the names that an Arrow table's facts have."""
-    return dict(zip(("rows", "sum_id", "sum_value"), (column[0].as_py() for column in row.columns), strict=True))
-
-
 READERS: dict[str, Callable[..., Any]] = {
     "raw": raw,
     "deletekit": deletekit,
@@ -194,11 +171,8 @@ READERS: dict[str, Callable[..., Any]] = {
     "DataFusion": datafusion,
     "Daft": daft,
     "Spark": spark,
-    "chdb, sums": chdb_aggregate,
-    "pysail, sums": pysail_aggregate,
-    "Spark, sums": spark_aggregate,
 }
-"""By the name in the report. `sums` counts and sums the columns inside the engine: less work than a scan to Arrow."""
+"""By the name in the report."""
 
 PEERS = tuple(name for name in READERS if name not in ("raw", "deletekit"))
 
