@@ -1,4 +1,4 @@
-"""Pages and pictures of figures are as results.json has them, and what misses its target is said to."""
+"""Pages of figures are as results.json has them, and what misses its target is said to."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.pictures import DRAWN, bars, length_of, seconds_of
-from tests.benchmarks.publish import PAGES, PICTURES, RESULTS, ROOT, made, publish, results, verdicts
+from tests.benchmarks.publish import PAGES, RESULTS, ROOT, made, publish, results, verdicts
 from tests.benchmarks.report import PARTS, Part, table_of, tables_in
 
 TABLE = table_of(
@@ -24,7 +23,7 @@ PART: Part = {
 
 
 @pytest.mark.parametrize("path", made(), ids=str)
-def test_a_page_or_picture_is_as_the_figures_have_it(path: Path) -> None:
+def test_a_page_is_as_the_figures_have_it(path: Path) -> None:
     found = (ROOT / path).read_text(encoding="utf-8")
     assert found == made()[path], f"run `python -m tests.benchmarks --publish {RESULTS}`"
 
@@ -65,25 +64,9 @@ def test_publishing_a_part_leaves_the_others(tmp_path: Path) -> None:
     for path in (RESULTS, *PAGES):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text((ROOT / path).read_text(encoding="utf-8"), encoding="utf-8")
-    (tmp_path / PICTURES).mkdir()
     before = results(tmp_path)
     failed = PART | {"text": ["failed: ZeroDivisionError: division by zero"]}
     assert publish({"delete": PART}, {"scan": failed}, root=tmp_path) == 1
     assert results(tmp_path) == before | {"delete": PART}
     page = (tmp_path / "tests/benchmarks/RESULTS.md").read_text(encoding="utf-8")
     assert f"{TABLE}\n\n2026-11-26, commit 4d768479, `python -m tests.benchmarks --only delete`; 2 cores." in page
-    assert {path.stem for path in (tmp_path / PICTURES).iterdir()} == set(DRAWN)
-
-
-def test_only_times_are_drawn() -> None:
-    drawn = bars("A title", *tables_in(TABLE)[0]).text
-    assert drawn == "A title\na plan: deletekit 300 ms, Java 1.20 s"
-    assert seconds_of("refuses") is seconds_of("> 8 s") is seconds_of("**1.20**") is seconds_of("12 MB") is None
-    assert [seconds_of(cell) for cell in ("1,450 ms (1.25)", "1.45 s", "2 µs")] == [1.45, 1.45, 2e-6]
-
-
-def test_a_bar_is_longer_for_more() -> None:
-    times = [0.02, 0.2, 20.0]
-    lengths = [length_of(each, times) for each in times]
-    assert lengths == sorted(lengths)
-    assert 0 < lengths[0] < lengths[-1] == 1

@@ -20,7 +20,7 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from deletekit.course.translations import LANGUAGES
-from tests.benchmarks.session_memory import family, proportional_size
+from tests.benchmarks.measure import tree_of
 from tests.notebooks.lesson_runs import LESSON_BYTES
 from tests.tools.binder_badges import badges
 from tests.tools.binder_requirements import REQUIREMENTS, TARGET, pins, requirements
@@ -176,9 +176,10 @@ def test_a_lesson_on_spark_fits_into_the_memory_that_binder_guarantees(image: Im
 def memory(root: int) -> int:
     """Give the proportional set size of a process and all below it."""
     total = 0
-    for pid in family(root):
+    for pid in tree_of(root):
         try:
-            total += proportional_size(pid)
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024
         except (OSError, StopIteration):  # it has ended meanwhile
             continue
     return total

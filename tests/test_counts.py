@@ -74,6 +74,7 @@ VERBS: dict[str, tuple[int, Callable[[dk.Table, int], Any]]] = {
     "compact": (3, lambda t, _: dk.compact(t, delete_file_threshold=1, engine=ONE)),
     "scan": (3, lambda t, _: dk.scan(t).to_arrow()),
     "scan, filtered": (3, lambda t, _: dk.scan(t, "grp = 4").to_arrow()),
+    "scan of a row": (3, lambda t, _: dk.scan(t, "id = 7").to_arrow()),
     "count": (3, lambda t, _: dk.scan(t).count()),
 }
 """By name: the format version, and what is done to a table of so many rows. Those that read it find a vector there."""
@@ -108,6 +109,7 @@ OPENED = {
     "compact": ((3, 16, 1, 6), (1, 9, 0, 1)),
     "scan": ((0, 8, 1, 6), (0, 0, 0, 0)),
     "scan, filtered": ((0, 8, 1, 6), (0, 0, 0, 0)),
+    "scan of a row": ((0, 8, 1, 1), (0, 0, 0, 0)),
     "count": ((0, 8, 0, 0), (0, 0, 0, 0)),
 }
 """Of six data files, each with a manifest of its own: how many files of each kind are opened at most, and written."""

@@ -28,12 +28,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
-from deletekit.conformance.rows import rows_of
-from deletekit.course.views.page import Grid
-from deletekit.course.views.row_fate import row_fate
-from deletekit.course.views.snapshot_diff import snapshot_diff
 from deletekit.errors import DeletekitError
-from deletekit.stream.fitting_rows import json_text
 from deletekit.stream.sources.format_options import FormatOptions
 from deletekit.stream.sources.source_types import SourceType
 from deletekit.stream.sources.times import timestamps
@@ -259,7 +254,6 @@ def test_explain(table: dk.Table) -> None:
     same(by_column(rows))
     assert "'+10000-01-01'" in found.to_text()
     assert "+10000-01-01" in found.to_html()
-    assert len(found.to_arrow()) == ROWS
     cells = [re.findall(r"<t[dh] [^>]*>(.*?)</t[dh]>", row) for row in re.findall(r"<tr>(.*?)</tr>", found.to_html())]
     shown = [
         dict(zip(["verdict", "n", *TYPES], map(html.unescape, row), strict=False)) for row in cells if len(row) > 9
@@ -322,36 +316,6 @@ def test_changes(run: Run, table: dk.Table) -> None:  # noqa: F811
     assert run("changes", location, "--json").exit_code == 0
 
 
-def test_views(table: dk.Table) -> None:
-    for page in (row_fate(table), snapshot_diff(table)):
-        grid = page.block("rows")
-        assert isinstance(grid, Grid)
-    for start in range(1, len(TYPES) + 1, 8):
-        names = ["n", *list(TYPES)[start - 1 : start + 7]]
-        some = dk.scan(table, columns=names).to_arrow()
-        with_some = make(table.require_catalog(), some, schema=some.schema, format_version=3)
-        for page, skip in ((row_fate(with_some), 3), (snapshot_diff(with_some), 1)):
-            grid = page.block("rows")
-            assert isinstance(grid, Grid)
-            rows = [dict(zip(names, line.cells[skip:], strict=True)) for line in grid.lines]
-            rows.sort(key=lambda row: int(row["n"]))
-            for name in names[1:]:
-                if name not in ("text", "bytes"):  # these are cut
-                    assert [sql(row[name], name) for row in rows] == meant(name), name
-
-
-def test_rows_of_the_suite(table: dk.Table) -> None:
-    rows = rows_of(dk.scan(table).to_arrow())
-    found = by_column([dict(zip(["n", *TYPES], row, strict=True)) for row in sorted(rows, key=lambda row: row[0])])
-    is_bytes = {"bytes", "fixed"}
-    same(found, lambda v, n: bytes.fromhex(v) if n in is_bytes and v is not None else number_of(v, n))
-
-
-def test_dead_letters() -> None:
-    rows = [json.loads(json_text(row)) for row in python_rows(extremes())]
-    same(by_column(rows), base64s)
-
-
 def test_keys_in_errors_and_in_inspect(table: dk.Table, run: Run, tmp_path: Path) -> None:  # noqa: F811
     with new_catalog(tmp_path) as catalog:
         for name in TYPES:
@@ -386,34 +350,6 @@ def test_partitions(catalog: dk.Catalog, transform: str) -> None:
         found = dk.scan(one.refresh()).to_arrow().sort_by("n")
         assert stored(found.column(name), name) == stored(values.column(name), name), (transform, name)
         assert dk.verify(one, level="data").ok, (transform, name)
-
-
-def test_pandas_polars_and_duckdb(table: dk.Table) -> None:
-    pandas, duckdb = pytest.importorskip("pandas"), pytest.importorskip("duckdb")
-    refused = set()
-    for name in TYPES:
-        scan = dk.scan(table, f"{name} IS NOT NULL", columns=name)
-        rows = scan.to_arrow()
-        assert (
-            scan.to_polars().to_arrow().cast(rows.schema if name != "id" else pa.schema({"id": pa.binary()})).num_rows
-        )
-        if name == "nano_instant":  # DuckDB has no time with a zone and nanoseconds
-            with pytest.raises(dk.UnsupportedError, match="timestamptz_ns"):
-                scan.to_duckdb(duckdb.connect())
-        elif name != "id":
-            found = scan.to_duckdb(duckdb.connect()).to_arrow_table().column(0)
-            assert stored(found, name) == stored(rows.column(0), name), name
-        try:
-            frame = scan.to_pandas()
-        except DeletekitError:
-            refused.add(name)
-            continue
-        assert not pandas.isna(frame[name]).any() or name in ("float", "double"), name
-        found = pa.Table.from_pandas(frame, rows.schema, preserve_index=False, safe=False) if name != "id" else rows
-        assert name.startswith(("float", "double")) or stored(found.column(0), name) == stored(rows.column(0), name), (
-            name
-        )
-    assert refused == {"day", "local", "instant", "nano", "nano_instant"}
 
 
 def test_delta_partitions_and_statistics(catalog: dk.Catalog, tmp_path: Path) -> None:

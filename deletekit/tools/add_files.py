@@ -77,7 +77,7 @@ def add_files(
 
 
 def _refused(message: str, file: str, field: str | None = None, found: Any = None, expected: Any = None) -> Exception:
-    return InvalidInputError(message, kind="add-files", file=file, field=field, found=found, expected=expected)
+    return InvalidInputError(message, "add-files", file=file, field=field, found=found, expected=expected)
 
 
 def _check_new(base: Base, paths: Sequence[str]) -> None:

@@ -116,12 +116,12 @@ def changes_in_schema(
     """Return the changes up to snapshot `end` as `changes` does, with all rows in one schema of the table."""
     if mode not in get_args(Mode):
         expected = ", ".join(get_args(Mode))
-        raise InvalidInputError("unknown mode", kind="mode", field="mode", found=mode, expected=expected)
+        raise InvalidInputError("unknown mode", "mode", "mode", mode, expected)
     metadata = table.metadata
     start = start_snapshot(metadata, from_snapshot, end)
     if start is not None and end is None:
         message, found = "from_snapshot is not an ancestor of to_snapshot", f"{from_snapshot}, to a branch without one"
-        raise InvalidInputError(message, kind="snapshot-branch", field="from_snapshot", found=found)
+        raise InvalidInputError(message, "snapshot-branch", "from_snapshot", found)
     steps: list[ChangeStep] = []
     if end is not None:
         find = commit_steps if mode == "all" else net_step
@@ -235,19 +235,19 @@ class Changes(ArrowResult):
 
 def _end(table: Table, to_snapshot: int | None, ref: str) -> tuple[Snapshot | None, Schema]:
     if to_snapshot is not None and ref != MAIN:
-        raise InvalidInputError("name one of to_snapshot and ref", kind="time-travel", field="to_snapshot, ref")
+        raise InvalidInputError("name one of to_snapshot and ref", "time-travel", "to_snapshot, ref")
     return resolve_snapshot(table.metadata, snapshot_id=to_snapshot, ref=ref)
 
 
 def _check_names(names: Sequence[str], schema: Schema) -> None:
     if not names:
-        raise UnsupportedError("changes need a column to compare rows by", kind="no-columns", field="columns")
+        raise UnsupportedError("changes need a column to compare rows by", "no-columns", "columns")
     taken = next((f.name for f in schema.fields if f.name in (*CHANGE_COLUMNS, ROW_ID)), None)
     if taken is not None:
         raise UnsupportedError(
             "the table has a column with a name that changes need",
-            kind="change-column",
-            field=taken,
+            "change-column",
+            taken,
             expected="another name: see rename_column",
         )
 
@@ -256,5 +256,5 @@ def _key_names(schema: Schema, key: str | Sequence[str] | None, mode: Mode) -> l
     names = sorted(schema.identifier_field_names()) if key is None else as_names(key)
     if not names and mode == "upsert":
         message = "mode 'upsert' needs a key: the schema names no identifier fields"
-        raise InvalidInputError(message, kind="equality-key", field="key", expected="names of columns")
+        raise InvalidInputError(message, "equality-key", "key", expected="names of columns")
     return [str(schema.find_column_name(f.field_id)) for f in equality_fields_of(schema, names)] if names else []

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
 
 from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.deletes.plan import delete_index, plan_scan
@@ -160,7 +159,7 @@ class RowVersion:
 @public_methods
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What `explain` returns: iterate over the versions, print it, or take it as a table.
+    """What `explain` returns: iterate over the versions, or print it.
 
     `unread` are the files that could not be read; rows of such a data file are not among the versions.
     """
@@ -212,34 +211,11 @@ class Explanation:
     def _unread_in(self, say: Say) -> list[str]:
         return [say(SENTENCES["unread"], file=u.file_path, error=u.error) for u in self.unread]
 
-    def to_arrow(self) -> pa.Table:
-        """One line per version and delete that hides it (one line for a live row), with both sequence numbers.
-
-        `live` is null where a delete that could not be read would have to say it.
-        """
-        rows = [_line(version, hiding) for version in self.versions for hiding in version.hidden_by or (None,)]
-        return pa.Table.from_pylist(rows, schema=_SCHEMA)
-
     def __str__(self) -> str:
         return self.to_text()
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": self.to_text(), "text/html": self.to_html()}
-
-
-_SCHEMA = pa.schema(
-    {
-        "row": pa.string(),
-        "live": pa.bool_(),
-        "data_file": pa.string(),
-        "position": pa.int64(),
-        "data_sequence_number": pa.int64(),
-        "delete_kind": pa.string(),
-        "delete_file": pa.string(),
-        "delete_sequence_number": pa.int64(),
-        "rule": pa.string(),
-    }
-)
 
 
 def explain(
@@ -298,21 +274,6 @@ def explain(
     return Explanation(
         table=table.name, snapshot_id=snapshot.snapshot_id, versions=tuple(found), unread=tuple(unread.values())
     )
-
-
-def _line(version: RowVersion, hiding: HidingDelete | None) -> dict[str, Any]:
-    line = {
-        "row": str(version.row),
-        "live": None if version.unknown else version.live,
-        "data_file": version.data_file,
-        "position": version.position,
-        "data_sequence_number": version.sequence_number,
-        "rule": hiding.rule if hiding else version.verdict,
-    }
-    if hiding:
-        line |= {"delete_kind": hiding.kind, "delete_file": hiding.file_path}
-        line["delete_sequence_number"] = hiding.sequence_number
-    return line
 
 
 @dataclass(frozen=True)

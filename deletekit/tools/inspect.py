@@ -50,7 +50,7 @@ def inspect(
     FormatError or NotFoundError for a manifest list that cannot be read.
     """
     if positions < 0:
-        raise InvalidInputError("a limit below zero", kind="limit", field="positions", found=positions)
+        raise InvalidInputError("a limit below zero", "limit", "positions", positions)
     snapshot, _ = resolve_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of=as_of)
     out: dict[str, Any] = {"metadata-location": table.metadata_location, "metadata": dict(table.metadata.raw)}
     if snapshot is None:

@@ -69,19 +69,17 @@ def rollback(
         if before is not None:
             older = [s for s in line if s.timestamp_ms < before]
             if not older:
-                raise NotFoundError(
-                    "no ancestor was made before this time", kind="snapshot-not-found", field="as_of", found=as_of
-                )
+                raise NotFoundError("no ancestor was made before this time", "snapshot-not-found", "as_of", as_of)
             return max(older, key=lambda s: s.timestamp_ms).snapshot_id
         assert snapshot_id is not None
         metadata.snapshot_by_id(snapshot_id)
         if all(s.snapshot_id != snapshot_id for s in line):
             raise InvalidInputError(
                 "not an ancestor of the branch's head",
-                kind="not-an-ancestor",
-                field="snapshot_id",
-                found=snapshot_id,
-                expected=f"an ancestor of {head.snapshot_id if head else 'nothing'} on {ref}",
+                "not-an-ancestor",
+                "snapshot_id",
+                snapshot_id,
+                f"an ancestor of {head.snapshot_id if head else 'nothing'} on {ref}",
             )
         return snapshot_id
 
@@ -136,10 +134,10 @@ def fast_forward(table: Table, branch: str, to: str, *, dry_run: bool = False) -
             if not metadata.is_ancestor(wanted, here):
                 raise InvalidInputError(
                     "branch cannot be fast-forwarded: it has snapshots that the other has not",
-                    kind="not-an-ancestor",
-                    field="to",
-                    found=f"{wanted}, of {to}",
-                    expected=f"a descendant of {here}, of {branch}",
+                    "not-an-ancestor",
+                    "to",
+                    f"{wanted}, of {to}",
+                    f"a descendant of {here}, of {branch}",
                 )
         return wanted
 
@@ -156,7 +154,7 @@ def _check_one(kind: str, **arguments: object) -> None:
     """Raise InvalidInputError unless exactly one of the arguments is given."""
     if sum(value is not None for value in arguments.values()) != 1:
         message = f"name one of {' and '.join(arguments)}"
-        raise InvalidInputError(message, kind=kind, field=", ".join(arguments), expected="one of them")
+        raise InvalidInputError(message, kind, ", ".join(arguments), expected="one of them")
 
 
 def _move(
@@ -190,7 +188,7 @@ def _move(
 def _head(metadata: TableMetadata, ref: str | None) -> int:
     found = metadata.snapshot_of_ref(ref or MAIN)
     if found is None:
-        raise NotFoundError("the ref has no snapshot yet", kind="ref-not-found", field="ref", found=ref)
+        raise NotFoundError("the ref has no snapshot yet", "ref-not-found", "ref", ref)
     return found.snapshot_id
 
 
@@ -209,7 +207,7 @@ def drop_ref(table: Table, name: str) -> None:
 
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
         if name == MAIN:
-            raise InvalidInputError("main cannot be dropped", kind="ref", field="name", found=name)
+            raise InvalidInputError("main cannot be dropped", "ref", "name", name)
         metadata.snapshot_of_ref(name)
         return [{"action": "remove-snapshot-ref", "ref-name": name}]
 
@@ -221,10 +219,10 @@ def _create_ref(table: Table, name: str, snapshot_id: int | None, kind: str) -> 
 
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
         if name in metadata.refs:
-            raise InvalidInputError("branch or tag exists already", kind="ref", field="name", found=name)
+            raise InvalidInputError("branch or tag exists already", "ref", "name", name)
         snapshot = metadata.current_snapshot if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
         if snapshot is None:
-            raise InvalidInputError("table has no snapshot yet", kind="ref", field="name", found=name)
+            raise InvalidInputError("table has no snapshot yet", "ref", "name", name)
         return [{"action": "set-snapshot-ref", "ref-name": name, "type": kind, "snapshot-id": snapshot.snapshot_id}]
 
     commit_metadata(table, build, unchanged_refs=[name])

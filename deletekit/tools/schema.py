@@ -168,7 +168,7 @@ def add_partition_field(table: Table, field: str) -> None:
         new = partition_field(metadata.schema, field, int(metadata.raw["last-partition-id"]) + 1)
         fields = [_void_renamed(f) if f.name == new.name else f for f in metadata.spec.fields]
         if any(f.name == new.name or _same_values(f, new) for f in fields):
-            raise InvalidInputError("partition field exists already", kind="partition-spec", field=new.name)
+            raise InvalidInputError("partition field exists already", "partition-spec", new.name)
         # A field that an older spec had keeps its id, so its values mean the same (v2 spec "Partition Evolution").
         taken = {f.field_id for f in fields}
         old_specs = () if metadata.version.keeps_removed_partition_fields else metadata.specs.values()
@@ -189,7 +189,7 @@ def drop_partition_field(table: Table, name: str) -> None:
     def build(metadata: TableMetadata) -> list[Mapping[str, Any]]:
         if not any(f.name == name for f in metadata.spec.fields):
             found = ", ".join(f.name for f in metadata.spec.fields)
-            raise NotFoundError("no such partition field", kind="partition-spec", field=name, expected=found)
+            raise NotFoundError("no such partition field", "partition-spec", name, expected=found)
         if not metadata.version.keeps_removed_partition_fields:
             return _spec_updates(metadata, [f for f in metadata.spec.fields if f.name != name])
         void: dict[str, Any] = {"transform": VoidTransform()}
@@ -243,10 +243,10 @@ def upgrade_format_version(table: Table, format_version: int) -> None:
             message, higher = "a format version can only be raised", " or ".join(map(str, range(now + 1, NEWEST + 1)))
             raise InvalidInputError(
                 message,
-                kind="format-version",
-                field="format_version",
-                found=f"{format_version}, of a table in format version {now}",
-                expected=higher or f"nothing: {now} is the newest that deletekit writes",
+                "format-version",
+                "format_version",
+                f"{format_version}, of a table in format version {now}",
+                higher or f"nothing: {now} is the newest that deletekit writes",
             )
         check_reserved_names(metadata.schema, format_version)
         uuid = [] if metadata.table_uuid else [{"action": "assign-uuid", "uuid": str(uuid4())}]  # v1 has it optional
@@ -267,7 +267,7 @@ def _void_renamed(field: PartitionField) -> PartitionField:
 
 
 def _refused(message: str, field: str) -> InvalidInputError:
-    return InvalidInputError(message, kind="schema", field=field)
+    return InvalidInputError(message, "schema", field)
 
 
 def _last_column_id(metadata: TableMetadata) -> int:
@@ -336,7 +336,7 @@ def _find(schema: Schema, name: str) -> NestedField:
         return schema.find_field(name)
     except ValueError as e:
         raise NotFoundError(
-            "no such column", kind="column-not-found", field=name, expected=columns_like(name, schema.column_names)
+            "no such column", "column-not-found", name, expected=columns_like(name, schema.column_names)
         ) from e
 
 
@@ -349,11 +349,7 @@ def _promoted(field: NestedField, wanted: IcebergType) -> IcebergType:
         return promote(field.field_type, wanted)
     except Exception as e:  # pyiceberg raises ResolveError, which is no ValueError
         raise InvalidInputError(
-            "type cannot be promoted so",
-            kind="type-promotion",
-            field=field.name,
-            found=str(field.field_type),
-            expected=str(wanted),
+            "type cannot be promoted so", "type-promotion", field.name, str(field.field_type), str(wanted)
         ) from e
 
 
@@ -387,7 +383,7 @@ def _with_field(schema: Schema, new: NestedField) -> Schema:
 
 def _with_fields(schema: Schema, fields: list[NestedField]) -> Schema:
     if not fields:
-        raise InvalidInputError("a table needs a column", kind="schema")
+        raise InvalidInputError("a table needs a column", "schema")
     return new_schema(*fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
 
 
@@ -402,7 +398,7 @@ def column_type(text: str | IcebergType, name: str) -> IcebergType:
     try:
         return NestedField(1, "x", text.replace(" ", "") if "decimal" not in text else text, required=False).field_type
     except (ValueError, TypeError, ValidationError) as e:
-        raise InvalidInputError("unknown column type", kind="type", field=name, found=text) from e
+        raise InvalidInputError("unknown column type", "type", name, text) from e
 
 
 def new_field(
@@ -411,13 +407,13 @@ def new_field(
     """Return a column. Raises InvalidInputError for a type that is not primitive, or a default that does not fit it."""
     kind = column_type(wanted, name)
     if not kind.is_primitive:
-        raise InvalidInputError("only primitive columns can be added", kind="type", field=name, found=str(kind))
+        raise InvalidInputError("only primitive columns can be added", "type", name, str(kind))
     try:
         value = None if default is None else _stored(default, NestedField(field_id, name, kind, required=False))
         return NestedField(field_id, name, kind, required, doc, initial_default=value, write_default=value)
     except (ValueError, TypeError, OverflowError) as e:
         message = f"default does not fit the type ({e.__cause__ or e})"
-        raise InvalidInputError(message, kind="schema", field=name, found=default, expected=str(kind)) from e
+        raise InvalidInputError(message, "schema", name, default, str(kind)) from e
 
 
 def _stored(default: Any, field: NestedField) -> Any:

@@ -97,7 +97,7 @@ def start_snapshot(metadata: TableMetadata, snapshot_id: int | None, end: Snapsh
         raise _with(e, field="from_snapshot", expected=_oldest_start(line)) from e
     if end is None:
         message = "the branch has no snapshot that comes after from_snapshot"
-        raise InvalidInputError(message, kind="snapshot-branch", field="from_snapshot", found=snapshot_id)
+        raise InvalidInputError(message, "snapshot-branch", "from_snapshot", snapshot_id)
     return start
 
 
@@ -113,10 +113,10 @@ def _may_precede(metadata: TableMetadata, start: Snapshot, line: Sequence[Snapsh
 def _expired(line: Sequence[Snapshot], start: int | None) -> NotFoundError:
     return NotFoundError(
         "a snapshot between the two has expired",
-        kind="snapshot-expired",
-        field="from_snapshot",
-        found=start,
-        expected=f"{_oldest_start(line)}, or mode='net', which needs no snapshot in between",
+        "snapshot-expired",
+        "from_snapshot",
+        start,
+        f"{_oldest_start(line)}, or mode='net', which needs no snapshot in between",
     )
 
 
@@ -134,10 +134,10 @@ def _not_before(metadata: TableMetadata, start: Snapshot, end: Snapshot) -> Inva
     message = "from_snapshot is after to_snapshot" if is_after else "from_snapshot is not an ancestor of to_snapshot"
     return InvalidInputError(
         message,
-        kind="snapshot-order" if is_after else "snapshot-branch",
-        field="from_snapshot",
-        found=f"{start.snapshot_id}, to {end.snapshot_id}; both come from {common}",
-        expected=f"an ancestor of {end.snapshot_id}, or inverse=True, which undoes what the branch went back on",
+        "snapshot-order" if is_after else "snapshot-branch",
+        "from_snapshot",
+        f"{start.snapshot_id}, to {end.snapshot_id}; both come from {common}",
+        f"an ancestor of {end.snapshot_id}, or inverse=True, which undoes what the branch went back on",
     )
 
 

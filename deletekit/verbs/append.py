@@ -162,6 +162,6 @@ def schema_of(schema: Schema | pa.Schema | pa.Table) -> Schema:
         if len(schema):
             message, expected = "the new table is empty: these rows would not be in it", "their schema, and then append"
             found = count(len(schema), "row")
-            raise InvalidInputError(message, kind="schema", field="schema", found=found, expected=expected)
+            raise InvalidInputError(message, "schema", "schema", found, expected)
         schema = schema.schema
     return schema_from_arrow(schema)

@@ -1,7 +1,6 @@
 """DELETE: delete rows by filter in any mode, or by keys without reading a row."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +14,7 @@ from deletekit.deletes.delete_modes import ChangeOptions
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.filters.filter import Filter, bound_filter, unbound_filter
+from deletekit.filters.filter import Filter, filter_field_ids
 from deletekit.rows.keys import distinct_keys
 from deletekit.rows.row_source import RowSource
 from deletekit.rows.write_context import granularity_of
@@ -32,7 +31,8 @@ from deletekit.verbs.shared.equality_keys import (
     write_key_deletes,
 )
 from deletekit.verbs.shared.foreign_rows import foreign_rows
-from deletekit.verbs.shared.row_changes import DeleteWhere, choose_mode, required_filter, run_change, with_key_fields
+from deletekit.verbs.shared.key_fields import equality_fields_of
+from deletekit.verbs.shared.row_changes import DeleteWhere, change_where, choose_mode, required_filter
 
 
 def delete(
@@ -79,46 +79,22 @@ def delete(
     >>> dk.delete(users, "id in (1, 3)", mode="deletion-vector").summary["added-dvs"]
     '1'
     """
-    plan = partial(
-        _planned,
-        where=where,
-        mode=mode,
-        equality_fields=equality_fields,
-        granularity=granularity,
-        with_rows=with_rows,
-        engine=engine_or_default(engine),
-    )
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
+    runner = engine_or_default(engine)
 
-
-def _planned(
-    base: Base,
-    *,
-    where: Filter,
-    mode: str | None,
-    equality_fields: str | Sequence[str] | None,
-    granularity: str | None,
-    with_rows: bool,
-    engine: Engine,
-) -> RowDelta:
-    """Plan `delete` on a base."""
-    metadata = base.metadata
-    unbound = unbound_filter(required_filter(where, "a delete"), metadata.schema)
-    bound = bound_filter(unbound, metadata.schema)
-    chosen = choose_mode(metadata, "delete", mode)
-    if with_rows and chosen != "position-delete":
-        raise InvalidInputError("only position delete files store rows", "mode", "with_rows", chosen)
-    if equality_fields is not None and chosen != "equality-delete":
-        raise InvalidInputError("only equality deletes have key columns", "mode", "equality_fields", chosen)
-    options, check = ChangeOptions(chosen, granularity_of(metadata, granularity), with_rows), False
-    if isinstance(bound, AlwaysFalse):
-        return RowDelta()  # `id > 3000000000` of an int: there is nothing to read, and no key column to name
-    if chosen == "equality-delete":
-        options, check = with_key_fields(options, metadata.schema, bound, equality_fields)
-        listed = _listed_keys(base, bound, options.key_fields)
+    def plan(base: Base) -> RowDelta:
+        metadata = base.metadata
+        chosen = choose_mode(metadata, "delete", mode)
+        if with_rows and chosen != "position-delete":
+            raise InvalidInputError("only position delete files store rows", "mode", "with_rows", chosen)
+        if equality_fields is not None and chosen != "equality-delete":
+            raise InvalidInputError("only equality deletes have key columns", "mode", "equality_fields", chosen)
+        options = ChangeOptions(chosen, granularity_of(metadata, granularity), with_rows)
+        listed = _listed_keys(base, where, equality_fields) if chosen == "equality-delete" else None
         if listed is not None:
             return listed
-    return run_change(base, DeleteWhere(bound), options, "delete", engine, unbound, check_keys=check)
+        return change_where(base, where, DeleteWhere, "delete", options, runner, names=equality_fields)
+
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
 
 
 def delete_keys(
@@ -151,9 +127,7 @@ def delete_keys(
     or a scope the keys cannot have. Spec: "Equality Delete Files", "Scan Planning".
     """
     if scope not in ("partition", "global", None):
-        raise InvalidInputError(
-            "unknown scope", kind="equality-scope", field="scope", found=scope, expected="partition or global"
-        )
+        raise InvalidInputError("unknown scope", "equality-scope", "scope", scope, "partition or global")
 
     def plan(base: Base) -> RowDelta:
         if frame is not None:
@@ -177,8 +151,13 @@ def delete_keys(
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run, refreshed=True))
 
 
-def _listed_keys(base: Base, bound: BooleanExpression, fields: tuple[NestedField, ...]) -> RowDelta | None:
+def _listed_keys(base: Base, where: Filter, names: str | Sequence[str] | None) -> RowDelta | None:
     """Return the delete of the keys that a filter lists; None where rows must be read to find keys or partitions."""
+    metadata = base.metadata
+    _, bound = required_filter(where, metadata.schema)
+    if isinstance(bound, AlwaysFalse):
+        return None
+    fields = equality_fields_of(metadata.schema, sorted(filter_field_ids(bound)) if names is None else names)
     ids, specs = {f.field_id for f in fields}, specs_in_use(base)
     keys = _enumerated(bound, fields)
     if keys is None or not all(determines_partition(s, ids) for s in specs):

@@ -48,6 +48,12 @@ _ACTIONS = {
     "when_not_matched": ("insert",),
     "when_not_matched_by_source": ("update", "delete"),
 }
+_VISIBLE = {
+    "when_matched": ("target", "source"),
+    "when_not_matched": ("source",),
+    "when_not_matched_by_source": ("target",),
+}
+"""The sides that have a row there."""
 
 
 def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by its name
@@ -112,21 +118,17 @@ def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by i
 
 def _check_simple(clauses: Mapping[str, Sequence[Clause]], on: Any) -> None:
     """Refuse what a merge with a Spark DataFrame cannot do."""
-    for argument, given in clauses.items():
-        is_simple = len(given) <= 1 and all(c.assignments is None and c.where is None for c in given)
-        if not is_simple or (given and argument == "when_not_matched_by_source"):
-            raise _only_in_words(argument)
-    if clauses and isinstance(on, Mapping) and any(ours != theirs for ours, theirs in on.items()):
-        raise _only_in_words("on")
-
-
-def _only_in_words(argument: str) -> UnsupportedError:
-    return UnsupportedError(
-        "a merge with a Spark DataFrame has no such clause",
-        kind="merge",
-        field=argument,
-        expected="one clause in one word and columns of one name, or the rows as an Arrow table",
-    )
+    wrong = [
+        argument
+        for argument, given in clauses.items()
+        if len(given) > (argument != "when_not_matched_by_source")
+        or any(c.assignments is not None or c.where is not None for c in given)
+    ]
+    wrong += ["on"] if clauses and isinstance(on, Mapping) and any(a != b for a, b in on.items()) else []
+    if wrong:
+        expected = "one clause in one word and columns of one name, or the rows as an Arrow table"
+        message = "a merge with a Spark DataFrame has no such clause"
+        raise UnsupportedError(message, "merge", wrong[0], expected=expected)
 
 
 def _with_keys(options: ChangeOptions, metadata: TableMetadata, on: Sequence[str]) -> ChangeOptions:
@@ -149,11 +151,8 @@ class _Merge(Change):
         self._schema = schema
         self._source, types = typed_source(schema, given, pairs)
         sides = sides_of(schema, types)
-        both = ("target", "source")
-        self._matched = bind_clauses("when_matched", clauses["when_matched"], sides, both)
-        self._inserts = bind_clauses("when_not_matched", clauses["when_not_matched"], sides, ("source",))
-        self._missed = bind_clauses(
-            "when_not_matched_by_source", clauses["when_not_matched_by_source"], sides, ("target",)
+        self._matched, self._inserts, self._missed = (
+            bind_clauses(name, clauses[name], sides, visible) for name, visible in _VISIBLE.items()
         )
         self._rows = self._named_as_table(pairs, [self._matched, self._inserts, self._missed])
         tested = (f for f in (*self._matched.tested, *self._missed.tested) if f not in fields)
@@ -275,23 +274,23 @@ def on_columns(on: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
     pairs = dict(on) if isinstance(on, Mapping) else {name: name for name in as_names(on)}
     for name in (*pairs, *pairs.values()):
         if not isinstance(name, str):
-            raise InvalidInputError("not the name of a column", kind="merge", field="on", found=name)
+            raise InvalidInputError("not the name of a column", "merge", "on", name)
     return pairs
 
 
 def on_fields(schema: Schema, source: Sequence[str], on: Mapping[str, str]) -> tuple[NestedField, ...]:
     """Return the table's columns to match on. Raises InvalidInputError if the table or the source lacks one."""
     if not on:
-        raise InvalidInputError("a merge needs columns to match on", kind="merge", field="on")
+        raise InvalidInputError("a merge needs columns to match on", "merge", "on")
     fields = {f.name: f for f in schema.fields}
     for ours, theirs in on.items():
         if ours not in fields or theirs not in source:
             raise InvalidInputError(
                 "no such column to match on",
-                kind="column-not-found",
-                field=theirs if ours in fields else ours,
-                found="in the table" if ours in fields else "in neither or only the source",
-                expected=columns_like(theirs, [n for n in fields if n in source]) or "a column of both",
+                "column-not-found",
+                theirs if ours in fields else ours,
+                "in the table" if ours in fields else "in neither or only the source",
+                columns_like(theirs, [n for n in fields if n in source]) or "a column of both",
             )
     return tuple(fields[name] for name in on)
 
@@ -338,8 +337,8 @@ def check_single(counts: npt.NDArray[np.int64]) -> None:
     if len(counts) and counts.max() > 1:
         raise InvalidInputError(
             "a table row matches several source rows",
-            kind="merge-cardinality",
-            field="on",
-            found=int(counts.max()),
-            expected="one source row for each key",
+            "merge-cardinality",
+            "on",
+            int(counts.max()),
+            "one source row for each key",
         )

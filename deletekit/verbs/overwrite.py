@@ -15,7 +15,7 @@ from deletekit.deletes.which_apply import own_deletes, scope_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
-from deletekit.filters.filter import Filter, bound_filter, evaluate, unbound_filter
+from deletekit.filters.filter import Filter, evaluate
 from deletekit.rows.data_file_writer import write_data_files
 from deletekit.rows.input_rows import align
 from deletekit.rows.keys import column_at
@@ -26,11 +26,10 @@ from deletekit.table.table import Table
 from deletekit.verbs.shared.foreign_rows import foreign_rows
 from deletekit.verbs.shared.row_changes import (
     DeleteWhere,
+    change_where,
     choose_mode,
     filter_of_reads,
     required_filter,
-    run_change,
-    with_key_fields,
 )
 
 
@@ -65,12 +64,11 @@ def overwrite(
     """
     runner, source = engine_or_default(engine), RowSource(rows)
     if foreign_rows(rows, engine) is not None:
-        raise UnsupportedError("an overwrite by filter takes no Spark DataFrame", kind="rows", field="rows")
+        raise UnsupportedError("an overwrite by filter takes no Spark DataFrame", "rows", "rows")
 
     def plan(base: Base) -> RowDelta:
         metadata = base.metadata
-        unbound = unbound_filter(required_filter(where, "an overwrite"), metadata.schema)
-        bound = bound_filter(unbound, metadata.schema)
+        _, bound = required_filter(where, metadata.schema)
         options = ChangeOptions(choose_mode(metadata, "delete", mode), granularity_of(metadata, granularity))
         new = align(source.whole(metadata.schema), metadata.schema)
         chosen = evaluate(bound, lambda i: column_at(new, metadata.schema, i), len(new))
@@ -78,18 +76,12 @@ def overwrite(
         if outside:
             raise InvalidInputError(
                 "the filter is not true for rows that an overwrite puts in place of others",
-                kind="overwrite",
-                field="where",
-                found=f"{outside} of {len(new)} rows",
-                expected="rows that the filter chooses",
+                "overwrite",
+                "where",
+                f"{outside} of {len(new)} rows",
+                "rows that the filter chooses",
             )
-        if isinstance(bound, AlwaysFalse):
-            return RowDelta(read_set=ReadSet())
-        check = False
-        if options.mode == "equality-delete":
-            options, check = with_key_fields(options, metadata.schema, bound, None)
-        change, more = DeleteWhere(bound), lambda _: [new]
-        return run_change(base, change, options, "delete", runner, unbound, check_keys=check, more=more)
+        return change_where(base, where, DeleteWhere, "delete", options, runner, more=lambda _: [new])
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
 
@@ -124,16 +116,16 @@ def overwrite_partitions(
         check_parquet_only(metadata, "write.format.default")
         if not metadata.spec.fields:
             message, expected = "the table has no partitions", "overwrite(table, rows, 'true') for the whole table"
-            raise InvalidInputError(message, kind="overwrite", field="table", found=table.name, expected=expected)
+            raise InvalidInputError(message, "overwrite", "table", table.name, expected)
         tasks = plan_scan(metadata, base.snapshot, base.reader)
         others = {t.data_file.spec_id for t in tasks} - {metadata.spec.spec_id}
         if others:
             raise InvalidInputError(
                 "data files of another partition spec may hold rows of these partitions",
-                kind="overwrite",
-                field="spec_id",
-                found=sorted(others),
-                expected=f"only {metadata.spec.spec_id}: compact the table before, or overwrite by a filter",
+                "overwrite",
+                "spec_id",
+                sorted(others),
+                f"only {metadata.spec.spec_id}: compact the table before, or overwrite by a filter",
             )
         if frame is not None:
             files = frame.append(base)

@@ -78,13 +78,11 @@ def scan(
     [{'id': 3, 'value': 300.0}, {'id': 4, 'value': 400.0}]
     """
     if limit is not None and limit < 0:
-        raise InvalidInputError(
-            "a limit is a number of rows", kind="limit", field="limit", found=limit, expected="0 or more"
-        )
+        raise InvalidInputError("a limit is a number of rows", "limit", "limit", limit, "0 or more")
     snapshot, schema = resolve_snapshot(table.metadata, snapshot_id=snapshot_id, ref=ref, as_of=as_of)
     names = [f.name for f in schema.fields] if columns is None else as_names(columns)
     if columns is not None and not names:
-        raise InvalidInputError("a scan needs a column; count() needs none", kind="column-not-found", field="columns")
+        raise InvalidInputError("a scan needs a column; count() needs none", "column-not-found", "columns")
     own = {f.name: f for f in schema.fields}  # to select each of them takes time by the square of their number
     fields = {n: own.get(n) or select_field(schema, n) for n in names if not is_metadata_column(n, schema)}
     arrow_schema(Schema(*fields.values()))  # refuses, by name, a type that cannot be read
@@ -161,7 +159,7 @@ class Scan(ArrowResult):
 
     def _tables(self) -> Iterator[pa.Table]:
         if not self.columns:
-            raise UnsupportedError("the table has no column to read; count() needs none", kind="no-columns")
+            raise UnsupportedError("the table has no column to read; count() needs none", "no-columns")
         context = ReadContext(self.table.io, self.table.metadata)
         result = ScanResult(self.columns, self.fields, self.arrow_schema)
         request = result.request(self.bound)

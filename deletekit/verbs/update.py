@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysFalse, BooleanExpression
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField, StringType
 
@@ -18,13 +18,13 @@ from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.filters.filter import Filter, bound_filter, reads_as_expression, unbound_filter
+from deletekit.filters.filter import Filter, reads_as_expression
 from deletekit.rows.input_rows import align, as_constant
 from deletekit.rows.write_context import granularity_of
 from deletekit.table.column_names import unknown_column
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
-from deletekit.verbs.shared.row_changes import choose_mode, required_filter, run_change, with_key_fields
+from deletekit.verbs.shared.row_changes import change_where, choose_mode
 
 Assignment = Any | Callable[[pa.Table], Any]
 
@@ -74,16 +74,12 @@ def update(
 
     def plan(base: Base) -> RowDelta:
         metadata = base.metadata
-        unbound = unbound_filter(required_filter(where, "an update"), metadata.schema)
-        bound = bound_filter(unbound, metadata.schema)
-        chosen = choose_mode(metadata, "update", mode)
-        change = _Update(bound, assignments, metadata.schema)
-        options, check = ChangeOptions(chosen, granularity_of(metadata, granularity)), False
-        if isinstance(bound, AlwaysFalse):
-            return RowDelta()
-        if chosen == "equality-delete":
-            options, check = with_key_fields(options, metadata.schema, bound, equality_fields or None)
-        return run_change(base, change, options, "update", runner, unbound, check_keys=check)
+        options = ChangeOptions(choose_mode(metadata, "update", mode), granularity_of(metadata, granularity))
+
+        def change_of(bound: BooleanExpression) -> Change:
+            return _Update(bound, assignments, metadata.schema)
+
+        return change_where(base, where, change_of, "update", options, runner, names=equality_fields or None)
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
 
@@ -102,7 +98,7 @@ class _Update(Change):
             if name not in names:
                 raise unknown_column(name, names, "no such column to assign")
         if not assignments:
-            raise InvalidInputError("nothing to assign", kind="assignments", field="assignments")
+            raise InvalidInputError("nothing to assign", "assignments", "assignments")
         for field in schema.fields:
             _check_text(assignments.get(field.name), field, schema)
         # Now, before any file is read, and even if no row will match.
@@ -124,7 +120,7 @@ class _Update(Change):
             made = pa.table(columns)
         except (pa.ArrowException, TypeError) as e:
             names, message = ", ".join(self._assignments), "assignment made values that are no column"
-            raise InvalidInputError(message, kind="assignments", field=names, found=str(e)) from e
+            raise InvalidInputError(message, "assignments", names, str(e)) from e
         return align(made, self._schema)
 
 
@@ -133,10 +129,10 @@ def _check_text(value: Any, field: NestedField, schema: Schema) -> None:
     if isinstance(value, str) and isinstance(field.field_type, StringType) and reads_as_expression(value, schema):
         raise InvalidInputError(
             "a text is a constant here, and this one reads as an expression",
-            kind="assignments",
-            field=field.name,
-            found=value,
-            expected="a function of the rows, or merge, for a computed value; pa.scalar(text) for this very text",
+            "assignments",
+            field.name,
+            value,
+            "a function of the rows, or merge, for a computed value; pa.scalar(text) for this very text",
         )
 
 
@@ -146,9 +142,9 @@ def _called(function: Callable[[pa.Table], Any], current: pa.Table, name: str) -
     if count != len(current):
         raise InvalidInputError(
             "assignment did not make a value for each row",
-            kind="assignments",
-            field=name,
-            found=type(made).__name__ if count is None else f"{count} values",
-            expected=f"{len(current)} values",
+            "assignments",
+            name,
+            type(made).__name__ if count is None else f"{count} values",
+            f"{len(current)} values",
         )
     return made

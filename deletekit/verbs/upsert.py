@@ -5,7 +5,6 @@ equals NULL.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,21 +38,12 @@ from deletekit.verbs.shared.equality_keys import (
     specs_in_use,
     write_key_deletes,
 )
-from deletekit.verbs.shared.foreign_rows import ForeignRows, foreign_rows
+from deletekit.verbs.shared.foreign_rows import foreign_rows
 from deletekit.verbs.shared.key_fields import equality_fields_of, range_of_keys
 from deletekit.verbs.shared.row_changes import choose_mode, run_change
 
 Fields = tuple[it.NestedField, ...]
 _Keys = tuple[pa.Table, KeyNumbers]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpsertRequest:
-    """Which rows are the same one (`key`: column names, None for the identifier fields), and how the old ones go."""
-
-    key: str | Sequence[str] | None = None
-    mode: str | None = None
-    granularity: str | None = None
 
 
 def upsert(
@@ -95,80 +85,45 @@ def upsert(
     >>> dk.scan(users).count()
     4
     """
-    request = UpsertRequest(key=key, mode=mode, granularity=granularity)
-    frame = foreign_rows(rows, engine)
-    if frame is not None:
-        return _upsert_foreign(table, frame, request, ref, commit_properties, dry_run=dry_run)
-    source, chosen = RowSource(rows), engine_or_default(engine)
+    frame, source, runner = foreign_rows(rows, engine), RowSource(rows), engine_or_default(engine)
 
-    def prepared(metadata: TableMetadata) -> tuple[Fields, pa.Table, _Keys]:
-        fields = check_upsert(metadata, request)
-        aligned = pa.concat_tables([align(piece, metadata.schema) for piece in source.held() or [[]]])
-        return fields, aligned, _keys(aligned, metadata.schema, fields)
+    def checked(metadata: TableMetadata) -> tuple[Fields, ChangeOptions]:
+        options = ChangeOptions(choose_mode(metadata, "merge", mode), granularity_of(metadata, granularity))
+        names: Sequence[Any] = metadata.schema.identifier_field_ids if key is None else key
+        if not names:
+            expected = "column names, or identifier fields of the table"
+            raise InvalidInputError("an upsert needs a key", "upsert-key", "key", expected=expected)
+        return equality_fields_of(metadata.schema, names), options
+
+    def fitting(schema: Schema, fields: Fields) -> tuple[pa.Table, _Keys]:
+        aligned = pa.concat_tables([align(piece, schema) for piece in source.held() or [[]]])
+        return aligned, _keys(aligned, schema, fields)
 
     def plan(base: Base) -> RowDelta:
-        fields, aligned, keys = prepared(base.metadata)
-        return _replaced(base, aligned, keys, fields, request, chosen)
+        fields, options = checked(base.metadata)
+        if frame is not None:
+            return frame.upsert(base, fields, options)
+        return _replaced(base, *fitting(base.metadata.schema, fields), fields, options, runner)
 
     check_request(table.refresh(), ref, commit_properties, dry_run=dry_run)
-    fields = check_upsert(table.metadata, request)
-    if needs_unpartitioned_spec(table.metadata, request, fields) and len(prepared(table.metadata)[1]):
+    metadata = table.metadata
+    fields, options = checked(metadata)
+    # Deletes of all partitions are those of a spec without fields.
+    is_global = options.mode == "equality-delete" and not partitionable(metadata, fields)
+    if is_global and (frame is not None or len(fitting(metadata.schema, fields)[0])):
         table = ensure_unpartitioned_spec(table, dry_run=dry_run)
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run, refreshed=True))
-
-
-def check_upsert(metadata: TableMetadata, request: UpsertRequest) -> Fields:
-    """Return the key columns. Raises InvalidInputError for a key, mode or granularity that the table cannot have."""
-    choose_mode(metadata, "merge", request.mode)
-    granularity_of(metadata, request.granularity)
-    names: Sequence[Any] = metadata.schema.identifier_field_ids if request.key is None else request.key
-    if not names:
-        raise InvalidInputError(
-            "an upsert needs a key",
-            kind="upsert-key",
-            field="key",
-            expected="column names, or identifier fields of the table",
-        )
-    return equality_fields_of(metadata.schema, names)
-
-
-def needs_unpartitioned_spec(metadata: TableMetadata, request: UpsertRequest, fields: Fields) -> bool:
-    """Return whether the upsert writes equality deletes of all partitions, which a spec without fields has."""
-    return choose_mode(metadata, "merge", request.mode) == "equality-delete" and not partitionable(metadata, fields)
 
 
 def not_unique(fields: Sequence[it.NestedField], found: str) -> InvalidInputError:
     """Return the error for two rows with one key."""
     return InvalidInputError(
         "two rows have the same key",
-        kind="upsert-key-not-unique",
-        field=", ".join(f.name for f in fields),
-        found=found,
-        expected="one row for each key",
+        "upsert-key-not-unique",
+        ", ".join(f.name for f in fields),
+        found,
+        "one row for each key",
     )
-
-
-def _upsert_foreign(
-    table: Table,
-    rows: ForeignRows,
-    request: UpsertRequest,
-    ref: str,
-    properties: Mapping[str, str] | None,
-    *,
-    dry_run: bool,
-) -> Commit:
-    """Upsert rows where they are."""
-
-    def plan(base: Base) -> RowDelta:
-        fields = check_upsert(base.metadata, request)
-        mode = choose_mode(base.metadata, "merge", request.mode)
-        return rows.upsert(base, fields, ChangeOptions(mode, granularity_of(base.metadata, request.granularity)))
-
-    check_request(table.refresh(), ref, properties, dry_run=dry_run)
-    fields = check_upsert(table.metadata, request)
-    if needs_unpartitioned_spec(table.metadata, request, fields):
-        table = ensure_unpartitioned_spec(table, dry_run=dry_run)
-    return commit(plan_change(table, plan, ref=ref, properties=properties, dry_run=dry_run, refreshed=True))
 
 
 class _Upsert(Change):
@@ -191,21 +146,19 @@ class _Upsert(Change):
 
 
 def _replaced(
-    base: Base, rows: pa.Table, found: _Keys, fields: Fields, request: UpsertRequest, engine: Engine
+    base: Base, rows: pa.Table, found: _Keys, fields: Fields, options: ChangeOptions, engine: Engine
 ) -> RowDelta:
     """Return the change that puts rows in place of those with the same keys."""
     metadata, (keys, numbers) = base.metadata, found
-    mode = choose_mode(metadata, "merge", request.mode)
     if not len(keys):
         return RowDelta(read_set=ReadSet())
-    if mode == "equality-delete":
+    if options.mode == "equality-delete":
         deletes = tuple(write_key_deletes(base.write, specs_in_use(base), keys, fields, None))
         files = tuple(write_data_files(base.write, rows))
         return RowDelta(added_data_files=files, added_delete_files=deletes, read_set=ReadSet())
     where = range_of_keys(keys.columns, metadata.schema, fields, all_keys=True)
     bound = parse_filter(where, metadata.schema)
     change = _Upsert(numbers, fields, bound, lineage=metadata.version.has_row_lineage)
-    options = ChangeOptions(mode, granularity_of(metadata, request.granularity))
     return run_change(base, change, options, "merge", engine, where, more=lambda old: [_with_row_ids(rows, old.seen)])
 
 

@@ -1,6 +1,6 @@
 """The benchmark command: `python -m tests.benchmarks --help`.
 
-python -m tests.benchmarks --publish                          # measure every part, write and draw the figures
+python -m tests.benchmarks --publish                          # measure every part, write the figures
 python -m tests.benchmarks --only scan plan --publish         # measure these; the figures of other parts stay
 python -m tests.benchmarks --publish one.json other.json      # measure nothing: publish what `--out` wrote
 """
@@ -89,7 +89,7 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         nargs="*",
         metavar="JSON",
-        help="write and draw the figures in the pages: those just measured, or of these reports",
+        help="write the figures into the pages: those just measured, or of these reports",
     )
     return out
 

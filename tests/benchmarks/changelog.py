@@ -1,7 +1,5 @@
 """Part `changelog`: the changes of 1 % of a table, beside reading both snapshots and an anti-join in polars."""
 
-# ruff: noqa: PLC0415  # each engine is imported in its own process alone
-
 from __future__ import annotations
 
 import statistics
@@ -18,16 +16,9 @@ __all__ = ["open_changelog", "run"]
 
 MODES = {"deletion vectors": (3, "deletion-vector"), "position deletes": (2, "position-delete"), "keys": (2, "keys")}
 TIMES_FASTER = 10.0
-FILES, CHANGED_FILES = (100, 1_000, 10_000), 10
-MOST_SLOWER = 3.0
-"""What "by what changed" is taken to mean for a hundred times as many files."""
 
 
 def run(settings: Settings) -> str:
-    return "\n\n".join([by_mode(settings), by_files(settings)])
-
-
-def by_mode(settings: Settings) -> str:
     """1 % of the rows deleted in one commit: the last rows, and rows anywhere in the table."""
     tables = settings.tables()
     last = f"id >= {settings.rows - settings.rows // 100}"
@@ -67,50 +58,6 @@ def _measured(who: str, job: dict[str, Any], settings: Settings) -> tuple[float,
     finally:
         worker.stop()
     return statistics.median(seconds), facts["rows"], peak
-
-
-def by_files(settings: Settings) -> str:
-    """Tables of more and more data files; one row of each of ten files is deleted."""
-    times = []
-    counts = [count // 10 for count in FILES] if settings.small else FILES
-    for count in counts:
-        name = f"work.files{count}"
-        catalog = dk.local_catalog(settings.work / "changelog")
-        if name.split(".")[1] in str(catalog.pyiceberg.list_tables("work") if _has_namespace(catalog) else ""):
-            catalog.pyiceberg.drop_table(name)
-        before = _table_of_files(catalog, name, count)
-        job = {"warehouse": str(settings.work / "changelog"), "name": name, "from": before}
-        seconds, rows, _ = _measured("deletekit", job, settings)
-        assert rows == CHANGED_FILES
-        times.append(seconds)
-        settings.say(f"changelog of {count} files: {ms(seconds)}")
-    ratio = times[-1] / times[0]
-    judged = "met" if ratio <= MOST_SLOWER else "MISSED"
-    header = [
-        "data files, 10 of them with a new deletion vector",
-        *(f"{c:,}" for c in counts),
-        f"ratio ({MOST_SLOWER:.0f})",
-        "",
-    ]
-    return table_of(header, [["changes", *map(ms, times), f"**{ratio:.2f}**", judged]])
-
-
-def _has_namespace(catalog: dk.Catalog) -> bool:
-    return ("work",) in catalog.pyiceberg.list_namespaces()
-
-
-def _table_of_files(catalog: dk.Catalog, name: str, count: int) -> int:
-    import numpy as np
-    import pyarrow as pa
-
-    kind = pa.schema([("id", pa.int64()), ("part", pa.int64())])
-    table = dk.create_table(catalog, name, kind, format_version=3, partition_by=["part"])
-    ids = np.arange(count * 10)
-    dk.append(table, pa.table({"id": ids, "part": ids // 10}))
-    before = table.refresh().metadata.current_snapshot.snapshot_id  # type: ignore[union-attr]
-    step = count // CHANGED_FILES
-    dk.delete(table, f"id in ({', '.join(str(i * step * 10) for i in range(CHANGED_FILES))})", mode="deletion-vector")
-    return before
 
 
 def open_changelog(who: str) -> Callable[[dict[str, Any]], Facts]:

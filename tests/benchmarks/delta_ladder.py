@@ -17,14 +17,13 @@ import time
 import uuid
 from collections.abc import Callable
 from importlib import import_module
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.report import table_of
 from tests.benchmarks.settings import Settings
 
-__all__ = ["run", "table_of_files"]
+__all__ = ["run"]
 
 SIZES = (1_000, 10_000, 100_000, 300_000)
 ROWS, PER_BIN, MOST_LINKS = 2_000, 100, 40_000
@@ -61,7 +60,7 @@ def costs(folder: Path, files: int, changes: int) -> dict[str, tuple[float, floa
     opened files. Last, the bytes of the state that is written each time.
     """
     import deletekit as dk
-    from tests.benchmarks.count import watch_files
+    from tests.benchmarks.plan import watch_files
     from tests.delta.handmade import body_of, remove, with_vector
 
     import_module("polars")  # loaded or not, manifests are decoded in another way
@@ -106,8 +105,8 @@ def costs(folder: Path, files: int, changes: int) -> dict[str, tuple[float, floa
     return out
 
 
-def table_of_files(path: Path, files: int, *, vectors: bool = True) -> tuple[Any, list[Any]]:
-    """A Delta table by hand, and the add actions of its files, each with a vector of one row or none."""
+def table_of_files(path: Path, files: int) -> tuple[Any, list[Any]]:
+    """A Delta table by hand, and the add actions of its files, each with a vector of one row."""
     from tests.delta.handmade import HandMade, body_of, with_vector
 
     delta, chance = HandMade(path), random.Random(files)
@@ -115,8 +114,8 @@ def table_of_files(path: Path, files: int, *, vectors: bool = True) -> tuple[Any
     adds = []
     for start in range(0, files, PER_BIN):
         numbers = range(start, min(start + PER_BIN, files))
-        bodies = [body_of([n % ROWS]) for n in numbers] if vectors else []
-        for number, vector in zip_longest(numbers, delta.vector_file(*bodies)):
+        bodies = [body_of([n % ROWS]) for n in numbers]
+        for number, vector in zip(numbers, delta.vector_file(*bodies), strict=True):
             source = path / f"source-{number // MOST_LINKS}.parquet"
             if not source.exists():
                 shutil.copy(path / "part.parquet", source)
@@ -125,6 +124,6 @@ def table_of_files(path: Path, files: int, *, vectors: bool = True) -> tuple[Any
             low, high = chance.randrange(10**6), 10**6 + chance.randrange(10**6)
             stats = {"numRecords": ROWS, "minValues": {"id": low}, "maxValues": {"id": high}, "nullCount": {"id": 0}}
             add = {"add": {**first["add"], "path": name, "stats": json.dumps(stats)}}
-            adds.append(with_vector(add, {**vector, "cardinality": 1}) if vector else add)
+            adds.append(with_vector(add, {**vector, "cardinality": 1}))
     delta.commit(*adds)
     return delta, adds

@@ -8,11 +8,8 @@ wrote (`/proc/self/io`, caches included), memory is the peak of the process abov
 
 from __future__ import annotations
 
-import json
 import shutil
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -120,7 +117,7 @@ def _line(job: Job, settings: Settings) -> list[str]:
 def _peer(peer: str, job: Job, settings: Settings) -> list[str]:
     what = f"{job['keys']:,}, {job['rows']:,}, {peer}"
     try:
-        facts, peak = pypaimon(job, settings) if peer == "pypaimon" else _once(peer, job)
+        facts, peak = _once(peer, job)
     except Stopped as stopped:
         line = [what, f"{stopped}: {stopped.why}", *[""] * 4]
     else:
@@ -132,25 +129,6 @@ def _peer(peer: str, job: Job, settings: Settings) -> list[str]:
         ]  # fmt: skip
     settings.say(f"ladder {line}")
     return line
-
-
-def pypaimon(job: Job, settings: Settings) -> tuple[Facts, int | None]:
-    """Run pypaimon in an environment of its own: it wants an older pyarrow."""
-    python = settings.work / "pypaimon" / "bin" / "python"
-    try:
-        if not python.exists():
-            subprocess.run([sys.executable, "-m", "venv", python.parents[1]], check=True, capture_output=True)
-            subprocess.run([python, "-m", "pip", "install", "-q", "pypaimon"], check=True, capture_output=True)
-        script = Path(__file__).with_name("ladder_paimon.py")
-        done = subprocess.run(
-            [python, script, json.dumps(job)], check=False, capture_output=True, text=True, timeout=SECONDS
-        )
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as e:
-        raise Stopped("refuses", str(e)[-200:]) from e
-    if done.returncode:
-        raise Stopped("refuses", done.stderr.strip().splitlines()[-1][:240])
-    facts = json.loads(done.stdout.strip().splitlines()[-1])
-    return facts, facts["peak"]
 
 
 # --- in the worker ----------------------------------------------------------------------------------------------------

@@ -82,4 +82,4 @@ def _a_batch(before: tuple[int, int], after: tuple[int, int], job: Job) -> tuple
 
 
 OPENED: dict[str, Callable[[Job], dict[str, Any]]] = {"Spark's MERGE INTO": _spark, "pyiceberg's upsert": _pyiceberg}
-PEERS = ("pypaimon", *OPENED)
+PEERS = tuple(OPENED)

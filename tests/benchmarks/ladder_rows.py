@@ -1,4 +1,4 @@
-"""The rows of the part `ladder`: nothing but numpy and pyarrow, for an environment of its own runs it too."""
+"""The rows of the part `ladder`."""
 
 from __future__ import annotations
 

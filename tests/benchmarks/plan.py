@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.count import bytes_read, watch_files
 from tests.benchmarks.java_program import java_command
 from tests.benchmarks.measure import Cell, Worker, in_turns
 from tests.benchmarks.planning_tables import FILES_PER_GROUP, build, location_of
@@ -140,6 +139,32 @@ def watched_plan() -> Callable[[Job], Facts]:
         return {"tasks": len(tasks), "manifests": len(manifests), "bytes": bytes_read() - before}
 
     return plan
+
+
+def watch_files() -> set[str]:
+    """From now on, the paths that deletekit's storage opens or reads in this process."""
+    from deletekit.table.file_io import PyIcebergIO
+
+    paths: set[str] = set()
+
+    def noting(method: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(self: PyIcebergIO, path: str, *arguments: Any, **named: Any) -> Any:
+            paths.add(path.removeprefix("file://"))
+            return method(self, path, *arguments, **named)
+
+        return noted
+
+    for name in ("open", "read"):
+        setattr(PyIcebergIO, name, noting(getattr(PyIcebergIO, name)))
+    return paths
+
+
+def bytes_read() -> int:
+    """Bytes this process has read so far by any call but a memory map's; 0 where there is no /proc."""
+    try:
+        return int(Path("/proc/self/io").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return 0
 
 
 def _deletekit(job: Job) -> Callable[[Job], Facts]:

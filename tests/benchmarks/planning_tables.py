@@ -1,19 +1,8 @@
-"""Tables of many files for measuring the planning of scans: real metadata and manifests, data files that do not exist.
-
-    python tests/benchmarks/planning_tables.py build DIRECTORY FILES [MANIFESTS]
-    python tests/benchmarks/planning_tables.py measure DIRECTORY
-
-`build` writes a v3 table of FILES data files and as many deletion vectors, half of MANIFESTS of each kind, with
-statistics of five columns. `measure` plans it in a process of its own and prints a line of JSON.
-"""
+"""Tables of many files for measuring plans: real metadata and manifests, data files that do not exist."""
 
 from __future__ import annotations
 
-import json
-import resource
 import struct
-import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +13,6 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, StringType, TimestampType
 
-import deletekit as dk
 from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import FieldSummary, ManifestContent, ManifestFile, write_manifest_list
 from deletekit.formats.manifest_writer import write_manifest
@@ -194,52 +182,3 @@ def build(root: str | Path, files: int, manifests: int = 20, codec: str = "defla
     out = Path(location, "metadata", "v1.metadata.json")
     out.write_bytes(serialise_metadata(TableMetadata(raw)))
     return out
-
-
-def _peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def measure(root: str | Path, where: str | None = None) -> dict[str, Any]:
-    """Plan and look at every task: seconds to plan, to iterate, to do both again, and the growth of peak memory."""
-    table = dk.from_metadata(root)
-    dk.scan(table)  # imports that a first scan pays for
-    before, start, cpu = _peak_bytes(), time.perf_counter(), time.process_time()
-    tasks = dk.scan(table, where).plan()
-    planned = time.perf_counter()
-    deletes = rows = 0
-    for task in tasks:
-        deletes += len(task.delete_files)
-        rows += task.data_file.record_count + len(task.data_file.file_path)
-    done = time.perf_counter()
-    files, peak, cpu = len(tasks), _peak_bytes(), time.process_time() - cpu
-    entries = files + deletes
-    del tasks
-    warm = time.perf_counter()
-    for task in dk.scan(table, where).plan():
-        rows += task.data_file.record_count + len(task.delete_files)
-    warm = time.perf_counter() - warm
-    return {
-        "tasks": files,
-        "deletes": deletes,
-        "plan_s": round(planned - start, 3),
-        "iterate_s": round(done - planned, 3),
-        "cpu_s": round(cpu, 3),
-        "warm_s": round(warm, 3),
-        "warm_us_per_entry": round(warm / max(entries, 1) * 1e6, 2),
-        "us_per_entry": round((done - start) / max(entries, 1) * 1e6, 2),
-        "peak_bytes_per_entry": round((peak - before) / max(entries, 1)),
-        "base_mb": before >> 20,
-    }
-
-
-def main() -> None:
-    """Do what the command line says."""
-    if sys.argv[1] == "build":
-        print(build(sys.argv[2], int(sys.argv[3]), *map(int, sys.argv[4:5])))
-    else:
-        print(json.dumps(measure(sys.argv[2], *sys.argv[3:4])))
-
-
-if __name__ == "__main__":
-    main()

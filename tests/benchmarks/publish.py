@@ -1,4 +1,4 @@
-"""Put figures where they are read: results.json, RESULTS.md, docs/benchmarks.md, and its pictures.
+"""Put figures where they are read: results.json, RESULTS.md and docs/benchmarks.md.
 
 results.json keeps the newest figures of each part, with where they are from. A page has a block for a part, between
 `<!-- part: NAME -->` and `<!-- end -->`, which is made of that file; the rest of a page is written by hand.
@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.benchmarks.pictures import DRAWN, drawing, label_of
 from tests.benchmarks.report import PARTS, Part, block_of, failed, table_of, tables_in, write_parts
 
 ROOT = Path(__file__).parents[2]
 RESULTS = Path("tests/benchmarks/results.json")
-PICTURES = Path("docs/pictures")
-PAGES = {Path("tests/benchmarks/RESULTS.md"): "../../docs/pictures", Path("docs/benchmarks.md"): "pictures"}
-"""And from where they see the pictures."""
+PAGES = (Path("tests/benchmarks/RESULTS.md"), Path("docs/benchmarks.md"))
 
 _BLOCK = re.compile(r"<!-- part: (\w+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def publish(*reports: Path | dict[str, Part], root: Path = ROOT) -> int:
-    """Keep the parts of these reports, and write every page and picture. Returns 1 if measuring one had failed."""
+    """Keep the parts of these reports, and write every page. Returns 1 if measuring one had failed."""
     parts = results(root)
     found = [part for each in reports for part in (_read(each) if isinstance(each, Path) else each).items()]
     parts |= {name: part for name, part in found if not failed(part)}
@@ -40,10 +37,9 @@ def results(root: Path = ROOT) -> dict[str, Part]:
 
 
 def made(root: Path = ROOT) -> dict[Path, str]:
-    """Every page, with its blocks as the figures have them, and every picture."""
+    """Every page, with its blocks as the figures have them."""
     parts = results(root)
-    pages = {page: _filled((root / page).read_text(encoding="utf-8"), parts, seen) for page, seen in PAGES.items()}
-    return pages | {PICTURES / f"{name}.svg": drawing(name, parts).markup for name in DRAWN}
+    return {page: _filled((root / page).read_text(encoding="utf-8"), parts) for page in PAGES}
 
 
 def _read(path: Path) -> dict[str, Part]:
@@ -51,16 +47,11 @@ def _read(path: Path) -> dict[str, Part]:
     return parts
 
 
-def _filled(page: str, parts: dict[str, Part], pictures: str) -> str:
+def _filled(page: str, parts: dict[str, Part]) -> str:
     def block(found: re.Match[str]) -> str:
         name = found[1]
-        drawn = [
-            f"![{title}: the table as bars]({pictures}/{each}.svg)\n"
-            for each, (part, title, *_) in DRAWN.items()
-            if part == name
-        ]
         shown = targets(parts) if name == "targets" else block_of(name, parts[name])
-        return "\n".join([f"<!-- part: {name} -->", "", shown, *drawn, "<!-- end -->"])
+        return "\n".join([f"<!-- part: {name} -->", "", shown, "<!-- end -->"])
 
     return _BLOCK.sub(block, page)
 
@@ -88,3 +79,9 @@ def verdicts(part: Part) -> Iterator[tuple[str, bool]]:
     for line in part["text"]:
         if not line.startswith("|") and line.endswith((": met.", ": MISSED.")):
             yield line.rpartition(":")[0], line.endswith("met.")
+
+
+def label_of(row: Sequence[str]) -> str:
+    """Return what a line of a table is about: its first cell, and those behind it that are words."""
+    words = next((i for i, cell in enumerate(row) if i and not cell[:1].isalpha()), len(row))
+    return ", ".join(cell.replace("`", "") for cell in row[:words])

@@ -8,7 +8,6 @@ table to an Arrow table in this process. A job is {"location", "name", "folder",
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -16,11 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from conformance.adapters.daft import open_engine as open_daft
-from conformance.adapters.datafusion import open_engine as open_datafusion
 from conformance.adapters.duckdb import connect
-from conformance.adapters.protocol import Request
-from conformance.adapters.pysail import sail_query
 
 __all__ = ["COLUMNS", "PEERS", "READERS", "Job", "Reader", "duckdb_query", "open_reader", "raw_ways", "spark_session"]
 
@@ -47,7 +42,7 @@ def raw() -> Reader:
 
 
 def raw_ways() -> dict[str, Reader]:
-    """Every way in which pyarrow and polars load columns of Parquet files."""
+    """Ways in which pyarrow and polars load columns of Parquet files."""
     import pyarrow.dataset as ds
     import pyarrow.parquet as pq
 
@@ -67,15 +62,6 @@ def raw_ways() -> dict[str, Reader]:
         with ThreadPoolExecutor() as pool:
             return pa.concat_tables(pool.map(read, job["paths"]))
 
-    def by_row_group(job: Job, **options: bool) -> pa.Table:
-        def read(task: tuple[str, int]) -> pa.Table:
-            with pq.ParquetFile(task[0], **options) as file:
-                return file.read_row_group(task[1], columns=job["columns"], use_threads=False)
-
-        tasks = [(path, i) for path in job["paths"] for i in range(pq.read_metadata(path).num_row_groups)]
-        with ThreadPoolExecutor() as pool:
-            return pa.concat_tables(pool.map(read, tasks))
-
     def by_polars(job: Job) -> pa.Table:
         import polars as pl
 
@@ -86,12 +72,8 @@ def raw_ways() -> dict[str, Reader]:
         "dataset.to_table, no pre_buffer": partial(dataset, pre_buffer=False),
         "read_table": read_table,
         "read_table, no pre_buffer": partial(read_table, pre_buffer=False),
-        "read_table, memory_map": partial(read_table, memory_map=True),
         "files in threads": by_file,
         "files in threads, pre_buffer": partial(by_file, pre_buffer=True),
-        "files in threads, memory_map": partial(by_file, memory_map=True),
-        "row groups in threads": by_row_group,
-        "row groups in threads, memory_map": partial(by_row_group, memory_map=True),
         "polars.read_parquet": by_polars,
     }
 
@@ -113,34 +95,9 @@ def duckdb() -> Reader:
     return lambda job: query(f"SELECT {', '.join(job['columns'])} FROM iceberg_scan('{job['location']}')")
 
 
-def chdb() -> Reader:
-    query = _chdb_query()
-    return lambda job: query(f"SELECT {', '.join(job['columns'])} FROM icebergLocal('{job['folder']}')")
-
-
-def chdb_aggregate() -> Callable[[Job], Facts]:
-    query = _chdb_query()
-    return lambda job: _facts(query(f"SELECT {AGGREGATES} FROM icebergLocal('{job['folder']}')"))
-
-
-def pysail() -> Reader:
-    query = sail_query()
-    return lambda job: query(f"SELECT {', '.join(job['columns'])} FROM iceberg.`{job['folder']}`")
-
-
-def pysail_aggregate() -> Callable[[Job], Facts]:
-    query = sail_query()
-    return lambda job: _facts(query(f"SELECT {AGGREGATES} FROM iceberg.`{job['folder']}`"))
-
-
 def spark(warehouse: str) -> Reader:
     session = spark_session(warehouse)
     return lambda job: session.sql(f"SELECT {', '.join(job['columns'])} FROM local.{job['name']}").toArrow()
-
-
-def spark_aggregate(warehouse: str) -> Callable[[Job], Facts]:
-    session = spark_session(warehouse)
-    return lambda job: _facts(session.sql(f"SELECT {AGGREGATES} FROM local.{job['name']}").toArrow())
 
 
 def spark_session(warehouse: str) -> Any:
@@ -156,49 +113,15 @@ def duckdb_query() -> Callable[[str], pa.Table]:
     return lambda sql: connection.execute(sql).to_arrow_table()
 
 
-def datafusion() -> Reader:
-    """iceberg-rust, through its table provider for DataFusion."""
-    read = open_datafusion()[1]
-    return lambda job: read(_request(job))
-
-
-def daft() -> Reader:
-    read = open_daft()[1]
-    return lambda job: read(_request(job))
-
-
-def _request(job: Job) -> Request:
-    return Request(job["location"], "main", 0, [{"name": name} for name in job["columns"]])
-
-
-def _chdb_query() -> Callable[[str], pa.Table]:
-    import chdb
-
-    os.chdir("/")  # ClickHouse reads files below the current directory alone
-    return lambda sql: chdb.query(sql, "ArrowTable")
-
-
-def _facts(row: pa.Table) -> Facts:
-    """The one row of an aggregate, under the names that an Arrow table's facts have."""
-    return dict(zip(("rows", "sum_id", "sum_value"), (column[0].as_py() for column in row.columns), strict=True))
-
-
 READERS: dict[str, Callable[..., Any]] = {
     "raw": raw,
     "deletekit": deletekit,
     "polars": polars,
     "duckdb": duckdb,
     "pyiceberg": pyiceberg,
-    "chdb": chdb,
-    "pysail": pysail,
-    "DataFusion": datafusion,
-    "Daft": daft,
     "Spark": spark,
-    "chdb, sums": chdb_aggregate,
-    "pysail, sums": pysail_aggregate,
-    "Spark, sums": spark_aggregate,
 }
-"""By the name in the report. `sums` counts and sums the columns inside the engine: less work than a scan to Arrow."""
+"""By the name in the report."""
 
 PEERS = tuple(name for name in READERS if name not in ("raw", "deletekit"))
 

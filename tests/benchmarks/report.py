@@ -33,17 +33,12 @@ PACKAGES = ("pyarrow", "pyroaring", "fastavro", "polars", "duckdb", "pyiceberg",
 
 PARTS = {
     "scan": "Scan to Arrow",
-    "count": "count()",
-    "stream": "Sums by streaming batches",
     "delete": "DELETE",
     "plan": "Planning",
     "maintain": "Actions that write",
     "changelog": "Changes of a table",
     "ladder": "A stream's costs by keys and batches",
-    "small_batches": "A stream of small batches",
-    "delta": "sync_delta",
     "delta_ladder": "sync_delta by the size of the table",
-    "delta_xtable": "sync_delta beside Apache XTable",
     "start": "Start",
     "spark": "On Spark",
 }

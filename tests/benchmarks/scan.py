@@ -46,7 +46,7 @@ def run(settings: Settings) -> str:
     about = (
         f"Columns {' and '.join(COLUMNS)} of {settings.rows:,} rows in 8 zstd Parquet files to Arrow; median "
         f"of {settings.runs} runs after a warm-up (Spark: 3), by turns, in brackets the ratio to the raw scans. "
-        "`sums`: count and sums inside the engine, less work than a scan. Raw: the data files alone, without "
+        "Raw: the data files alone, without "
         f"deletes, by `{way}`, the fastest of {len(raw_ways())} ways of pyarrow and polars."
     )
     memory = (
@@ -68,12 +68,7 @@ def compare(table: BenchTable, settings: Settings, way: str) -> dict[str, Cell]:
     def check(name: str, facts: dict[str, Any]) -> str | None:
         return wrong(whole if name == RAW else table.expected, facts)
 
-    cells: dict[str, Cell] = {}
-    # Two rounds, so that there is one Spark at a time.
-    for sums in (False, True):
-        group = {name: start for name, start in workers.items() if ("sums" in name) == sums}
-        cells |= in_turns(group, job, runs=settings.runs, check=check, warm_ups=warm_ups, say=settings.say)
-    return cells
+    return in_turns(workers, job, runs=settings.runs, check=check, warm_ups=warm_ups, say=settings.say)
 
 
 def warm_ups(engine: str) -> int:
@@ -125,7 +120,7 @@ def judged(name: str, cells: dict[str, dict[str, Cell]]) -> list[str]:
     """Target, whether it is met, and the fastest peer with its ratio."""
     ratios = {e: ratio for e, c in cells[name].items() if (ratio := c.ratio_to(cells[name][RAW]))}
     ours = ratios.get(OURS)
-    peers = {e: ratio for e, ratio in ratios.items() if e not in (OURS, RAW) and "sums" not in e}
+    peers = {e: ratio for e, ratio in ratios.items() if e not in (OURS, RAW)}
     best = min(peers, key=lambda e: peers[e]) if peers else None
     rival = f"{best} {peers[best]:.2f}" if best else "none"
     target = next(target for kind, target in TARGETS.items() if name.startswith(kind))

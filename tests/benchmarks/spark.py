@@ -1,47 +1,40 @@
-"""Part `spark`: DELETE and an aggregate, deletekit beside Iceberg's own code in one session, and a small driver.
+"""Part `spark`: DELETE and an aggregate, deletekit beside Iceberg's own code in one session.
 
 Both sides of a ratio run in turns in the same JVM, on `local[2]`, on tables with the same data files.
 """
 
-# ruff: noqa: PLC0415  # Spark is imported in its own process alone
-
 from __future__ import annotations
 
-import os
 import statistics
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import deletekit as dk
 from tests.benchmarks.delete import problem_of
-from tests.benchmarks.measure import Worker, memory_of, tree_of
+from tests.benchmarks.measure import Worker
 from tests.benchmarks.readers import AGGREGATES, Facts, Job, spark_session
-from tests.benchmarks.report import megabytes, ms, table_of, verdict
+from tests.benchmarks.report import ms, table_of, verdict
 from tests.benchmarks.scan import wrong
 from tests.benchmarks.settings import Settings
 from tests.benchmarks.tables import Tables
 
-__all__ = ["open_session", "open_small_driver", "run"]
+__all__ = ["open_session", "run"]
 
 OURS, THEIRS = "deletekit", "Iceberg"
 DELETES = {"1 %": ("grp = 7", range(7, 8)), "10 %": ("grp < 10", range(10))}
 SCANS = {"none": "none", "dv_10": "DVs, 10 %"}
 DELETE_TARGET, SCAN_TARGET = 1.0, 1.5
-SMALL_DRIVER = "512m"
-SMALL_DELETES = {"1 %": ("grp = 7", range(7, 8)), "50 %": ("grp < 50", range(50))}
 WARM_UPS = 2
 
 
 def run(settings: Settings) -> str:
-    """The three tables of the part."""
+    """The two tables of the part."""
     tables = settings.tables()
     worker = Worker("tests.benchmarks.spark:open_session", str(tables.warehouse), seconds=settings.seconds)
     try:
         parts = [deletes(worker, tables, settings), scans(worker, tables, settings)]
     finally:
         worker.stop()
-    return "\n\n".join([*parts, small_driver(tables, settings)])
+    return "\n\n".join(parts)
 
 
 def deletes(worker: Worker, tables: Tables, settings: Settings) -> str:
@@ -111,41 +104,3 @@ def open_session(warehouse: str) -> Callable[[Job], Facts]:
         return dict(zip(("rows", "sum_id", "sum_value"), (column[0].as_py() for column in found.columns), strict=True))
 
     return lambda job: delete(job) if job["what"] == "delete" else scan(job)
-
-
-def small_driver(tables: Tables, settings: Settings) -> str:
-    """Peak memory of a driver of 512 MB that deletes few rows and many, each in a process of its own."""
-    rows = []
-    for share, (where, groups) in SMALL_DELETES.items():
-        table = tables.fresh("small_driver")
-        target = "tests.benchmarks.spark:open_small_driver"
-        worker = Worker(target, str(tables.warehouse), seconds=4 * settings.seconds)
-        try:
-            took, facts = worker.run({"name": "work.small_driver", "where": where})
-        finally:
-            worker.stop()
-        problem = problem_of(table.refresh(), tables, groups)
-        if problem:
-            raise AssertionError(f"driver of {SMALL_DRIVER}, {share}: {problem}")
-        figures = [ms(took), megabytes(facts["python"]), megabytes(facts["jvm"])]
-        rows.append([f"{share} of {tables.rows:,}: `{where}`", *figures])
-        settings.say(f"spark: {rows[-1]}")
-    header = [f"driver of {SMALL_DRIVER}, DELETE of", "first run", "driver's Python, peak", "JVM, peak"]
-    return table_of(header, rows)
-
-
-def open_small_driver(warehouse: str) -> Callable[[Job], dict[str, Any]]:
-    """In the worker: a session with a small heap; facts are the peaks of resident memory."""
-    from deletekit.spark import session
-
-    started = session(warehouse, driver_memory=SMALL_DRIVER)
-    catalog = dk.local_catalog(warehouse)
-
-    def delete(job: Job) -> dict[str, Any]:
-        with dk.engine.spark(started):
-            dk.delete(dk.load_table(catalog, job["name"]), job["where"], mode="deletion-vector")
-        mine = os.getpid()
-        java = [pid for pid in tree_of(mine) if Path(f"/proc/{pid}/comm").read_text().strip() == "java"]
-        return {"python": memory_of([mine], "VmHWM"), "jvm": memory_of(java, "VmHWM")}
-
-    return delete

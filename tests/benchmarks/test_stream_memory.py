@@ -6,10 +6,13 @@ Memory, unlike time, does not depend on what else the machine does; so this targ
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
 from tests.benchmarks.measure import Worker
+from tests.benchmarks.readers import Facts, Job
 from tests.benchmarks.scan import job_of, wrong
 from tests.benchmarks.settings import Settings
 
@@ -39,7 +42,7 @@ def test_peak_memory_beside_pyarrow(settings: Settings, name: str) -> None:
     def peak(engine: str) -> float:
         peaks = []
         for _ in range(PROCESSES):
-            worker = Worker("tests.benchmarks.stream:open_stream", engine, seconds=120)
+            worker = Worker(f"{__name__}:open_stream", engine, seconds=120)
             try:
                 _, facts, memory = worker.run_with_memory(job_of(tables[name], settings))
             finally:
@@ -51,3 +54,28 @@ def test_peak_memory_beside_pyarrow(settings: Settings, name: str) -> None:
 
     ours, theirs = peak("deletekit"), peak("pyarrow")
     assert ours <= MOST * theirs, f"{ours / 1e6:.0f} MB, pyarrow {theirs / 1e6:.0f} MB"
+
+
+def open_stream(engine: str) -> Callable[[Job], Facts]:
+    """In the worker: sums over the batches that the engine streams."""
+    import pyarrow.compute as pc  # noqa: PLC0415  # each engine is imported in its own process alone
+
+    def sums(batches: Iterable[Any]) -> Facts:
+        rows, ids, values = 0, 0, 0.0
+        for batch in batches:
+            rows += len(batch)
+            ids += pc.sum(batch.column(0)).as_py() or 0
+            values += pc.sum(batch.column(1)).as_py() or 0.0
+        return {"rows": rows, "sum_id": ids, "sum_value": values}
+
+    if engine == "pyarrow":
+        import pyarrow.dataset as ds  # noqa: PLC0415
+
+        return lambda job: sums(ds.dataset(job["paths"]).scanner(columns=job["columns"]).to_batches())
+    import pandas  # noqa: F401, ICN001, PLC0415  # pyarrow imports it as soon as it meets it
+    import polars  # noqa: F401, ICN001, PLC0415  # the keys of a scan need it
+
+    import deletekit as dk  # noqa: PLC0415
+
+    _ = dk.scan, dk.from_metadata  # imported when first named
+    return lambda job: sums(dk.scan(dk.from_metadata(job["location"]), columns=job["columns"]).to_batches())

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyiceberg.io import OutputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-__all__ = ["GATE", "GatedIO", "StragglingIO", "forget_waiting", "held_back", "wait_at", "waiting"]
+__all__ = ["GATE", "GatedIO", "forget_waiting", "held_back", "wait_at", "waiting"]
 
 GATE = "test.gate"
 PATIENCE = 120
@@ -24,25 +24,9 @@ class GatedIO(PyArrowFileIO):
 
     def new_output(self, location: str) -> OutputFile:
         gate = Path(self.properties[GATE])
-        if "/data/" in location and gate.exists() and self.waits(gate):
+        if "/data/" in location and gate.exists():
             wait_at(gate)
         return super().new_output(location)
-
-    def waits(self, gate: Path) -> bool:
-        """Whether this process has to wait."""
-        del gate
-        return True
-
-
-class StragglingIO(GatedIO):
-    """Only the first write after the gate was closed waits."""
-
-    def waits(self, gate: Path) -> bool:
-        try:
-            gate.with_name("straggler").touch(exist_ok=False)
-        except FileExistsError:
-            return False
-        return True
 
 
 def wait_at(gate: Path) -> None:

@@ -37,14 +37,9 @@ def executor_of(pid: int) -> int | None:
     return None
 
 
-def losing_an_executor(gate: Path, verb: Callable[[], Any]) -> int:
-    """Run the verb; the pid of the executor that was killed under it."""
-    gate.touch()
-    return killing(gate, verb)
-
-
 def killing(gate: Path, verb: Callable[[], Any]) -> int:
-    """Run the verb while the gate is closed, until an executor was killed whose worker waits at it."""
+    """Run the verb while the gate is closed, until an executor was killed whose worker waits at it; return its pid."""
+    gate.touch()
     forget_waiting(gate)
     killed: list[int] = []
 
@@ -94,9 +89,8 @@ def main(master: str, folder: str) -> None:
         dk.append(table, rows(number))
     lost = {}
     with dk.engine.spark(session):
-        lost["delete"] = losing_an_executor(gate, lambda: dk.delete(table, "grp = 3", mode="deletion-vector"))
-        lost["copy-on-write"] = losing_an_executor(gate, lambda: dk.delete(table, "grp = 4", mode="copy-on-write"))
-        lost["compact"] = losing_an_executor(gate, lambda: dk.compact(table, rewrite_all=True))
+        lost["delete"] = killing(gate, lambda: dk.delete(table, "grp = 3", mode="deletion-vector"))
+        lost["compact"] = killing(gate, lambda: dk.compact(table, rewrite_all=True))
         ours = facts(dk.scan(table).to_arrow())
     iceberg = facts(session.table("local.demo.lossy").toArrow())
     errors = [str(finding) for finding in dk.verify(table, level="data").findings]

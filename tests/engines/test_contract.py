@@ -116,6 +116,7 @@ every_mode = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sampled(2)
 @every_mode
 def test_spark_does_the_same(
     spark: SparkSession, shared: dk.Catalog, version: int, mode: str, partition_by: Sequence[str]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence
-from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -100,39 +98,6 @@ def test_values_that_do_not_fit(spark: SparkSession, shared: dk.Catalog) -> None
         dk.append(table, spark.createDataFrame([(1, 1), (2, 2**40)], "id long, small long"))
     with refused(table, dk.InvalidInputError, "null-in-required", field="id"):
         dk.append(table, spark.createDataFrame([(None, 1)], "id long, small int"))
-
-
-def test_types(spark: SparkSession, shared: dk.Catalog) -> None:
-    schema = pa.schema(
-        [
-            ("d", pa.decimal128(20, 3)),
-            ("b", pa.binary()),
-            ("day", pa.date32()),
-            ("at", pa.timestamp("us", tz="UTC")),
-            ("local", pa.timestamp("us")),
-            ("s", pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))])),
-            ("m", pa.map_(pa.string(), pa.int64())),
-        ]
-    )
-    table = make(shared, schema=schema, format_version=3, partition_by=["day(at)", "truncate(2, d)"])
-    utc = dt.UTC
-    rows = [
-        (Decimal("1.250"), b"\x00\xff", dt.date(2024, 2, 29), dt.datetime(2024, 1, 2, 3, tzinfo=utc),
-         dt.datetime.fromisoformat("1969-12-31T23:59:59"), (1, ["a", None]), {"k": 1}),
-        (None,) * 7,
-    ]  # fmt: skip
-    ddl = (
-        "d decimal(20,3), b binary, day date, at timestamp, local timestamp_ntz, s struct<x: int, y: array<string>>,"
-        "m map<string, bigint>"
-    )
-    dk.append(table, spark.createDataFrame(rows, ddl))
-    found = dk.scan(table).to_arrow().sort_by("day").to_pylist()
-    assert found[0] == {
-        "d": Decimal("1.250"), "b": b"\x00\xff", "day": dt.date(2024, 2, 29),
-        "at": dt.datetime(2024, 1, 2, 3, tzinfo=utc), "local": dt.datetime.fromisoformat("1969-12-31T23:59:59"),
-        "s": {"x": 1, "y": ["a", None]}, "m": [("k", 1)],
-    }  # fmt: skip
-    assert set(found[1].values()) == {None}
 
 
 def test_a_text_is_a_uuid(spark: SparkSession, shared: dk.Catalog) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 BEYOND_PYARROW = {"orc_times_beyond_nanoseconds"}
 
 
-# All tables, before a release; else for each feature at least one: less than half of them.
+# All tables, before a release; else for each feature at least one: a fifth of them.
 WHOLE = os.environ.get("DELETEKIT_CORPUS") == "whole"
 
 
@@ -184,7 +184,7 @@ def test_every_byte_of_a_puffin_that_java_wrote_once(corpus: list[Case]) -> None
                 assert sum(r.cardinality or 0 for r in mine) == int(blob["properties"]["cardinality"])
                 assert not bitmap_bytes(puffin, delete_file=str(number)).error
                 vectors += 1
-    assert vectors > (20 if WHOLE else 10)
+    assert vectors > (20 if WHOLE else 5)
 
 
 def test_changes_lead_from_each_snapshot_to_each_later_one(corpus: list[Case]) -> None:
@@ -196,7 +196,7 @@ def test_changes_lead_from_each_snapshot_to_each_later_one(corpus: list[Case]) -
             if case.name not in BEYOND_PYARROW:
                 wrong.append(f"{case.name}: {type(error).__name__}: {error}")
     assert not wrong, "\n".join(wrong)
-    assert compared > (5000 if WHOLE else 800)
+    assert compared > (5000 if WHOLE else 300)
 
 
 def test_changes_are_those_of_javas_create_changelog_view(spark: SparkSession, corpus: list[Case]) -> None:
@@ -210,7 +210,7 @@ def test_changes_are_those_of_javas_create_changelog_view(spark: SparkSession, c
         except Exception as error:  # noqa: BLE001  # every case is tried; all that fail are shown
             wrong.append(f"{case.name}: {type(error).__name__}: {error}")
     assert not wrong, "\n".join(wrong)
-    assert compared > (400 if WHOLE else 60)
+    assert compared > (400 if WHOLE else 25)
     assert refused < compared / 10
 
 

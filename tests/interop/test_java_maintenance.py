@@ -1,4 +1,4 @@
-"""Iceberg Java's own maintenance on tables that deletekit wrote: no row changes, and verify finds no error."""
+"""Iceberg Java's own expiry on tables that deletekit wrote; tests/stateful has its other procedures by turns."""
 
 from __future__ import annotations
 
@@ -16,21 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FAR_MILLIS = 4_102_444_800_000
-FAR = "TIMESTAMP '2100-01-01 00:00:00'"
 ONE = LocalEngine(1)  # which writes one file for all that it is given
 CATEGORIES = ("a", "b", None)
-DEEDS: dict[int, tuple[tuple[str, ...], ...]] = {
-    2: (("position-delete", "file"), ("position-delete", "partition"), ("equality-delete", "partition")),
-    3: (("deletion-vector", "file"), ("equality-delete", "partition"), ("deletion-vector", "file")),
-}
-CALLS = {
-    "expire_snapshots": f"older_than => {FAR}, retain_last => 1",
-    "rewrite_data_files": "options => map('rewrite-all', 'true')",
-    "rewrite_data_files, dangling": "options => map('rewrite-all', 'true', 'remove-dangling-deletes', 'true')",
-    "rewrite_position_delete_files": "options => map('rewrite-all', 'true')",
-    "rewrite_manifests": "",
-    "remove_orphan_files": "",
-}
 
 
 @pytest.fixture(scope="module")
@@ -44,28 +31,15 @@ def rows(first: int) -> list[Row]:
     return [{"id": i, "category": CATEGORIES[i % 3], "value": float(i)} for i in range(first, first + 12)]
 
 
-def shaped(catalog: dk.Catalog, version: int, partition_by: list[str], granularity: str | None = None) -> dk.Table:
-    """Four appends, deletes of each mode the version takes, updates, and a merge between them."""
-    table = make(catalog, *(rows(n * 12) for n in range(4)), format_version=version, partition_by=partition_by)
-    for turn, (mode, grain) in enumerate(DEEDS[version]):
-        dk.delete(table, f"id in ({turn}, {turn + 12}, {turn + 24})", mode=mode, granularity=granularity or grain)
-        dk.update(table, {"value": -1.0}, where=f"id = {30 + turn}", mode=mode, granularity=granularity or grain)
-    dk.delete_keys(table, [{"id": 5}, {"id": 47}], scope="global")
-    dk.delete_keys(table, [{"category": None, "id": 8}])
-    dk.merge(table, [{"id": 9, "category": "b", "value": 99.0}, {"id": 100, "category": "c", "value": 1.0}], on=["id"],
-             when_matched="update", when_not_matched="insert", granularity=granularity)  # fmt: skip
-    return table
-
-
 def call(spark: SparkSession, table: dk.Table, procedure: str) -> None:
-    name, given = procedure.partition(",")[0], CALLS[procedure]
-    place = ".".join(table.identifier)
-    if name == "remove_orphan_files":
+    """Expire all snapshots but the last, or remove orphan files of any age."""
+    if procedure == "remove_orphan_files":
         # The procedure takes no time of today, the action behind it does.
         actions = spark._jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
         actions.deleteOrphanFiles(java_table(spark, table)).olderThan(FAR_MILLIS).execute()
         return
-    spark.sql(f"CALL local.system.{name}(table => '{place}'{', ' if given else ''}{given})").collect()
+    place, given = ".".join(table.identifier), "older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1"
+    spark.sql(f"CALL local.system.{procedure}(table => '{place}', {given})").collect()
     table.refresh()
 
 
@@ -78,32 +52,6 @@ def read_by_spark(spark: SparkSession, table: dk.Table) -> list[Row]:
     name = "local." + ".".join(table.identifier)
     spark.sql(f"REFRESH TABLE {name}")
     return sorted(spark.sql(f"SELECT * FROM {name}").toArrow().to_pylist(), key=order)
-
-
-def lineage(table: dk.Table) -> list[tuple[Any, ...]]:
-    found = dk.scan(table, columns=["id", "_row_id", "_last_updated_sequence_number"]).to_arrow()
-    return sorted(tuple(row.values()) for row in found.to_pylist())
-
-
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("partition_by", [[], ["category"]], ids=str)
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("procedure", CALLS)
-def test_no_row_changes(
-    spark: SparkSession, catalog: dk.Catalog, procedure: str, version: int, partition_by: list[str]
-) -> None:
-    table = shaped(catalog, version, partition_by)
-    before, ids = live(table), lineage(table)
-    assert read_by_spark(spark, table) == before
-    call(spark, table, procedure)
-    assert live(table) == before
-    assert lineage(table) == ids
-    assert read_by_spark(spark, table) == before
-    assert [str(f) for f in dk.verify(table).findings if f.severity == "error"] == []
-    # And deletekit goes on where Java left it.
-    dk.delete(table, "id in (10, 40)")
-    after = [row for row in before if row["id"] not in (10, 40)]
-    assert live(table) == after == read_by_spark(spark, table)
 
 
 def shares_a_puffin(table: dk.Table) -> bool:
@@ -153,23 +101,3 @@ def test_java_expires_a_puffin_that_still_holds_a_live_vector(
     assert bool(lost) == (granularity == "partition"), "when Java is mended, the warning in docs/guide.md goes"
     if granularity == "file":
         assert live(table) == before == read_by_spark(spark, table)
-
-
-def test_our_expiry_keeps_it(catalog: dk.Catalog) -> None:
-    table = make(catalog, rows(0), rows(12), rows(24), format_version=3)
-    dk.delete(table, "id in (1, 13, 25)", mode="deletion-vector", granularity="partition", engine=ONE)
-    assert shares_a_puffin(table)
-    dk.delete(table, "id = 2", mode="deletion-vector", granularity="partition", engine=ONE)
-    dk.append(table, rows(36))
-    before = live(table)
-    assert dk.expire_snapshots(table, older_than=FAR_MILLIS).snapshot_ids
-    assert {f["file_path"] for f in live_files(table, 1)} <= files_of(table)
-    assert live(table) == before
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("granularity", [None, "file", "partition"])
-def test_vectors_in_files_of_their_own_by_property(catalog: dk.Catalog, granularity: str | None) -> None:
-    table = make(catalog, rows(0), rows(12), format_version=3, properties={"write.delete.granularity": "file"})
-    done = dk.delete(table, "id in (1, 13)", mode="deletion-vector", granularity=granularity, engine=ONE)
-    assert len({f.file_path for f in done.added_delete_files}) == (1 if granularity == "partition" else 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import pytest
 
 import deletekit as dk
 from tests.interop.rows import same_rows
-from tests.interop.scenarios import MODES, SCENARIOS, Scenario
+from tests.interop.scenarios import SCENARIOS, Scenario
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -140,33 +139,6 @@ def test_null_structs_and_structs_with_a_null_key(spark: SparkSession, catalog: 
         same_rows(spark_rows(spark, f"SELECT * FROM local.{name}"), expected)
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(
-    ("version", "mode"), [(2, "position-delete"), (2, "equality-delete"), (3, "deletion-vector"), (3, "copy-on-write")]
-)
-def test_spark_goes_on_writing_and_deletekit_goes_on_reading(
-    spark: SparkSession, catalog: dk.Catalog, version: int, mode: str
-) -> None:
-    short = f"shared_v{version}_{mode.replace('-', '_')}"
-    properties = {f"write.{verb}.mode": "merge-on-read" for verb in ("delete", "update", "merge")}
-    schema = dk.datasets.users().schema
-    table = dk.create_table(catalog, f"ours.{short}", schema, format_version=version, properties=properties)
-    dk.append(table, dk.datasets.users())
-    dk.delete(table, "id = 1", mode=mode)
-    name = f"local.ours.{short}"
-    spark.sql(f"DELETE FROM {name} WHERE id = 2")
-    assert dk.scan(table.refresh(), columns=["id"]).to_arrow()["id"].to_pylist() == [3, 4]
-    dk.delete(table, "id = 3", mode=mode)
-    spark.sql(f"INSERT INTO {name} SELECT 5, name, value, timestamp FROM {name} WHERE id = 4")
-    spark.sql(f"UPDATE {name} SET value = -1.0 WHERE id = 4")
-    dk.update(table, {"value": -5.0}, where="id = 5", mode=mode)
-    values = dk.scan(table, columns=["id", "value"]).to_arrow().to_pylist()
-    same_rows(values, [{"id": 4, "value": -1.0}, {"id": 5, "value": -5.0}])
-    same_rows(spark_rows(spark, f"SELECT id, value FROM {name}"), values)
-    spark.sql(f"CALL local.system.rewrite_data_files(table => 'ours.{short}', options => map('rewrite-all', 'true'))")
-    same_rows(dk.scan(table.refresh(), columns=["id", "value"]).to_arrow().to_pylist(), values)
-
-
 @pytest.mark.first_tier
 def test_branches_and_tags_are_spark_s_too(spark: SparkSession, catalog: dk.Catalog) -> None:
     table = dk.create_table(catalog, "ours.refs", dk.datasets.users().schema, format_version=3)
@@ -181,65 +153,7 @@ def test_branches_and_tags_are_spark_s_too(spark: SparkSession, catalog: dk.Cata
     assert [r["id"] for r in spark_rows(spark, ids.format(""))] == [1, 4]
 
 
-EVOLUTION = (
-    ("s", "void(n)"),
-    ("bucket(2, id)", "-s"),  # which leaves a void field in v1
-    ("truncate(2, s)", "year(d)"),
-    ("-d_year", "month(d)", "truncate(10, n)"),
-    ("-d_month", "day(ts)", "-id_bucket"),
-    ("-ts_day", "hour(ts)", "bucket(3, d)"),
-)
 """Fields that come and go (`-`) between appends."""
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(("version", "mode"), [(v, m) for v, modes in MODES.items() for m in modes])
-def test_every_partition_transform_in_every_mode(
-    spark: SparkSession, catalog: dk.Catalog, version: int, mode: str
-) -> None:
-    """Void fields beside others, specs that evolved, NULL in each partition column: against a plain list."""
-    schema = pa.schema(
-        [("id", pa.int32()), ("s", pa.string()), ("n", pa.int32()), ("d", pa.date32()), ("ts", pa.timestamp("us"))]
-    )
-    times = [None, *map(dt.datetime.fromisoformat, ("1969-12-31T23:59:59.999999", "1970-01-01", "2024-02-29T12:30"))]
-    kinds = [
-        {"s": s, "n": n, "d": None if t is None else t.date(), "ts": None if t is None or s is None else t}
-        for s, n, t in zip([None, "a", "abc", ""], [7, None, -3, 12], times, strict=True)
-    ]
-    name = f"ours.transforms_v{version}_{mode.replace('-', '_')}"
-    first, *later = EVOLUTION
-    table = dk.create_table(catalog, name, schema, format_version=1, partition_by=list(first))
-    expected: list[dict[str, Any]] = []
-    for stage, fields in enumerate((first, *later)):
-        for field in fields if stage else ():
-            if field.startswith("-"):
-                dk.drop_partition_field(table, field[1:])
-            else:
-                dk.add_partition_field(table, field)
-        rows = [{"id": 10 * stage + i, **kinds[i % 4]} for i in range(8)]
-        dk.append(table, rows)
-        expected += rows
-    dk.upgrade_format_version(table, version)
-
-    def check() -> None:
-        same_rows(dk.scan(table).to_arrow().to_pylist(), expected)
-        spark.sql(f"REFRESH TABLE local.{name}")
-        same_rows(spark_rows(spark, f"SELECT * FROM local.{name}"), expected)
-
-    dk.delete(table, "s is null and id < 25", mode=mode)
-    dk.update(table, {"n": 99}, where="ts = '1970-01-01T00:00:00' and id < 35", mode=mode)
-    dk.upsert(table, [{"id": i, **kinds[0]} for i in (1, 30, 57)], key=["id"], mode=mode)
-    expected = [r for r in expected if (r["s"] is not None or r["id"] >= 25) and r["id"] not in (1, 30, 57)]
-    expected = [{**r, "n": 99} if r["ts"] == times[2] and r["id"] < 35 else r for r in expected]
-    expected += [{"id": i, **kinds[0]} for i in (1, 30, 57)]
-    check()
-    if mode == "equality-delete":
-        keys = [{k: r[k] for k in ("id", "s", "n", "d", "ts")} for r in expected[::3]]
-        dk.delete_keys(table, keys, scope="partition")
-        expected = [r for r in expected if {k: r[k] for k in ("id", "s", "n", "d", "ts")} not in keys]
-        dk.delete_keys(table, [{"s": "", "d": times[3].date()}])
-        expected = [r for r in expected if (r["s"], r["d"]) != ("", times[3].date())]
-        check()
 
 
 @pytest.mark.sampled(2)

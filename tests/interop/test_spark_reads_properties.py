@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
-from tests.interop.test_spark_after_maintenance import agree
-from tests.tables import ITEMS, items, manifest_list
+from tests.interop.rows import same_rows
+from tests.tables import ITEMS, Row, items, manifest_list
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +30,17 @@ def catalog(spark: SparkSession) -> dk.Catalog:
     """The embedded catalog that the shared session has as `local`."""
     spark.sql("CREATE NAMESPACE IF NOT EXISTS local.said")
     return dk.local_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse")))
+
+
+def agree(spark: SparkSession, table: dk.Table, name: str, rows: list[Row]) -> None:
+    """Both see these rows, and in v3 the same lineage."""
+    spark.sql(f"REFRESH TABLE {name}")
+    same_rows(dk.scan(table.refresh()).to_arrow().to_pylist(), rows)
+    same_rows(spark.sql(f"SELECT * FROM {name}").toArrow().to_pylist(), rows)
+    if table.format_version == 3:
+        columns = ["id", "_row_id", "_last_updated_sequence_number"]
+        theirs = spark.sql(f"SELECT {', '.join(columns)} FROM {name}").toArrow().to_pylist()
+        same_rows(dk.scan(table, columns=columns).to_arrow().to_pylist(), theirs)
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -18,9 +18,15 @@ import deletekit as dk
 from deletekit.stream import saved_index, split_rows
 from tests.engines.gated_io import GATE, forget_waiting, held_back
 from tests.engines.lossy_driver import killing
-from tests.engines.straggling_driver import SPECULATION
 from tests.stream.replay import Row, replay
 
+# Spark's defaults wait for most of the tasks, and for longer.
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "1.5",
+    "spark.speculation.efficiency.enabled": "false",
+}
 ROWS = 2_000
 DDL = "id long, v long, _change_type string, _at long"
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
 import deletekit as dk
-from deletekit.engines.local import LocalEngine
 from tests.storage import stored_at
 from tests.tables import (
     VERSION_AND_MODE,
@@ -91,17 +89,6 @@ def test_all_that_hide_a_row_are_named(catalog: dk.Catalog) -> None:
     dk.delete_keys(table, [{"category": "a"}])
     (first, _) = dk.explain(table, "category = 'a'")
     assert {d.equality_ids: d.sequence_number for d in first.hidden_by} == {(1,): 2, (2,): 3}
-    lines = dk.explain(table, "id = 1").to_arrow()
-    assert sorted(lines["delete_sequence_number"].to_pylist()) == [2, 3]
-    assert lines["data_sequence_number"].to_pylist() == [1, 1]
-
-
-def test_position_deletes_and_equality_deletes_together(catalog: dk.Catalog) -> None:
-    table = make(catalog, FIVE)
-    dk.delete(table, "id = 1", mode="position-delete")
-    dk.delete_keys(table, [{"id": 1}])
-    (found,) = dk.explain(table, "id = 1")
-    assert sorted(d.kind for d in found.hidden_by) == ["equality-delete", "position-delete"]
 
 
 def test_what_spares_a_row(catalog: dk.Catalog) -> None:
@@ -158,18 +145,6 @@ def test_columns(catalog: dk.Catalog) -> None:
         assert caught.value.kind == "column-not-found"
 
 
-def test_text(catalog: dk.Catalog) -> None:
-    table = make(catalog, FIVE)
-    dk.delete(table, "id = 1", mode="equality-delete")
-    text = str(dk.explain(table, "id < 3"))
-    assert text.splitlines()[0].endswith(": 1 live, 1 hidden")
-    assert "HIDDEN {'id': 1" in text
-    assert "live   {'id': 2" in text
-    assert "no delete applies to it" in text
-    assert "no version of such a row" in str(dk.explain(table, "id = 99"))
-    assert len(dk.explain(make(catalog), "true")) == 0
-
-
 def test_a_notebook_shows_the_same_as_a_table(catalog: dk.Catalog) -> None:
     table = make(catalog, FIVE)
     dk.delete(table, "id = 1", mode="equality-delete")
@@ -203,21 +178,6 @@ def test_what_hides_a_row_is_known_without_reading_its_sentence(catalog: dk.Cata
     assert all(d.rule == d.rule_in(str.format) for d in (*old.hidden_by, *new.spared_by))
 
 
-@pytest.mark.parametrize("threads", [1, 4])
-def test_files_of_many_row_groups(catalog: dk.Catalog, threads: int) -> None:
-    rows: list[dict[str, Any]] = [{"id": i, "category": str(i % 3), "value": None} for i in range(300)]
-    table = make(catalog, rows, properties={"write.parquet.row-group-limit": "40"})
-    dk.delete(table, "id >= 100 and id < 130", mode="position-delete")
-    dk.delete_keys(table, [{"id": i} for i in range(120, 160)])
-    found = dk.explain(table, "category = '1'", engine=LocalEngine(threads))
-    assert [v.position for v in found] == [v.row["id"] for v in found] == list(range(1, 300, 3))
-    kinds = {v.row["id"]: {d.kind for d in v.hidden_by} for v in found}
-    assert kinds[100] == {"position-delete"}
-    assert kinds[121] == {"position-delete", "equality-delete"}
-    assert kinds[157] == {"equality-delete"}
-    assert kinds[160] == set()
-
-
 def test_what_cannot_be_read_is_named_and_the_rest_is_explained(catalog: dk.Catalog) -> None:
     """A row that only a lost delete can hide is neither live nor hidden; a lost data file keeps no other from view."""
     table = make(catalog, items((1, "a", 1.0), (2, "a", 2.0), (5, "a", 5.0)), items((1, "b", 3.0)), format_version=3)
@@ -236,7 +196,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_explained(catalog: dk.Cata
     ]
     assert "UNKNOWN" in str(found)
     assert f"cannot be read: {key_file}" in str(found)
-    assert found.to_arrow()["live"].to_pylist() == [None, False, None, True]
+    assert [v.state for v in found] == ["unknown", "hidden", "unknown", "live"]
     first = found.versions[0].data_file
     stored_at(first).write_bytes(b"noise")
     found = dk.explain(table, "id in (1, 2)")

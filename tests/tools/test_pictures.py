@@ -9,14 +9,13 @@ import pytest
 pytest.importorskip("playwright", reason="playwright is not installed: pip install 'deletekit[test]'")
 
 from deletekit.course import widgets
-from tests.benchmarks.pictures import DRAWN
 from tests.tools.pictures import DRAWING, LARGEST_PICTURE, PICTURES, TALLEST, WIDGETS, WIDTH, drawing
 
 
 def test_every_widget_has_a_picture() -> None:
     shown = {code.partition("(")[0].removeprefix("w.") for code in WIDGETS.values()}
     assert shown == set(widgets.__all__) - {"Explorer", "explore"}
-    assert {file.stem for file in PICTURES.glob("*")} == {*WIDGETS, *DRAWN, DRAWING.stem}
+    assert {file.stem for file in PICTURES.glob("*")} == {*WIDGETS, DRAWING.stem}
 
 
 def test_the_drawing_is_as_it_is_made() -> None:

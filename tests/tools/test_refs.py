@@ -6,7 +6,7 @@ import pytest
 
 import deletekit as dk
 from tests.invariants import check_table
-from tests.maintenance.model import between, history, live_paths, now_ms, other, snapshot_ids, staged
+from tests.maintenance.model import between, history, now_ms, other, snapshot_ids, staged
 from tests.tables import MODES, ids, items, live, make, metadata_json, refused, snapshots_json, unchanged
 
 ROWS = items((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0), (4, "b", 4.0))
@@ -79,17 +79,6 @@ def test_publishing_the_newest_snapshot_does_not_change_the_past(table: dk.Table
     assert ids(table, as_of=made) == [2, 3, 4]
 
 
-def test_rollback_of_a_branch(table: dk.Table) -> None:
-    dk.create_branch(table, "dev")
-    order = snapshot_ids(table)
-    dk.append(table, items((9, "z", 9.0)), ref="dev")
-    main = live(table)
-    done = dk.rollback(table, order[1], ref="dev")
-    assert done.ref == "dev"
-    assert ids(table, ref="dev") == [2, 3]
-    assert live(table) == main
-
-
 def test_rollback_only_to_an_ancestor(table: dk.Table) -> None:
     order = snapshot_ids(table)
     dk.rollback(table, order[0])
@@ -115,15 +104,6 @@ def test_an_append_in_between_is_rolled_back_too(table: dk.Table) -> None:
     assert proxy.commits == 2
     assert done.previous_snapshot_id == snapshot_ids(table)[-1]
     assert ids(table) == [1, 2, 3]
-
-
-def test_a_rollback_in_between_leaves_no_way_forward(table: dk.Table) -> None:
-    them = other(table)
-    first, second, _ = snapshot_ids(table)
-    with between(table, before=lambda: dk.rollback(them, first)), pytest.raises(dk.InvalidInputError) as caught:
-        dk.rollback(table, second)
-    assert caught.value.kind == "not-an-ancestor"
-    assert ids(table.refresh()) == [1, 2, 3]
 
 
 # --- set_current_snapshot ---------------------------------------------------------------------------------------------
@@ -207,13 +187,3 @@ def test_fast_forward_looks_again(table: dk.Table) -> None:
     with between(table, before=lambda: dk.append(them, items((11, "z", 9.0)))), pytest.raises(dk.InvalidInputError):
         dk.fast_forward(table, "main", "dev")
     assert ids(table.refresh()) == [2, 3, 4, 8, 9, 11]
-
-
-def test_what_was_rolled_back_is_gone_when_it_expires(table: dk.Table) -> None:
-    order = snapshot_ids(table)
-    third = live_paths(metadata_json(table)["snapshots"][2])
-    dk.rollback(table, order[0])
-    done = dk.expire_snapshots(table, older_than=4_102_444_800_000)
-    assert set(done.snapshot_ids) == set(order[1:])
-    assert set(done.deleted_data_files) <= third
-    assert ids(table) == [1, 2, 3]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -17,14 +16,11 @@ from tests.tables import (
     MODES,
     VERSION_AND_MODE,
     Row,
-    entries,
-    expected,
     files_of,
     head_json,
     ids,
     items,
     live,
-    live_files,
     make,
     metadata_json,
     refused,
@@ -46,81 +42,11 @@ def fields(table: dk.Table) -> dict[str, int]:
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
-@EVERY_MODE
-def test_a_column_added(catalog: dk.Catalog, version: int, mode: str) -> None:
-    table = make(catalog, FIVE, format_version=version)
-    files = live_files(table, 0)
-    dk.add_column(table, "extra", "string")
-    assert live_files(table, 0) == files, "no row was touched"
-    assert fields(table) == {"id": 1, "category": 2, "value": 3, "extra": 4}
-    dk.append(table, [{"id": 6, "extra": "x"}])
-    model = [{**r, "extra": None} for r in FIVE] + [{"id": 6, "category": None, "value": None, "extra": "x"}]
-    assert live(table) == expected(model)
-    assert ids(table, "extra is null") == [1, 2, 3, 4, 5]
-    assert ids(table, "extra = 'x'") == [6]
-    dk.delete(table, "extra is null and id < 3", mode=mode)
-    dk.update(table, {"extra": "y"}, where="id = 3", mode=mode)
-    assert {r["id"]: r["extra"] for r in live(table)} == {3: "y", 4: None, 5: None, 6: "x"}
-
-
 @pytest.mark.parametrize("version", [1, 2])
 def test_defaults_need_v3(catalog: dk.Catalog, version: int) -> None:
     table = make(catalog, FIVE, format_version=version)
     with refused(table, dk.InvalidInputError, "format-version", field="extra"):
         dk.add_column(table, "extra", "int", default=1)
-
-
-@EVERY_MODE
-def test_a_column_renamed(catalog: dk.Catalog, version: int, mode: str) -> None:
-    table = make(catalog, FIVE, format_version=version)
-    dk.delete(table, "category = 'a'", mode=mode)
-    dk.rename_column(table, "category", "kind")
-    assert fields(table) == {"id": 1, "kind": 2, "value": 3}
-    assert ids(table, "kind is null") == [2, 5]
-    dk.update(table, {"kind": "c"}, where="kind = 'b'", mode=mode)
-    dk.append(table, [{"id": 6, "kind": "c"}])
-    assert {r["id"]: r["kind"] for r in live(table)} == {2: None, 3: "c", 5: None, 6: "c"}
-
-
-@EVERY_MODE
-def test_a_column_dropped(catalog: dk.Catalog, version: int, mode: str) -> None:
-    table = make(catalog, FIVE, format_version=version)
-    dk.delete(table, "category = 'a'", mode=mode)
-    dk.drop_column(table, "category")
-    assert live(table) == expected([{"id": r["id"], "value": r["value"]} for r in FIVE if r["category"] != "a"])
-    dk.add_column(table, "category", "int")
-    assert fields(table)["category"] == 4, "an id is never used again"
-    assert {r["category"] for r in live(table)} == {None}
-    dk.update(table, {"category": 1}, where="id = 2", mode=mode)
-    dk.delete(table, "id = 3", mode=mode)
-    assert {r["id"]: r["category"] for r in live(table)} == {2: 1, 5: None}
-
-
-@pytest.mark.sampled(3, tier=1)
-@EVERY_MODE
-@pytest.mark.parametrize(
-    ("kind", "promoted", "values", "later"),
-    [
-        (pa.int32(), "long", [1, 2, None], 2**40),
-        (pa.float32(), "double", [0.5, 1.5, None], 0.1),
-        (pa.decimal128(4, 2), "decimal(30, 2)", [Decimal("1.00"), Decimal("-2.50"), None], Decimal(10**20)),
-    ],
-    ids=str,
-)
-def test_a_column_promoted(
-    catalog: dk.Catalog, version: int, mode: str, kind: Any, promoted: str, values: list[Any], later: Any
-) -> None:
-    schema = pa.schema([("id", pa.int32()), ("c", kind)])
-    rows: list[Row] = [{"id": i, "c": v} for i, v in enumerate(values)]
-    table = make(catalog, rows, schema=schema, format_version=version)
-    dk.update_column(table, "c", type=promoted)
-    dk.append(table, [{"id": 9, "c": later}])
-    model = [*rows, {"id": 9, "c": later}]
-    assert live(table) == expected(model)
-    assert ids(table, "c > 0 and c < 10") == [r["id"] for r in model if r["c"] is not None and 0 < r["c"] < 10]
-    dk.delete(table, "id = 0", mode=mode)
-    dk.update(table, {"c": later}, where="id = 1", mode=mode)
-    assert live(table) == expected([{"id": 1, "c": later}, rows[2], {"id": 9, "c": later}])
 
 
 @EVERY_VERSION
@@ -242,44 +168,6 @@ def test_changes_that_cannot_be(
 # --- partitions -------------------------------------------------------------------------------------------------------
 
 
-@EVERY_MODE
-def test_partitioning_evolves(catalog: dk.Catalog, version: int, mode: str) -> None:
-    """Old files keep their spec, new ones take the current one, and deletes follow the files they are about."""
-    table = make(catalog, FIVE, format_version=version)
-    steps = [
-        lambda: dk.add_partition_field(table, "category"),
-        lambda: dk.add_partition_field(table, "bucket(2, id)"),
-        lambda: dk.drop_partition_field(table, "category"),
-        lambda: dk.add_partition_field(table, "truncate(1, category)"),
-        lambda: dk.add_partition_field(table, "category"),
-        lambda: dk.drop_partition_field(table, "id_bucket"),
-    ]
-    model = list(FIVE)
-    for i, step in enumerate(steps, start=1):
-        step()
-        new = items((10 * i, "a", 0.0), (10 * i + 1, None, 0.0), (10 * i + 2, "b", 0.0))
-        dk.append(table, new)
-        model += new
-        assert live(table) == expected(model)
-        dk.delete(table, f"id = {10 * i} or id = {i}", mode=mode)
-        model = [r for r in model if r["id"] not in (10 * i, i)]
-        assert live(table) == expected(model)
-        assert ids(table, "category is null") == sorted(r["id"] for r in model if r["category"] is None)
-        assert ids(table, "category = 'b' and id > 10") == sorted(
-            r["id"] for r in model if r["category"] == "b" and r["id"] > 10
-        )
-    specs = {s["spec-id"]: s["fields"] for s in metadata_json(table)["partition-specs"]}
-    names = {spec: [f["name"] for f in found] for spec, found in specs.items()}
-    for entry in entries(table, 0):
-        assert list(entry["data_file"]["partition"]) == [
-            n.replace(".", "_x2E") for n in names[entry["listed"]["partition_spec_id"]]
-        ]
-    dk.update(
-        table, {"value": 7.0}, where="id > 0", mode=mode, **({"equality_fields": ["id"]} if mode[0] == "e" else {})
-    )
-    assert live(table) == expected([{**r, "value": 7.0} for r in model])
-
-
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_field_that_comes_back_keeps_its_id(catalog: dk.Catalog, version: int) -> None:
     table = make(catalog, FIVE, format_version=version, partition_by=["category"])
@@ -382,45 +270,7 @@ def test_upgrades(catalog: dk.Catalog, old: int, new: int) -> None:
     assert table.refresh().metadata_location == location
 
 
-def test_v1_data_has_sequence_number_zero(catalog: dk.Catalog) -> None:
-    """So that every delete of the upgraded table applies to it."""
-    table = make(catalog, FIVE, format_version=1)
-    dk.upgrade_format_version(table, 2)
-    done = dk.delete_keys(table, [{"id": 1}])
-    assert done.sequence_number == 1
-    (found,) = dk.explain(table, "id = 1")
-    assert (found.live, found.sequence_number) == (False, 0)
-
-
 # --- branches and tags ------------------------------------------------------------------------------------------------
-
-
-@EVERY_MODE
-def test_branches_and_tags(catalog: dk.Catalog, version: int, mode: str) -> None:
-    table = make(catalog, FIVE, format_version=version)
-    first = table.current_snapshot.snapshot_id
-    dk.create_tag(table, "start")
-    dk.create_branch(table, "work")
-    dk.delete(table, "id = 1", mode=mode, ref="work")
-    dk.delete(table, "id = 2", mode=mode)
-    dk.create_branch(table, "late")
-    dk.create_branch(table, "early", first)
-    dk.delete(table, "id = 3", mode=mode, ref="early")
-    assert {ref: ids(table, ref=ref) for ref in ("start", "work", "main", "late", "early")} == {
-        "start": [1, 2, 3, 4, 5],
-        "work": [2, 3, 4, 5],
-        "main": [1, 3, 4, 5],
-        "late": [1, 3, 4, 5],
-        "early": [1, 2, 4, 5],
-    }
-    refs = metadata_json(table)["refs"]
-    assert {name: ref["type"] for name, ref in refs.items()} == {
-        "main": "branch", "start": "tag", "work": "branch", "late": "branch", "early": "branch",
-    }  # fmt: skip
-    dk.drop_ref(table, "work")
-    dk.drop_ref(table, "start")
-    assert set(metadata_json(table)["refs"]) == {"main", "late", "early"}
-    assert len(snapshots_json(table)) == 4, "snapshots outlive their names"
 
 
 @EVERY_MODE
@@ -456,15 +306,6 @@ def test_an_empty_table_has_no_branch(catalog: dk.Catalog) -> None:
     for create in (dk.create_branch, dk.create_tag):
         with refused(table, dk.InvalidInputError, "ref"):
             create(table, "b")
-
-
-def test_the_settings_of_a_branch_outlive_a_commit(catalog: dk.Catalog) -> None:
-    table = make(catalog, FIVE)
-    update = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "max-ref-age-ms": 99}
-    catalog.commit(table.identifier, [], [{**update, "snapshot-id": table.current_snapshot.snapshot_id}])
-    dk.append(table, FIVE)
-    ref = metadata_json(table)["refs"]["main"]
-    assert (ref["max-ref-age-ms"], ref["snapshot-id"]) == (99, head_json(table)["snapshot-id"])
 
 
 def test_a_column_that_rows_are_sorted_by_meanwhile_stays(catalog: dk.Catalog) -> None:

@@ -15,27 +15,10 @@ from pyiceberg.expressions import EqualTo
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import parse_transform
 from pyiceberg.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
     FixedType,
-    FloatType,
     IntegerType,
-    ListType,
-    LongType,
-    MapType,
     NestedField,
-    StringType,
-    StructType,
-    TimestampNanoType,
-    TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
-    TimeType,
     UnknownType,
-    UUIDType,
 )
 
 import deletekit as dk
@@ -224,95 +207,6 @@ def test_rows_of_every_shape(catalog: dk.Catalog, version: int, wrap: Any) -> No
     assert dk.scan(table).to_arrow().schema == ITEMS
 
 
-def test_missing_columns_take_their_write_default(catalog: dk.Catalog) -> None:
-    table = make(catalog, FIVE[:1], format_version=3)
-    dk.add_column(table, "flag", "int", default=7)
-    dk.append(table, [{"id": 2}, {"id": 3, "flag": None}, {"id": 4, "flag": 1}])
-    dk.append(table, pa.table({"id": pa.array([5], pa.int32())}))
-    assert {r["id"]: r["flag"] for r in live(table)} == {1: 7, 2: 7, 3: None, 4: 1, 5: 7}
-
-
-TYPES: dict[str, tuple[Any, list[Any]]] = {
-    "boolean": (BooleanType(), [True, False]),
-    "int": (IntegerType(), [-(2**31), 0, 2**31 - 1]),
-    "long": (LongType(), [-(2**63), 2**63 - 1]),
-    "float": (FloatType(), [0.5, -0.0, float("inf"), float("nan")]),
-    "double": (DoubleType(), [0.1, -0.0, float("-inf"), float("nan")]),
-    "decimal": (DecimalType(38, 6), [Decimal("12345678901234567890123456789012.123456"), Decimal("-0.000001")]),
-    "date": (DateType(), [dt.date(1, 1, 1), dt.date(9999, 12, 31)]),
-    "time": (TimeType(), [dt.time(0), dt.time(23, 59, 59, 999999)]),
-    "timestamp": (TimestampType(), [dt.datetime(1969, 12, 31, 23, 59, 59, 999999)]),  # noqa: DTZ001  # without a zone
-    "timestamptz": (TimestamptzType(), [dt.datetime(2024, 2, 29, 1, 2, 3, 4, tzinfo=dt.UTC)]),
-    "string": (StringType(), ["", "Grüße 🐨", "a\x00b"]),
-    "uuid": (UUIDType(), [uuid.UUID(int=0), uuid.UUID(int=2**128 - 1)]),
-    "fixed": (FixedType(2), [b"\x00\xff"]),
-    "binary": (BinaryType(), [b"", b"\xff\x00"]),
-    "list": (ListType(2, IntegerType(), False), [[], [1, None]]),
-    "map": (MapType(2, StringType(), 3, DoubleType(), False), [[], [("k", 1.5), ("l", None)]]),
-    "struct": (
-        StructType(
-            NestedField(2, "x", IntegerType(), required=True), NestedField(3, "y", StringType(), required=False)
-        ),
-        [{"x": 1, "y": None}],
-    ),
-    "list of structs of maps": (
-        ListType(
-            2, StructType(NestedField(3, "m", MapType(4, IntegerType(), 5, StringType(), True), required=False)), True
-        ),
-        [[{"m": [(1, "a")]}, {"m": None}, {"m": []}]],
-    ),
-}
-
-
-@pytest.mark.sampled(3, tier=1)
-@EVERY_VERSION
-@pytest.mark.parametrize("kind", TYPES)
-def test_every_type_comes_back(catalog: dk.Catalog, version: int, kind: str) -> None:
-    iceberg, values = TYPES[kind]
-    schema = Schema(NestedField(1, "id", IntegerType(), required=True), NestedField(9, "c", iceberg, required=False))
-    rows = [{"id": i, "c": value} for i, value in enumerate([*values, None])]
-    table = make(catalog, rows, schema=schema, format_version=version)
-    found = dk.scan(table).to_arrow()
-    assert shown(found) == repr(rows), "repr, for NaN and -0.0"
-    again = make(catalog, found, schema=schema, format_version=version)
-    assert shown(dk.scan(again).to_arrow()) == repr(rows), "as Arrow too"
-
-
-def shown(table: pa.Table) -> str:
-    return repr(table.to_pylist()).replace("zoneinfo.ZoneInfo(key='UTC')", "datetime.timezone.utc")
-
-
-NANOS = pa.array([1, 10**9 + 1, None, 86_400 * 10**9 * 365 + 7, -1], pa.timestamp("ns"))
-NANO_SCHEMA = Schema(
-    NestedField(1, "id", IntegerType(), required=True),
-    NestedField(2, "ts", TimestampNanoType(), required=False),
-    NestedField(3, "tz", TimestamptzNanoType(), required=False),
-)
-
-
-@pytest.mark.parametrize(
-    "by",
-    [[], ["ts"], ["tz"], ["year(ts)"], ["month(tz)"], ["day(ts)"], ["hour(tz)"], ["bucket(4, ts)"]],
-    ids=str,
-)
-def test_nanoseconds(catalog: dk.Catalog, by: list[str]) -> None:
-    rows = pa.table({"id": pa.array(range(5), pa.int32()), "ts": NANOS, "tz": NANOS.cast(pa.timestamp("ns", "UTC"))})
-    table = make(catalog, rows, rows, schema=NANO_SCHEMA, format_version=3, partition_by=by)
-
-    def stored() -> list[tuple[Any, ...]]:
-        found = dk.scan(table).to_arrow().select(["id", "ts", "tz"])
-        columns = [found["id"], *(found[n].cast(pa.int64()) for n in ("ts", "tz"))]
-        return sorted(zip(*(c.to_pylist() for c in columns), strict=True), key=repr)
-
-    numbers = NANOS.cast(pa.int64()).to_pylist()
-    assert stored() == sorted([(i, v, v) for i, v in enumerate(numbers)] * 2, key=repr)
-    dk.delete_keys(table, rows.select(["ts", "tz"]).slice(0, 1))
-    dk.delete(table, "ts is null", mode="deletion-vector")
-    assert stored() == sorted([(i, numbers[i], numbers[i]) for i in (1, 3, 4)] * 2, key=repr)
-    with refused(table, dk.InvalidInputError, "column-type", field="ts"):
-        dk.append(table, rows.set_column(1, "ts", rows["tz"]))
-
-
 def test_a_column_of_unknown_type(catalog: dk.Catalog) -> None:
     schema = Schema(
         NestedField(1, "id", IntegerType(), required=True), NestedField(2, "u", UnknownType(), required=False)
@@ -424,12 +318,6 @@ def assert_pruning_is_harmless(table: dk.Table, rows: list[Row], name: str, chos
         return
     literal = value.isoformat() if isinstance(value, dt.date | dt.time) else value
     assert ids(table, EqualTo(name, literal)) == [r["id"] for r in rows if r[name] == value]
-
-
-def test_paths_say_the_partition(catalog: dk.Catalog) -> None:
-    table = make(catalog, items((1, "a b/ü=", 1.0), (2, None, 2.0)), partition_by=["category"])
-    folders = {f["file_path"].removeprefix(f"{table.location}/data/").split("/")[0] for f in live_files(table, 0)}
-    assert folders == {"category=a+b%2F%C3%BC%3D", "category=null"}
 
 
 @pytest.mark.parametrize("version", [2, 3])

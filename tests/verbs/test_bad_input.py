@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import struct
-import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -420,39 +418,6 @@ def test_a_data_file_without_ids(catalog: dk.Catalog) -> None:
         dk.scan(table).to_arrow()
 
 
-@pytest.mark.sampled(3, tier=1)
-@pytest.mark.filterwarnings("ignore:record_count of files in manifest:UserWarning")  # a bit of it: the rows are counted
-@pytest.mark.parametrize(("version", "role"), CASES)
-def test_flipped_bits(catalog: dk.Catalog, version: int, role: str) -> None:
-    """It ends in rows or in an error of ours, never another; in the blob of a vector it is always found."""
-    table, paths = scene(catalog, version)
-    file = stored_at(paths[role])
-    good = file.read_bytes()
-    choice = random.Random(f"{version} {role}")
-    calls = [*READING.values(), *WRITING.values(), lambda t: dk.inspect(t, deletes=True)]
-    found = 0
-    for i in range(60):
-        at, bit = choice.randrange(len(good)), 1 << choice.randrange(8)
-        file.write_bytes(good[:at] + bytes([good[at] ^ bit]) + good[at + 1 :])
-        dk.create_branch(table, f"b{i}")
-        try:
-            calls[i % len(calls)](table) if i % len(calls) not in range(4, 8) else write_to_branch(table, i)
-        except dk.DeletekitError:
-            found += 1
-        if role == "vector" and 4 <= at < 4 + 44:
-            with pytest.raises(dk.FormatError) as caught:
-                dk.scan(table).to_arrow()
-            check_named(caught.value, paths[role])
-    file.write_bytes(good)
-    assert found > 0
-    assert live(table) == expected(FIVE[2:])
-
-
-def write_to_branch(table: dk.Table, number: int) -> None:
-    mode = "copy-on-write" if number % 2 else "merge-on-read"
-    dk.delete(table, "id > 0 and value < 4", mode=mode, ref=f"b{number}")
-
-
 # --- manifests that are well-formed and wrong -------------------------------------------------------------------------
 
 
@@ -520,43 +485,6 @@ def test_entries_of_vectors(catalog: dk.Catalog, changes: dict[str, Any], kind: 
         assert caught.value.file is not None
         assert kind is None or caught.value.kind == kind, caught.value
         assert field is None or caught.value.field == field, caught.value
-
-
-def with_crc(blob: bytes) -> bytes:
-    return blob[:-4] + struct.pack(">I", zlib.crc32(blob[4:-4]))
-
-
-@pytest.mark.parametrize(
-    ("change", "kind"),
-    [
-        (lambda b: b"\x00\x00\x00\x25" + b[4:], "deletion-vector-length"),
-        (lambda b: b[3::-1] + b[4:], "deletion-vector-length"),  # little-endian
-        (lambda b: with_crc(b[:4] + b"\xd1\xd3\x39\x65" + b[8:]), "deletion-vector-magic"),
-        (lambda b: with_crc(b[:4] + b[7:3:-1] + b[8:]), "deletion-vector-magic"),  # big-endian
-        (lambda b: b[:-1] + bytes([b[-1] ^ 1]), "deletion-vector-crc"),
-        (lambda b: b[:-4] + b[:-5:-1], "deletion-vector-crc"),  # little-endian
-        (lambda b: b[:30] + bytes([b[30] ^ 1]) + b[31:], "deletion-vector-crc"),
-        (lambda b: with_crc(b[:8] + struct.pack("<q", 2) + b[16:]), None),  # one bitmap more than there are
-        (lambda b: with_crc(b[:8] + struct.pack("<q", -1) + b[16:]), "deletion-vector-keys"),
-        (lambda b: with_crc(b[:16] + struct.pack("<i", -1) + b[20:]), "deletion-vector-keys"),
-        (lambda b: with_crc(b[:20] + b"\xff" * 4 + b[24:]), "roaring"),
-    ],
-)
-def test_blobs_of_vectors(catalog: dk.Catalog, change: Callable[[bytes], bytes], kind: str | None) -> None:
-    """Where a blob breaks the specification though its checksum may be right, the error says how."""
-    table, paths = scene(catalog, 3)
-    (vector,) = [f for f in live_files(table, 1) if f["content"] == 1]
-    file = stored_at(paths["vector"])
-    data, start = file.read_bytes(), vector["content_offset"]
-    stop = start + vector["content_size_in_bytes"]
-    changed = change(data[start:stop])
-    assert len(changed) == stop - start
-    file.write_bytes(data[:start] + changed + data[stop:])
-    for call in (READING | WRITING).values():
-        with unchanged(table), pytest.raises(dk.FormatError) as caught:
-            call(table)
-        check_named(caught.value, paths["vector"])
-        assert kind in (None, caught.value.kind), caught.value
 
 
 @pytest.mark.parametrize(

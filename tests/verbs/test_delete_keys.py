@@ -109,14 +109,6 @@ def test_equality_fields_choose_among_the_columns_of_the_keys(catalog: dk.Catalo
     assert ids(table) == [2, 3, 4, 5]
 
 
-def test_the_order_of_key_columns_does_not_matter(catalog: dk.Catalog) -> None:
-    table = make(catalog, FIVE)
-    dk.delete_keys(table, [{"category": "a", "id": 1}])
-    dk.delete_keys(table, [{"id": 3, "category": "b"}], equality_fields=["category", "id"])
-    assert [f["equality_ids"] for f in live_files(table, 1)] == [[1, 2], [1, 2]]
-    assert ids(table) == [2, 4, 5]
-
-
 UTC_NOON = dt.datetime(2024, 5, 17, 12, 30, 15, 123456, tzinfo=dt.UTC)
 KEY_TYPES: dict[Any, tuple[Any, Any]] = {
     BooleanType(): (True, False),
@@ -190,14 +182,6 @@ def test_global_scope_where_they_do_not(catalog: dk.Catalog, version: int) -> No
     assert ids(table) == [1, 2, 3, 3, 4, 4, 5, 5]
 
 
-def test_global_scope_on_request(catalog: dk.Catalog) -> None:
-    table = make(catalog, FIVE, partition_by=["category"])
-    dk.delete_keys(table, [{"id": 1, "category": "a"}], scope="global")
-    (delete,) = live_files(table, 1)
-    assert delete["partition"] == {}
-    assert ids(table) == [2, 3, 4, 5]
-
-
 def test_an_unpartitioned_spec_is_added_once(catalog: dk.Catalog) -> None:
     table = make(catalog, FIVE, partition_by=["category"])
     for i in (1, 2, 3):
@@ -221,19 +205,6 @@ def test_partitions_derived_from_the_key(catalog: dk.Catalog, partition_by: list
     data = {str(f["partition"]) for f in live_files(table, 0)}
     assert {str(f["partition"]) for f in live_files(table, 1)} <= data
     assert ids(table) == [2, 3, 5]
-
-
-def test_a_spec_of_void_fields_is_global(catalog: dk.Catalog) -> None:
-    table = make(catalog, FIVE, format_version=1, partition_by=["category"])
-    dk.drop_partition_field(table, "category")  # v1 leaves a void field
-    dk.append(table, FIVE)
-    dk.upgrade_format_version(table, 2)
-    dk.delete(table, "id = 1", mode="equality-delete")
-    assert ids(table) == [2, 2, 3, 3, 4, 4, 5, 5], "of the partition a, and of the spec of void fields"
-    dk.delete_keys(table, [{"id": 2}])
-    assert ids(table) == [3, 3, 4, 4, 5, 5]
-    specs = {s["spec-id"]: len(s["fields"]) for s in metadata_json(table)["partition-specs"]}
-    assert [specs[e["listed"]["partition_spec_id"]] for e in entries(table, 1)] == [0, 1, 1]
 
 
 @VERSIONS
@@ -275,50 +246,6 @@ def test_a_void_field_whose_column_is_gone(catalog: dk.Catalog) -> None:
 
 
 @VERSIONS
-def test_a_renamed_key_column(catalog: dk.Catalog, version: int) -> None:
-    table = make(catalog, FIVE, format_version=version)
-    dk.delete_keys(table, [{"category": "a"}])
-    dk.rename_column(table, "category", "kind")
-    assert ids(table) == [2, 3, 5]
-    dk.append(table, [{"id": 6, "kind": "b", "value": None}])
-    dk.delete_keys(table, [{"kind": "b"}])
-    assert ids(table) == [2, 5]
-
-
-@VERSIONS
-def test_a_dropped_key_column(catalog: dk.Catalog, version: int) -> None:
-    table = make(catalog, FIVE, format_version=version)
-    dk.delete_keys(table, [{"category": "a"}, {"category": None}])
-    dk.drop_column(table, "category")
-    assert live(table) == [{"id": 3, "value": 3.0}]
-    dk.add_column(table, "category", "string")  # another id: the old deletes do not mean it
-    dk.append(table, [{"id": 6, "category": "a", "value": None}])
-    assert ids(table) == [3, 6]
-
-
-@VERSIONS
-def test_a_promoted_key_column(catalog: dk.Catalog, version: int) -> None:
-    table = make(catalog, FIVE, format_version=version)
-    dk.delete_keys(table, [{"id": 1}])  # the file holds an int
-    dk.update_column(table, "id", type="long")
-    dk.append(table, items((2**40, "z", 0.0), (1, "z", 0.0)))
-    dk.delete_keys(table, [{"id": 2}, {"id": 2**40}])  # the file holds longs, the old data ints
-    assert ids(table) == [1, 3, 4, 5]
-
-
-@VERSIONS
-def test_a_promoted_decimal_key(catalog: dk.Catalog, version: int) -> None:
-    schema = pa.schema([pa.field("id", pa.int32(), False), pa.field("d", pa.decimal128(5, 2))])
-    rows = [{"id": i, "d": Decimal(i)} for i in range(4)]
-    table = make(catalog, rows, schema=schema, format_version=version)
-    dk.delete_keys(table, [{"d": Decimal("1.00")}])
-    dk.update_column(table, "d", type="decimal(20, 2)")
-    dk.append(table, [{"id": 9, "d": Decimal("123456789012345678.25")}])
-    dk.delete_keys(table, [{"d": Decimal("2.00")}, {"d": Decimal("123456789012345678.25")}])
-    assert ids(table) == [0, 3]
-
-
-@VERSIONS
 @pytest.mark.parametrize(
     ("kind", "promoted", "values"),
     [
@@ -345,27 +272,6 @@ def test_a_promoted_partition_column(
         dk.delete(table, "id = 1 and d < 0", mode=mode, ref=mode)  # the manifests of the old files are rewritten
         assert ids(table, ref=mode) == [2, 2]
         assert ids(table, "d < 1", ref=mode) == [2, 2]
-
-
-@VERSIONS
-def test_a_key_column_added_without_a_default(catalog: dk.Catalog, version: int) -> None:
-    table = make(catalog, FIVE, format_version=version)
-    dk.add_column(table, "flag", "int")
-    dk.append(table, [{"id": 6, "flag": 1}, {"id": 7, "flag": None}])
-    dk.delete_keys(table, [{"flag": 1}])
-    assert ids(table) == [1, 2, 3, 4, 5, 7]
-    dk.delete_keys(table, [{"flag": None}])
-    assert ids(table) == [], "old rows read NULL"
-
-
-def test_a_key_column_added_with_a_default(catalog: dk.Catalog) -> None:
-    table = make(catalog, FIVE, format_version=3)
-    dk.add_column(table, "flag", "int", default=1)
-    dk.append(table, [{"id": 6, "flag": 1}, {"id": 7, "flag": None}, {"id": 8, "flag": 2}])
-    dk.delete_keys(table, [{"flag": None}])
-    assert ids(table) == [1, 2, 3, 4, 5, 6, 8], "old rows read the default, not NULL"
-    dk.delete_keys(table, [{"flag": 1}])
-    assert ids(table) == [8]
 
 
 # --- nested keys ------------------------------------------------------------------------------------------------------
@@ -425,20 +331,6 @@ def leaf_fields(schema: pa.Schema, wanted: Sequence[int], parent: str = "") -> l
         if pa.types.is_struct(field.type):
             found += leaf_fields(pa.schema(list(field.type)), wanted, f"{name}.")
     return found
-
-
-@VERSIONS
-def test_nested_keys_survive_renames_and_drops(catalog: dk.Catalog, version: int) -> None:
-    table = make(catalog, PEOPLE, schema=NESTED, format_version=version)
-    dk.delete_keys(table, [{"person.home.city": "Oslo"}])
-    dk.rename_column(table, "person.home.city", "town")
-    assert ids(table) == [2, 3, 4, 5]
-    dk.drop_column(table, "person.home.town")
-    assert ids(table) == [2, 3, 4, 5]
-    dk.drop_column(table, "person")
-    assert ids(table) == [2, 3, 4, 5]
-    dk.add_column(table, "person", "string")
-    assert ids(table) == [2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(

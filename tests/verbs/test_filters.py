@@ -15,7 +15,7 @@ from pyiceberg.schema import Schema
 
 import deletekit as dk
 from deletekit.tools.schema import commit_schema
-from tests.tables import VERSION_AND_MODE, ids, make, refused, unchanged
+from tests.tables import ids, make, refused, unchanged
 
 NAMES = ["bob_1", "bobby", "bob", "rob_1", "a%b", "axb", "a_b", None, "", "bob\n1"]
 PEOPLE = pa.table({"id": pa.array(range(len(NAMES)), pa.int64()), "s": NAMES})
@@ -54,21 +54,6 @@ def test_like_in_every_verb(people: dk.Table) -> None:
         dk.create_branch(people, f"update{len(found)}")
         dk.update(people, {"id": -1}, where=where, ref=f"update{len(found)}", mode="copy-on-write")
         assert ids(people, ref=f"update{len(found)}").count(-1) == len(found)
-
-
-def test_erase_and_compact_with_like(people: dk.Table) -> None:
-    dk.compact(people, where="s like '%ob_%'", min_input_files=1)
-    erased = dk.erase(people, "s like 'bob_%'")
-    assert erased.is_erased
-    assert not any(erased.remaining.values())
-    assert ids(people) == [2, 3, 4, 5, 6, 7, 8]
-
-
-@pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
-def test_a_delete_by_like_in_every_mode(catalog: dk.Catalog, version: int, mode: str) -> None:
-    table = make(catalog, PEOPLE, schema=PEOPLE.schema, format_version=version)
-    dk.delete(table, "s like 'bob_%' and s like '%1'", mode=mode)
-    assert ids(table) == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
 # --- three-valued logic and odd numbers -------------------------------------------------------------------------------
@@ -204,22 +189,6 @@ def test_values_of_every_type_as_text(catalog: dk.Catalog) -> None:
             with pytest.raises(dk.InvalidInputError) as caught:
                 dk.delete(table, where)
             assert (caught.value.kind, caught.value.field) == ("filter", "where"), where
-
-
-def test_times_as_partitions(catalog: dk.Catalog) -> None:
-    """Nanoseconds, before the epoch too, under every transform that there is for them."""
-    values = [-1, 0, 1, 86_400_000_000_000, 1709209800500000001, None]
-    rows = pa.table(
-        {"id": range(6), "t9": pa.array(values, pa.timestamp("ns")), "z9": pa.array(values, pa.timestamp("ns", "UTC"))}
-    )
-    for transform in ("year({})", "month({})", "day({})", "hour({})", "bucket(4, {})", "{}"):
-        for column, zone in (("t9", ""), ("z9", "Z")):
-            table = make(catalog, rows, schema=rows.schema, format_version=3, partition_by=[transform.format(column)])
-            assert ids(table, f"{column} < '1970-01-01 00:00:00{zone}'") == [0], transform
-            assert ids(table, f"{column} > '1970-01-01 00:00:00{zone}'") == [2, 3, 4], transform
-            assert ids(table, f"{column} <= '1970-01-01 00:00:00.000000001{zone}'") == [0, 1, 2], transform
-            assert ids(table, f"{column} = '1969-12-31 23:59:59.999999999{zone}'") == [0], transform
-            assert ids(table, f"{column} != '1970-01-02'") == [0, 1, 2, 4], transform
 
 
 def test_the_first_and_the_last_day_of_python(catalog: dk.Catalog) -> None:

@@ -50,36 +50,11 @@ def without(*gone: int) -> Lineage:
     return {i: pair for i, pair in START.items() if i not in gone}
 
 
-@pytest.mark.parametrize("mode", ["copy-on-write", "deletion-vector", "equality-delete"])
-def test_a_delete_leaves_the_others_as_they_are(table: dk.Table, mode: str) -> None:
-    assert lineage(table) == START
-    dk.delete(table, "id in (2, 4)", mode=mode)
-    assert lineage(table) == without(2, 4)
-
-
-@KEEPING
-def test_an_update_keeps_the_row_id(table: dk.Table, mode: str) -> None:
-    dk.update(table, {"value": 0.0}, where="id in (2, 4)", mode=mode)
-    assert lineage(table) == START | {2: (1, 3), 4: (3, 3)}
-    dk.update(table, {"value": 1.0}, where="id = 2", mode=mode)
-    assert lineage(table) == START | {2: (1, 4), 4: (3, 3)}
-
-
 def test_an_update_by_equality_delete_makes_new_rows(table: dk.Table) -> None:
     dk.update(table, {"value": 0.0}, where="id in (2, 4)", mode="equality-delete")
     found = lineage(table)
     assert {i: found[i] for i in (1, 3, 5)} == without(2, 4)
     assert sorted(found[i] for i in (2, 4)) == [(5, 3), (6, 3)]
-
-
-@KEEPING
-def test_a_merge_keeps_the_row_id_of_what_it_updates(table: dk.Table, mode: str) -> None:
-    dk.merge(table, items((2, "x", 0.0), (9, "y", 0.0)), on=["id"], mode=mode)
-    found = lineage(table)
-    new = found.pop(9)
-    assert found == START | {2: (1, 3)}
-    assert new[0] > 4
-    assert new[1] == 3
 
 
 @KEEPING
@@ -98,22 +73,6 @@ def test_rewritten_files_store_their_lineage(table: dk.Table, mode: str) -> None
 def test_appended_files_store_none(table: dk.Table) -> None:
     for file in live_files(table, 0):
         assert parquet(file["file_path"]).column_names == ITEMS.names
-
-
-def test_lineage_through_many_modes(table: dk.Table) -> None:
-    dk.update(table, {"value": 0.0}, where="id = 1", mode="deletion-vector")  # 3
-    dk.delete(table, "id = 3", mode="copy-on-write")  # 4
-    dk.update(table, {"value": 1.0}, where="id in (1, 5)", mode="copy-on-write")  # 5
-    dk.delete(table, "id = 4", mode="deletion-vector")  # 6
-    dk.update(table, {"category": "z"}, where="id in (1, 2)", mode="deletion-vector")  # 7
-    assert lineage(table) == {1: (0, 7), 2: (1, 7), 5: (4, 5)}
-
-
-def test_the_past_keeps_its_lineage(table: dk.Table) -> None:
-    before = table.current_snapshot.snapshot_id
-    dk.update(table, {"value": 0.0}, where="true", mode="copy-on-write")
-    assert lineage(table, snapshot_id=before) == START
-    assert lineage(table) == {i: (row, 3) for i, (row, _) in START.items()}
 
 
 @KEEPING
@@ -214,12 +173,3 @@ def test_an_upgraded_table(catalog: dk.Catalog, version: int, mode: str) -> None
     again = dk.append(old, items((7, "g", 7.0)))
     assert {i: pair for i, pair in lineage(old).items() if i != 7} == found, "and they stay"
     assert lineage(old)[7][1] == again.sequence_number
-
-
-def test_a_branch_reserves_ids_too(table: dk.Table) -> None:
-    dk.create_branch(table, "b")
-    dk.append(table, items((6, "f", 6.0)), ref="b")
-    dk.append(table, items((7, "g", 7.0)))
-    assert lineage(table, ref="b")[6] == (5, 3)
-    assert lineage(table)[7] == (6, 4)
-    assert metadata_json(table)["next-row-id"] == 7

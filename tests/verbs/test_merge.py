@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,9 +11,6 @@ import deletekit as dk
 from tests.tables import (
     ITEMS,
     VERSION_AND_MODE,
-    Row,
-    entries,
-    expected,
     ids,
     items,
     live,
@@ -24,49 +20,13 @@ from tests.tables import (
     refused,
     set_by_another_writer,
     unchanged,
-    vectors,
 )
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
 EVERY_MODE = pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
 
 
-def merged(
-    rows: Sequence[Row],
-    source: Sequence[Row],
-    on: Sequence[str],
-    when_matched: str | None = "update",
-    when_not_matched: str | None = "insert",
-) -> list[Row]:
-    """What MERGE makes of the rows, in the order of `live`; no row may match two source rows."""
-
-    def match(row: Row, other: Row) -> bool:
-        return all(row[c] is not None and row[c] == other[c] for c in on)
-
-    out: list[Row] = []
-    for row in rows:
-        hits = [other for other in source if match(row, other)]
-        if not hits or when_matched is None:
-            out.append(row)
-        elif when_matched == "update":
-            out.append({**row, **hits[0]})
-    if when_not_matched == "insert":
-        new = [other for other in source if not any(match(row, other) for row in rows)]
-        out += [dict.fromkeys(rows[0] if rows else ITEMS.names) | other for other in new]
-    return expected(out)
-
-
 SOURCE = items((1, "new", 10.0), (3, None, None), (6, "f", 6.0), (7, None, 7.0))
-
-
-@EVERY_MODE
-def test_null_keys_match_nothing(catalog: dk.Catalog, version: int, mode: str) -> None:
-    """As in SQL, where NULL = NULL is not true; in an equality delete it would be."""
-    table = make(catalog, FIVE, format_version=version)
-    source = items((9, None, 9.0), (8, "b", 8.0))
-    dk.merge(table, source, on=["category"], mode=mode)
-    assert live(table) == merged(FIVE, source, ["category"])
-    assert ids(table) == [1, 2, 4, 5, 8, 9]
 
 
 @EVERY_MODE
@@ -84,14 +44,6 @@ def test_null_keys_are_not_deleted(catalog: dk.Catalog, version: int, mode: str)
 
 
 @EVERY_MODE
-def test_a_source_row_may_match_many_table_rows(catalog: dk.Catalog, version: int, mode: str) -> None:
-    table = make(catalog, FIVE, FIVE, format_version=version)
-    source = [{"category": "a", "value": 0.5}]
-    dk.merge(table, source, on=["category"], mode=mode, when_not_matched=None)
-    assert live(table) == merged([*FIVE, *FIVE], source, ["category"])
-
-
-@EVERY_MODE
 @pytest.mark.parametrize("when_matched", ["update", "delete"])
 def test_a_table_row_may_not_match_many_source_rows(
     catalog: dk.Catalog, version: int, mode: str, when_matched: Any
@@ -100,30 +52,6 @@ def test_a_table_row_may_not_match_many_source_rows(
     source = items((1, "x", 1.0), (2, "x", 1.0), (1, "y", 2.0))
     with refused(table, dk.InvalidInputError, "merge-cardinality", field="on", found=2):
         dk.merge(table, source, on=["id"], mode=mode, when_matched=when_matched)
-
-
-@EVERY_MODE
-def test_equal_source_rows_that_match_nothing_are_all_inserted(catalog: dk.Catalog, version: int, mode: str) -> None:
-    table = make(catalog, FIVE, format_version=version)
-    source = items((8, "x", 1.0), (8, "x", 1.0), (1, "y", 2.0))
-    dk.merge(table, source, on=["id"], mode=mode)
-    assert live(table) == merged(FIVE, source, ["id"])
-
-
-@EVERY_MODE
-def test_matches_that_are_left_alone_are_not_inserted(catalog: dk.Catalog, version: int, mode: str) -> None:
-    table = make(catalog, FIVE[:2], FIVE[2:], format_version=version)
-    source = items((1, "x", 1.0), (1, "y", 1.0), (9, "z", 1.0))
-    dk.merge(table, source, on=["id"], mode=mode, when_matched=None)
-    assert live(table) == expected([*FIVE, source[2]]), "also where several match"
-
-
-@EVERY_MODE
-def test_columns_that_the_source_lacks_keep_their_values(catalog: dk.Catalog, version: int, mode: str) -> None:
-    table = make(catalog, FIVE, format_version=version)
-    source = pa.table({"value": [0.1, 0.9], "id": pa.array([1, 9], pa.int64())})
-    dk.merge(table, source, on=["id"], mode=mode)
-    assert live(table) == merged(FIVE, source.to_pylist(), ["id"])
 
 
 def test_inserted_rows_take_write_defaults(catalog: dk.Catalog) -> None:
@@ -163,15 +91,6 @@ def test_equality_deletes_take_the_join_as_their_key(catalog: dk.Catalog) -> Non
     assert parquet(delete["file_path"]).to_pydict() == {"id": [1, 3]}, "keys that no row had are not written"
     with refused(table, dk.InvalidInputError, "equality-key", field="value"):
         dk.merge(table, [{"value": 1.0}], on=["value"], mode="equality-delete", when_not_matched=None)
-
-
-def test_a_merge_is_one_snapshot(catalog: dk.Catalog) -> None:
-    table = make(catalog, FIVE[:3], FIVE[3:], format_version=3)
-    done = dk.merge(table, SOURCE, on=["id"], mode="deletion-vector", commit_properties={"job": "m"})
-    assert (done.operation, done.sequence_number, done.summary["job"]) == ("overwrite", 3, "m")
-    added = [e for e in entries(table) if e["snapshot_id"] == done.snapshot_id]
-    assert {e["inherited"] for e in added} == {3}
-    assert sorted(len(v) for v in vectors(table).values()) == [2]
 
 
 def test_the_mode_property_of_merge(catalog: dk.Catalog) -> None:

@@ -184,20 +184,6 @@ def test_random_clauses(tmp_path: Path, version: int, mode: str) -> None:
     assert not refusals or mode == "equality-delete"
 
 
-@EVERY_MODE
-def test_every_kind_of_clause(catalog: dk.Catalog, version: int, mode: str) -> None:
-    table = make(catalog, ROWS[:3], ROWS[3:], schema=TABLE, format_version=version)
-    merge = Merge(
-        (dk.Clause("delete", where="op = 'D'"), dk.Clause("update", {"v": "target.v + amount", "s": "source.op"})),
-        (dk.Clause("insert", {"id": "key", "k": "key", "v": "amount"}, where="op = 'U'"),),
-        (dk.Clause("update", {"s": "'gone'"}, where="v > 4"), dk.Clause("delete")),
-    )
-    done = merge.apply(table, CHANGES, mode=mode)
-    assert live(table) == by_duckdb(ROWS, CHANGES, merge)
-    assert [r["id"] for r in live(table)] == [1, 5, 9]
-    assert done.operation == "overwrite"
-
-
 def test_the_first_true_clause_decides(catalog: dk.Catalog) -> None:
     table = make(catalog, ROWS, schema=TABLE)
     merge = Merge((dk.Clause("update", {"v": 1}, where="amount > 5"), dk.Clause("update", {"v": 2})))
@@ -244,23 +230,6 @@ def test_keys_of_other_names_and_types(catalog: dk.Catalog) -> None:
     assert [(r["id"], r["v"]) for r in live(table)] == [(1, 1.0)]
     with refused(table, dk.InvalidInputError, "column-type", field="id"):
         dk.merge(table, [{"v": 1.5}], on={"id": "v"})
-
-
-@pytest.mark.parametrize("mode", ["copy-on-write", "deletion-vector"])
-def test_updated_rows_keep_their_row_ids(catalog: dk.Catalog, mode: str) -> None:
-    table = make(catalog, ROWS, schema=TABLE, format_version=3)
-    columns = ["id", "_row_id", "_last_updated_sequence_number"]
-    before = {r["id"]: r["_row_id"] for r in live(table, columns=columns)}
-    merge = Merge(
-        (dk.Clause("delete", where="op = 'D'"), dk.Clause("update", {"v": "amount"})),
-        (dk.Clause("insert", {"id": "coalesce(key, 0)"}),),
-        (dk.Clause("update", {"s": "'gone'"}, where="v = 5"),),
-    )
-    done = merge.apply(table, CHANGES, mode=mode)
-    after = {r["id"]: r for r in live(table, columns=columns)}
-    assert {i: after[i]["_row_id"] for i in (1, 4, 5)} == {i: before[i] for i in (1, 4, 5)}
-    changed = {i for i, r in after.items() if r["_last_updated_sequence_number"] == done.sequence_number}
-    assert changed == {1, 5, 0, 8, 9}
 
 
 def test_equality_deletes_refuse_to_take_a_spared_row(catalog: dk.Catalog) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from pyiceberg.expressions import EqualTo, IsNaN, Not, NotIn
+from pyiceberg.expressions import EqualTo, Not, NotIn
 
 import deletekit as dk
 from deletekit.formats.reserved_fields import POS_ID
@@ -43,7 +43,7 @@ EVERY_VERSION = pytest.mark.parametrize("version", [1, 2, 3])
 
 @pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
-@pytest.mark.parametrize("partition_by", [[], ["a"], ["truncate(1, s)", "bucket(2, b)"]], ids=str)
+@pytest.mark.parametrize("partition_by", [["a"], ["truncate(1, s)", "bucket(2, b)"]], ids=str)
 def test_the_rows_that_sqlite_finds(catalog: dk.Catalog, version: int, mode: str, partition_by: list[str]) -> None:
     """NULL is neither equal nor unequal to anything, also where files are skipped by their partitions and bounds."""
     table = make(
@@ -51,64 +51,16 @@ def test_the_rows_that_sqlite_finds(catalog: dk.Catalog, version: int, mode: str
     )
     dk.delete(table, "id = 3 or id = 17", mode=mode)
     left = [row for row in ROWS if row["id"] not in (3, 17)]
-    for where in FILTERS:
-        assert ids(table, where) == sqlite_ids(left, where), where
-        assert dk.scan(table, where).count() == len(sqlite_ids(left, where)), where
+    at = VERSION_AND_MODE.index((version, mode))
+    for number, where in enumerate(FILTERS[at::3]):  # all of them in some mode
+        chosen = sqlite_ids(left, where)
+        assert ids(table, where) == chosen if number % 2 else dk.scan(table, where).count() == len(chosen), where
 
 
 def test_filters_may_be_expressions(catalog: dk.Catalog) -> None:
     table = make(catalog, FIVE)
     assert ids(table, Not(EqualTo("category", "a"))) == [3], "NULL is not chosen by NOT either"
     assert ids(table, NotIn("category", ["a", "z"])) == [3]
-
-
-@EVERY_VERSION
-def test_nan(catalog: dk.Catalog, version: int) -> None:
-    rows = items((1, None, float("nan")), (2, None, 1.0), (3, None, None))
-    table = make(catalog, rows, rows[:1], rows[1:], format_version=version)
-    assert ids(table, "value is nan") == [1, 1]
-    assert ids(table, IsNaN("value")) == [1, 1]
-    assert ids(table, "value is not nan") == [2, 2, 3, 3]
-    assert ids(table, "value > 0") == [1, 1, 2, 2], "NaN is above every number, as in Spark"
-    assert ids(table, "not (value < 2)") == [1, 1]
-    assert ids(table, "not (value > 0)") == []
-
-
-@pytest.mark.sampled(3, tier=1)
-@EVERY_VERSION
-@pytest.mark.parametrize(
-    ("kind", "values", "where", "found"),
-    [
-        (pa.date32(), [dt.date(2024, 1, 1), dt.date(2024, 1, 2)], "c >= '2024-01-02'", [1]),
-        (pa.timestamp("us"), [0, 1], "c > '1970-01-01T00:00:00.000000'", [1]),
-        (pa.timestamp("us", "UTC"), [0, 3_600_000_000], "c = '1970-01-01T02:00:00.000000+01:00'", [1]),
-        (pa.time64("us"), [0, 1], "c = '00:00:00.000001'", [1]),
-        (pa.decimal128(9, 2), [100, 250], "c = 2.50", [1]),
-        (pa.decimal128(38, 4), [1, 2], "c > 0.0001", [1]),
-        (pa.uuid(), [b"0" * 16, b"1" * 16], "c = '31313131-3131-3131-3131-313131313131'", [1]),
-        (pa.bool_(), [False, True], "c = true", [1]),
-        (pa.int64(), [2**53, 2**53 + 1], "c = 9007199254740993", [1]),
-        (pa.int64(), [2**53, 2**53 + 1], "c in (9007199254740993, 5)", [1]),
-        (pa.float32(), [0.1, 0.2], "c > 0.15", [1]),
-        (pa.string(), ["a", "b"], "c != 'a'", [1]),
-        (pa.string(), ["It's", '"'], "c = '\"'", [1]),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_filters_on_every_type(
-    catalog: dk.Catalog, version: int, kind: pa.DataType, values: list[Any], where: str, found: list[int]
-) -> None:
-    if pa.types.is_decimal(kind):
-        column = pa.array(values, pa.int64()).cast(pa.decimal128(38, 0))
-        column = pa.array([v.scaleb(-kind.scale) for v in column.to_pylist()], kind)
-    elif isinstance(kind, pa.BaseExtensionType):
-        column = pa.ExtensionArray.from_storage(kind, pa.array(values, kind.storage_type))
-    else:
-        column = pa.array(values, kind)
-    rows = pa.table({"id": pa.array(range(len(values)), pa.int32()), "c": column})
-    table = make(catalog, rows.slice(0, 1), rows.slice(1), schema=rows, format_version=version)
-    assert ids(table, where) == found
-    assert dk.scan(table, where).count() == len(found)
 
 
 PERSON = pa.schema(
@@ -135,21 +87,6 @@ def test_nested_fields_in_filters_and_columns(catalog: dk.Catalog, version: int)
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
-
-
-@EVERY_VERSION
-def test_columns_come_in_the_order_asked_for(catalog: dk.Catalog, version: int) -> None:
-    table = make(catalog, FIVE, format_version=version)
-    found = dk.scan(table, "id < 3", columns=["value", "id"]).to_arrow()
-    assert found.to_pydict() == {"value": [1.0, 2.0], "id": [1, 2]}
-    assert found.schema.field("id").nullable is False
-    assert found.schema.field("value").nullable is True
-
-
-def test_a_filter_on_a_column_that_is_not_asked_for(catalog: dk.Catalog) -> None:
-    table = make(catalog, FIVE)
-    dk.delete_keys(table, [{"value": 3.0, "id": 3}], equality_fields=["id"])
-    assert dk.scan(table, "category is null", columns=["value"]).to_arrow().to_pydict() == {"value": [2.0, 5.0]}
 
 
 @pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
@@ -288,20 +225,6 @@ def test_count_reads_what_equality_deletes_may_hide(catalog: dk.Catalog) -> None
 # --- time travel ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
-def test_every_snapshot_reads_as_it_was(catalog: dk.Catalog, version: int, mode: str) -> None:
-    table = make(catalog, FIVE, format_version=version)
-    states = {table.current_snapshot.snapshot_id: live(table)}
-    for i in range(1, 5):
-        dk.delete(table, f"id = {i}", mode=mode)
-        states[table.current_snapshot.snapshot_id] = live(table)
-        dk.append(table, items((10 + i, "n", 0.0)))
-        states[table.current_snapshot.snapshot_id] = live(table)
-    for snapshot_id, rows in states.items():
-        assert live(table, snapshot_id=snapshot_id) == rows
-        assert dk.scan(table, snapshot_id=snapshot_id).count() == len(rows)
-
-
 def as_utc(millis: int) -> dt.datetime:
     return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=millis)
 
@@ -435,3 +358,12 @@ def test_a_tables_own_column_is_read_before_a_metadata_column(
     assert found.to_arrow().to_pylist() == expected
     assert dk.scan(table, where, columns=[name]).to_arrow().to_pylist() == [{name: row[name]} for row in expected]
     assert found.count() == len(expected)
+
+
+@EVERY_VERSION
+def test_columns_come_in_the_order_asked_for(catalog: dk.Catalog, version: int) -> None:
+    table = make(catalog, FIVE, format_version=version)
+    found = dk.scan(table, "id < 3", columns=["value", "id"]).to_arrow()
+    assert found.to_pydict() == {"value": [1.0, 2.0], "id": [1, 2]}
+    assert found.schema.field("id").nullable is False
+    assert found.schema.field("value").nullable is True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,37 +32,6 @@ def wide_table(catalog: dk.Catalog, version: int, files: int = 2) -> dk.Table:
 def data_bytes(counting: CountingIO, table: dk.Table) -> int:
     paths = {t.data_file.file_path for t in dk.scan(table).plan()}
     return sum(n for path, n in counting.bytes.items() if path in paths)
-
-
-@pytest.mark.parametrize(("version", "mode"), [(2, "position-delete"), (3, "deletion-vector")])
-def test_count_opens_no_data_file(catalog: dk.Catalog, version: int, mode: str) -> None:
-    table = wide_table(catalog, version)
-    read, counting = counted(table)
-    assert dk.scan(read).count() == 2 * ROWS
-    assert not [p for p in counting.opened if not p.endswith(".avro")]
-    dk.delete(table, "grp < 3", mode=mode)
-    read, counting = counted(table)
-    assert dk.scan(read).count() == 2 * ROWS * 7 // 10
-    assert not {t.data_file.file_path for t in dk.scan(table).plan()} & set(counting.opened)
-
-
-@pytest.mark.parametrize(
-    ("use", "opened"),
-    [
-        (lambda t: dk.scan(t).plan(), (8, 0, 0)),
-        (lambda t: dk.scan(t).count(), (8, 0, 0)),
-        (lambda t: dk.scan(t).to_arrow(), (8, 1, 6)),
-        (lambda t: dk.scan(t, "id = 7").to_arrow(), (8, 1, 1)),
-    ],
-    ids=["plan", "count", "scan", "scan of a row"],
-)
-def test_files_opened(catalog: dk.Catalog, use: Callable[[dk.Table], Any], opened: tuple[int, ...]) -> None:
-    """The manifest list and its manifests, Puffin files, data files."""
-    table = make(catalog, *(wide_rows(i * ROWS)[:100] for i in range(6)), schema=WIDE, format_version=3)
-    dk.delete(table, "grp < 3", mode="deletion-vector", engine=LocalEngine(1))
-    read, counting = counted(table)
-    use(read)
-    assert tuple(map(counting.opened_like, (".avro", ".puffin", ".parquet"))) == opened
 
 
 def test_vectors_of_one_puffin_are_one_read(catalog: dk.Catalog) -> None:

@@ -51,15 +51,6 @@ def test_rows_are_those_of_a_dict(catalog: dk.Catalog, version: int, mode: str, 
     check_table(table)
 
 
-@pytest.mark.parametrize(("version", "mode"), ALL_MODES)
-def test_rows_of_one_key_become_one(catalog: dk.Catalog, version: int, mode: str) -> None:
-    table = make(catalog, items((1, "a", 1.0), (2, "b", 2.0)), items((1, "c", 3.0)), format_version=version)
-    commit = dk.upsert(table, items((1, "z", 9.0), (5, "n", 5.0)), key=["id"], mode=mode)
-    assert live(table) == expected(items((1, "z", 9.0), (2, "b", 2.0), (5, "n", 5.0)))
-    assert commit.operation == "overwrite"
-    assert len(table.metadata.snapshots) == 3
-
-
 def test_equality_deletes_read_nothing(catalog: dk.Catalog) -> None:
     table = make(catalog, items((1, "a", 1.0), (2, "b", 2.0)))
     for entry in entries(table, 0):
@@ -78,18 +69,6 @@ def test_files_without_the_keys_are_not_read(catalog: dk.Catalog) -> None:
     stored_at(first).write_bytes(stored)
     assert {r["id"] for r in live(table) if r["category"] in ("z", "n")} == {12, 30}
     assert list(vectors(table).values()) == [{1}]
-
-
-def test_replaced_rows_keep_their_ids(catalog: dk.Catalog) -> None:
-    table = make(catalog, items((1, "a", 1.0), (2, "b", 2.0), (3, "c", 3.0)), items((2, "d", 4.0)), format_version=3)
-    dk.upsert(table, items((2, "z", 9.0), (7, "n", 0.0), (3, "y", 8.0)), key=["id"], mode="deletion-vector")
-    columns = ["id", "_row_id", "_last_updated_sequence_number"]
-    found = {r["id"]: (r["_row_id"], r["_last_updated_sequence_number"]) for r in live(table, columns=columns)}
-    assert found[1] == (0, 1)
-    assert found[2] == (1, 3)  # of the two rows with this key, the first one's
-    assert found[3] == (2, 3)
-    assert found[7] == (5, 3)  # four ids were given out, and the new file's second row takes the second after them
-    check_table(table)
 
 
 def test_the_key_defaults_to_the_identifier_fields(catalog: dk.Catalog) -> None:

@@ -72,9 +72,9 @@ class ArrowResult(ABC):
         except (TypeError, ValueError, OverflowError, pa.ArrowException) as e:
             if not options:
                 message = "pandas cannot hold these rows"
-                raise UnsupportedError(message, kind="column-value", found=str(e), expected=_NOT_PANDAS) from e
+                raise UnsupportedError(message, "column-value", found=str(e), expected=_NOT_PANDAS) from e
             message, field = "to_pandas() cannot follow these options", ", ".join(options)
-            raise InvalidInputError(message, kind="argument", field=field, found=str(e)) from e
+            raise InvalidInputError(message, "argument", field, str(e)) from e
 
     def to_polars(self) -> pl.DataFrame:
         """Return all rows as a polars DataFrame. `scan_polars` gives a lazy frame."""
@@ -99,7 +99,7 @@ class ArrowResult(ABC):
                 field.type, lambda kind: pa.types.is_timestamp(kind) and kind.unit == "ns" and kind.tz is not None
             ):
                 message, expected = "DuckDB cuts timestamptz_ns to microseconds", "to_arrow, or the other columns"
-                raise UnsupportedError(message, kind="column-type", field=field.name, expected=expected)
+                raise UnsupportedError(message, "column-type", field.name, expected=expected)
         return (connection or duckdb).from_arrow(self.to_reader())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -107,7 +107,7 @@ class ArrowResult(ABC):
             return self.to_reader().__arrow_c_stream__(requested_schema)
         except (TypeError, ValueError, pa.ArrowException) as e:
             message, expected = "the result cannot give its rows in this schema", str(self.arrow_schema)
-            raise InvalidInputError(message, kind="schema", field="schema", found=str(e), expected=expected) from e
+            raise InvalidInputError(message, "schema", "schema", str(e), expected) from e
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self.to_batches()

@@ -124,10 +124,10 @@ def write_key_deletes(
     if scope == "partition" and whole:
         raise InvalidInputError(
             "keys do not determine the partition",
-            kind="equality-scope",
-            field="scope",
-            found=", ".join(f.name for f in whole[0].fields),
-            expected=f"partition sources among the key columns {', '.join(f.name for f in fields)}",
+            "equality-scope",
+            "scope",
+            ", ".join(f.name for f in whole[0].fields),
+            f"partition sources among the key columns {', '.join(f.name for f in fields)}",
         )
     if scope == "global" or whole or any(is_global(s) for s in specs):
         spec = _unpartitioned(metadata)
@@ -156,10 +156,10 @@ def _unpartitioned(metadata: TableMetadata) -> PartitionSpec:
     if found is None:
         raise InvalidInputError(
             "a global equality delete needs an unpartitioned spec",
-            kind="equality-scope",
-            field="partition-specs",
-            found=sorted(metadata.specs),
-            expected="a spec without fields; delete_keys adds one",
+            "equality-scope",
+            "partition-specs",
+            sorted(metadata.specs),
+            "a spec without fields; delete_keys adds one",
         )
     return found
 
@@ -192,9 +192,7 @@ def key_column(keys: pa.Table, schema: Schema, field: NestedField) -> Any:
     try:
         column = keys.column(name) if name in keys.column_names else column_at(keys, schema, field.field_id)
     except KeyError as e:  # no such column, or two of the name
-        raise InvalidInputError(
-            "keys lack a key column", kind="column-not-found", field=name, found=", ".join(keys.column_names)
-        ) from e
+        raise InvalidInputError("keys lack a key column", "column-not-found", name, ", ".join(keys.column_names)) from e
     return cast_column(column, field)
 
 

@@ -39,9 +39,7 @@ def equality_fields_of(schema: Schema, names: str | Iterable[str] | Iterable[int
         _check_key_field(schema, field)
         fields[field.field_id] = field
     if not fields:
-        raise InvalidInputError(
-            "an equality delete needs at least one column", kind="equality-key", field="equality_fields"
-        )
+        raise InvalidInputError("an equality delete needs at least one column", "equality-key", "equality_fields")
     return tuple(fields[i] for i in sorted(fields))
 
 
@@ -83,9 +81,5 @@ def _check_key_field(schema: Schema, field: NestedField) -> None:
     else:
         return
     raise InvalidInputError(
-        "column cannot be an equality key",
-        kind="equality-key",
-        field=field.name,
-        found=str(field.field_type),
-        expected=expected,
+        "column cannot be an equality key", "equality-key", field.name, str(field.field_type), expected
     )

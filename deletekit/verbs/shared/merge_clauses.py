@@ -79,7 +79,7 @@ def clauses_of(argument: str, given: Clauses, actions: Sequence[str]) -> tuple[C
         elif argument == "when_not_matched_by_source" and clause.action == "update" and clause.assignments is None:
             problem = "there is no source row to take columns from", clause.action, "assignments"
         if problem is not None:
-            raise InvalidInputError(problem[0], kind="merge", field=argument, found=problem[1], expected=problem[2])
+            raise InvalidInputError(problem[0], "merge", argument, problem[1], problem[2])
     return clauses
 
 
@@ -131,16 +131,10 @@ def sides_of(target: Schema, source: Mapping[str, IcebergType]) -> _Sides:
 
 @dataclass(frozen=True)
 class BoundClauses:
-    """The clauses of one argument, bound to the columns of both sides.
-
-    Attributes
-    ----------
-    visible: which sides have a row here, of `target` and `source`.
-    """
+    """The clauses of one argument, bound to the columns of both sides."""
 
     clauses: tuple[_Bound, ...]
     sides: _Sides
-    visible: tuple[str, ...]
     read_ids: frozenset[int]
 
     @property
@@ -225,16 +219,14 @@ def bind_clauses(argument: str, clauses: Iterable[Clause], sides: _Sides, visibl
             values = {n: _value(v, fields[n], sides, names, argument) for n, v in clause.assignments.items()}
         bound.append(_Bound(clause.action, test, values))
     reads = columns_of(tuple((c.test, *(c.values or {}).values()) for c in bound))
-    return BoundClauses(tuple(bound), sides, visible, frozenset(column.field_id for column in reads))
+    return BoundClauses(tuple(bound), sides, frozenset(column.field_id for column in reads))
 
 
 def _value(given: Any, wanted: NestedField, sides: _Sides, names: "_Names", argument: str) -> Value | pa.Scalar:
     if not isinstance(given, str):
         return as_constant(given, wanted)
     value, kind = parse_value(given, sides.both, names, argument, wanted.field_type)
-    cast_column(
-        pa.chunked_array([pa.nulls(0, kind)]), wanted
-    )  # refuses, before anything is read, a type that never fits
+    cast_column(pa.chunked_array([pa.nulls(0, kind)]), wanted)  # refuses a type that never fits, before a read
     return value
 
 

@@ -27,7 +27,7 @@ def partition_spec(
     names = [f.name for f in fields]
     for name in names:
         if names.count(name) > 1:
-            raise InvalidInputError("partition field twice", kind="partition-spec", field=name)
+            raise InvalidInputError("partition field twice", "partition-spec", name)
     return spec
 
 
@@ -37,10 +37,7 @@ def partition_field(schema: Schema, text: str, field_id: int) -> PartitionField:
     if isinstance(source.field_type, FixedType) and isinstance(transform, IdentityTransform):
         # Java stores these against the specification (apache/iceberg#17501): no bytes are right for everyone.
         raise UnsupportedError(
-            "partition values of type fixed cannot be written",
-            kind="partition-type",
-            field=text,
-            found=str(source.field_type),
+            "partition values of type fixed cannot be written", "partition-type", text, str(source.field_type)
         )
     kind = str(transform).split("[")[0]
     name = column if kind == "identity" else f"{column}_{_SUFFIXES.get(kind, kind)}"
@@ -59,7 +56,7 @@ def sort_fields(schema: Schema, sort_by: str | Sequence[str]) -> tuple[SortField
         _, source, transform = _term(schema, term, "sort-order")
         is_there = any((f.source_id, f.transform) == (source.field_id, transform) for f in out)
         if is_there or isinstance(transform, VoidTransform):
-            raise InvalidInputError("this sorts nothing more", kind="sort-order", field=text)
+            raise InvalidInputError("this sorts nothing more", "sort-order", text)
         down = (direction or "asc").lower() == "desc"
         place = NullOrder(f"nulls-{nulls.lower()}") if nulls else None
         out.append(SortField(source.field_id, transform, SortDirection("desc" if down else "asc"), place))
@@ -73,10 +70,10 @@ def _term(schema: Schema, text: str, kind: str) -> tuple[str, NestedField, Trans
         source = schema.find_field(column)
     except ValueError as e:
         expected = columns_like(column, schema.column_names)
-        raise InvalidInputError(f"no such column to {use} by", kind=kind, field=text, expected=expected) from e
+        raise InvalidInputError(f"no such column to {use} by", kind, text, expected=expected) from e
     if not source.field_type.is_primitive or not transform.can_transform(source.field_type):
         message = "column cannot be partitioned so" if use == "partition" else "rows cannot be sorted so"
-        raise InvalidInputError(message, kind=kind, field=text, found=str(source.field_type))
+        raise InvalidInputError(message, kind, text, str(source.field_type))
     return column, source, transform
 
 
@@ -89,5 +86,5 @@ def _parse_term(text: str, kind: str) -> tuple[str, Transform[Any, Any]]:
         transform = parse_transform(name if width is None else f"{name}[{width}]")
         check_width(transform)
     except (ValueError, TypeError, ValidationError) as e:
-        raise InvalidInputError("unknown partition transform", kind=kind, field=text, found=str(e)) from e
+        raise InvalidInputError("unknown partition transform", kind, text, str(e)) from e
     return match[3], transform

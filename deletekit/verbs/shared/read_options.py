@@ -26,9 +26,7 @@ def resolve_snapshot(
     """
     warn_reader(metadata)
     if sum((snapshot_id is not None, ref != MAIN, as_of is not None)) > 1:
-        raise InvalidInputError(
-            "name one of snapshot_id, ref and as_of", kind="time-travel", field="snapshot_id, ref, as_of"
-        )
+        raise InvalidInputError("name one of snapshot_id, ref and as_of", "time-travel", "snapshot_id, ref, as_of")
     if snapshot_id is not None:
         snapshot = metadata.snapshot_by_id(snapshot_id)
         return snapshot, metadata.schema_of(snapshot)
@@ -49,7 +47,7 @@ def milliseconds(time: int | str | datetime, argument: str) -> int:
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, AttributeError) as e:
         raise InvalidInputError(
-            "bad time", kind="time-travel", field=argument, found=time, expected="milliseconds, a datetime or ISO 8601"
+            "bad time", "time-travel", argument, time, "milliseconds, a datetime or ISO 8601"
         ) from e
     return (moment - _EPOCH) // timedelta(milliseconds=1)  # in integers: a float of seconds is sometimes off by one
 

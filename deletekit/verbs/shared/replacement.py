@@ -35,7 +35,7 @@ def replacing_updates(
     """
     if metadata.version.keeps_removed_partition_fields:
         message, expected = "a table of format version 1 cannot be replaced", "format version 2 or later"
-        raise UnsupportedError(message, kind="format-version", field="replace", found=1, expected=expected)
+        raise UnsupportedError(message, "format-version", "replace", 1, expected)
     version = max(format_version, metadata.format_version)
     check_properties(properties)
     new = _with_known_ids(schema, metadata)
@@ -64,7 +64,7 @@ def check_location(metadata: TableMetadata, location: str | None) -> None:
     """Raise InvalidInputError for another location than the table has: no table would have its old files."""
     if location is not None and location.rstrip("/") != metadata.location:
         message, expected = "a table that is replaced stays where it is", metadata.location
-        raise InvalidInputError(message, kind="location", field="location", found=location, expected=expected)
+        raise InvalidInputError(message, "location", "location", location, expected)
 
 
 def _with_known_ids(schema: Schema, metadata: TableMetadata) -> Schema:

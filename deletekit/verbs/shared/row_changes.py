@@ -21,7 +21,7 @@ from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import is_global, partition_scope
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.filters.filter import Filter, filter_field_ids
+from deletekit.filters.filter import Filter, bound_filter, filter_field_ids, unbound_filter
 from deletekit.formats.content_file import DeleteFile
 from deletekit.rows.keys import KeySet, distinct_keys
 from deletekit.rows.write_context import check_parquet_only
@@ -41,9 +41,7 @@ def choose_mode(metadata: TableMetadata, verb: str, mode: str | None) -> RowMode
     name = f"write.{verb}.mode"
     chosen = value_of(metadata.properties, name) if mode is None else mode
     if chosen not in DELETE_MODES:
-        raise InvalidInputError(
-            "unknown mode", kind="mode", field="mode", found=chosen, expected=", ".join(DELETE_MODES)
-        )
+        raise InvalidInputError("unknown mode", "mode", "mode", chosen, ", ".join(DELETE_MODES))
     if chosen == "merge-on-read":
         chosen = metadata.version.position_delete_kind
     if chosen != "copy-on-write":
@@ -66,12 +64,42 @@ class DeleteWhere(Change):
         return batch.live, None
 
 
-def required_filter(where: Filter, verb: str) -> Filter:
-    """Return a filter that was given. Raises InvalidInputError for none: such a call would be about every row."""
+def change_where(
+    base: Base,
+    where: Filter,
+    change_of: Callable[[BooleanExpression], Change],
+    verb: str,
+    options: ChangeOptions,
+    engine: Engine,
+    *,
+    names: str | Sequence[str] | None = None,
+    more: Callable[[ChangeResult], Sequence[pa.Table]] | None = None,
+) -> RowDelta:
+    """Change the rows for which a filter is true, as `run_change` does.
+
+    Parameters
+    ----------
+    change_of: makes the change, of the bound filter.
+    names: the key columns of equality deletes; by default those that the filter looks at.
+
+    Raises InvalidInputError for no filter, which would be about every row, and as `run_change`.
+    """
+    unbound, bound = required_filter(where, base.metadata.schema)
+    change, check = change_of(bound), False
+    if isinstance(bound, AlwaysFalse):
+        return RowDelta()  # `id > 3000000000` of an int: there is nothing to read, and no key column to name
+    if options.mode == "equality-delete":
+        options, check = with_key_fields(options, base.metadata.schema, bound, names)
+    return run_change(base, change, options, verb, engine, unbound, check_keys=check, more=more)
+
+
+def required_filter(where: Filter, schema: Schema) -> tuple[BooleanExpression, BooleanExpression]:
+    """Return a filter unbound and bound. Raises InvalidInputError for none: such a call would be about every row."""
     if where is None or (isinstance(where, str) and not where.strip()):
-        message = f'{verb} needs a filter; "true" means every row'
-        raise InvalidInputError(message, kind="filter", field="where", found=where)
-    return where
+        message, expected = "a change of rows needs a filter", '"true", which means every row'
+        raise InvalidInputError(message, "filter", "where", where, expected)
+    unbound = unbound_filter(where, schema)
+    return unbound, bound_filter(unbound, schema)
 
 
 def run_change(
@@ -220,10 +248,10 @@ def _check_keys_are_unique(
     if would_go != total.matched_rows:
         raise InvalidInputError(
             "equality keys would delete rows that the filter does not choose",
-            kind="equality-key-not-unique",
-            field=", ".join(f.name for f in key_fields),
-            found=f"{would_go} rows with these keys",
-            expected=f"{total.matched_rows} rows chosen",
+            "equality-key-not-unique",
+            ", ".join(f.name for f in key_fields),
+            f"{would_go} rows with these keys",
+            f"{total.matched_rows} rows chosen",
         )
 
 

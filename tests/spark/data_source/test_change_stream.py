@@ -32,14 +32,6 @@ def rows(*ids: int, v: int = 0) -> list[dict[str, Any]]:
     return [{"id": i, "grp": "ab"[i % 2], "v": v, "u": i.to_bytes(16)} for i in ids]
 
 
-def collected(frame: DataFrame) -> Counter[str]:
-    return bag_of([row.asDict() for row in frame.collect()])
-
-
-def bag_of(changes: list[dict[str, Any]]) -> Counter[str]:
-    return Counter(repr(sorted((k, str(v)) for k, v in row.items() if k != "_change_ordinal")) for row in changes)
-
-
 class Query:
     """A query with its checkpoint, whose last batch can be made what a killed driver leaves."""
 
@@ -65,36 +57,6 @@ class Query:
             last = max((p for p in log.iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
             last.unlink()
             (log / f".{last.name}.crc").unlink(missing_ok=True)
-
-
-def test_a_batch(spark: SparkSession, catalog: dk.Catalog) -> None:
-    table = make(catalog, rows(1, 2, 3, 4), schema=SCHEMA, format_version=2)
-    start = str(table.metadata.current_snapshot.snapshot_id)
-    dk.delete_keys(table, [{"id": 1}])
-    dk.upsert(table, rows(2, 9, v=7), key=["id"], mode="position-delete")
-
-    def read(**options: str) -> DataFrame:
-        given = {k.replace("_", "-"): v for k, v in options.items()}
-        return spark.read.format("deletekit").options(**given).load(table.name)
-
-    frame = read(changes_from=start)
-    assert frame.schema.simpleString() == (
-        "struct<id:bigint,grp:string,v:bigint,u:string,_change_type:string,"
-        "_change_ordinal:int,_commit_snapshot_id:bigint>"
-    )
-    wanted = dk.changes(table, int(start)).to_arrow().to_pylist()
-    assert len(wanted) == 4
-    assert collected(frame) == bag_of(wanted)
-    by_key = dk.changes(table, int(start), key="id").to_arrow().to_pylist()
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    try:
-        found = read(changes_from=start, changes_key="id")
-        assert collected(found.where("id = 2")) == bag_of([r for r in by_key if r["id"] == 2])
-        assert collected(found.where("v = 7")) == bag_of([r for r in by_key if r["v"] == 7])
-        assert collected(frame.where("v = 7")) == bag_of([r for r in wanted if r["v"] == 7])
-    finally:
-        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-    assert read(changes_from=start, changes_to=start).count() == 0
 
 
 def test_files_have_each_row_once(spark: SparkSession, catalog: dk.Catalog, tmp_path: Path) -> None:
