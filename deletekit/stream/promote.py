@@ -354,23 +354,15 @@ def _nothing_in_common(branch: str, found: str) -> InvalidInputError:
     message = "it is unknown what the branches had in common when the branch started or was last promoted"
     ways = f"merge the rows by hand; if the target has no rows of its own, set_current_snapshot(table, ref={branch!r})"
     return InvalidInputError(
-        message,
-        kind="no-common-snapshot",
-        field="branch",
-        found=f"{branch}: {found}",
-        expected=f"{ways}; then create the branch again",
+        message, "no-common-snapshot", "branch", f"{branch}: {found}", f"{ways}; then create the branch again"
     )
 
 
 def _check(table: Table, branch: str, ref: str, mode: str) -> None:
     if mode not in ("merge-on-read", "copy-on-write"):
-        raise InvalidInputError(
-            "unknown mode", kind="mode", field="mode", found=mode, expected="merge-on-read or copy-on-write"
-        )
+        raise InvalidInputError("unknown mode", "mode", "mode", mode, "merge-on-read or copy-on-write")
     check_request(table, ref)
     check_request(table, branch)
     if branch in (ref, MAIN) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", branch):
-        raise InvalidInputError(
-            "not a staging branch", kind="ref", field="branch", found=branch, expected=f"another branch than {ref}"
-        )
+        raise InvalidInputError("not a staging branch", "ref", "branch", branch, f"another branch than {ref}")
     check_parquet_only(table.metadata, "write.format.default", "write.delete.format.default")

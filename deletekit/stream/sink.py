@@ -154,9 +154,7 @@ class Sink:
         that may or may not have been applied; CommitConflictError, CommitStateUnknownError as every commit.
         """
         if not 0 <= batch_id < 2**63:
-            raise InvalidInputError(
-                "a batch has a number", kind="batch-id", field="batch_id", found=batch_id, expected=">= 0"
-            )
+            raise InvalidInputError("a batch has a number", "batch-id", "batch_id", batch_id, ">= 0")
         with self.state.lock:
             return self._write(changes, GivenBatch(batch_id=batch_id, query_id=query_id, ordered=ordered))
 

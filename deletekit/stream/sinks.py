@@ -96,9 +96,7 @@ def drop_sink(table: Table, sink_id: str) -> None:
         known = ", ".join(s.sink_id for s in sinks(table)) or "the table has none"
         raise NotFoundError("no such sink", kind="sink-not-found", field="sink_id", found=sink_id, expected=known)
     if ref.get("type") != "tag":
-        raise InvalidInputError(
-            "a branch has the name of the sink's tag", kind="ref", field="sink_id", found=sink_tag(sink_id)
-        )
+        raise InvalidInputError("a branch has the name of the sink's tag", "ref", "sink_id", sink_tag(sink_id))
     drop_ref(table, sink_tag(sink_id))
 
 

@@ -26,9 +26,7 @@ def file_decoder(form: str | Decoder, change_type: str | None) -> Decoder:
         raise InvalidInputError(message, kind="message-format", field="format", found=form, expected=expected)
     if change_type != CHANGE_TYPE:
         message = "messages have the change types of their format"
-        raise InvalidInputError(
-            message, kind="change-type", field="change_type", found=str(change_type), expected=CHANGE_TYPE
-        )
+        raise InvalidInputError(message, "change-type", "change_type", str(change_type), CHANGE_TYPE)
     return decoder(form) if isinstance(form, str) else form
 
 

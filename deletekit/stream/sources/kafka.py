@@ -143,11 +143,7 @@ def kafka(
         raise InvalidInputError("topics are different names", kind="topics", field="topics", found=", ".join(names))
     if batch_messages < 1:
         raise InvalidInputError(
-            "a batch has at least one message",
-            kind="batch-size",
-            field="batch_messages",
-            found=batch_messages,
-            expected=">= 1",
+            "a batch has at least one message", "batch-size", "batch_messages", batch_messages, ">= 1"
         )
     for name in properties or {}:
         if name in _OURS or name in _FIXED:

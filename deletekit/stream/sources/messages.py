@@ -118,9 +118,7 @@ def decoder(format: str, **options: Any) -> Decoder:  # noqa: A002  # the word o
     """
     if format not in FORMATS:
         known = ", ".join(FORMATS)
-        raise InvalidInputError(
-            "unknown format of messages", kind="message-format", field="format", found=format, expected=known
-        )
+        raise InvalidInputError("unknown format of messages", "message-format", "format", format, known)
     module, name = FORMATS[format]
     made: Callable[..., Decoder] = getattr(import_module(f"deletekit.stream.sources.{module}"), name)
     return made(**options)

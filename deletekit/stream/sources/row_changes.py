@@ -135,13 +135,7 @@ def _available(change: Change | Truncate, options: FormatOptions) -> Change | Tr
 
 def place_in(message: Message, error: InvalidInputError) -> InvalidInputError:
     """Return an error that names its message."""
-    return InvalidInputError(
-        f"{error.message} ({message.place})",
-        kind=error.kind,
-        field=error.field,
-        found=error.found,
-        expected=error.expected,
-    )
+    return InvalidInputError(f"{error.message} ({message.place})", error.kind, error.field, error.found, error.expected)
 
 
 def refuse(message: Message, error: InvalidInputError, reject: Reject | None) -> None:

@@ -99,9 +99,7 @@ def check_same(place: dict[str, Any], **own: Any) -> None:
 
 def changed(message: str, field: str, found: Any, expected: Any) -> InvalidInputError:
     """Return the error for a position of another source."""
-    return InvalidInputError(
-        message, kind="source-changed", field=field, found=found, expected=f"{expected}, or another sink id"
-    )
+    return InvalidInputError(message, "source-changed", field, found, f"{expected}, or another sink id")
 
 
 def lost(message: str, field: str, found: Any, expected: Any) -> InvalidInputError:
