@@ -6,7 +6,7 @@ Spec: Delta protocol, "Checkpoints", "Checkpoint naming schemes", "Sidecar File"
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from deletekit.delta.actions import Actions, AddFile, parse_actions
-from deletekit.delta.add_columns import AddColumns
+from deletekit.delta.actions import Actions, parse_actions
 from deletekit.errors import DeletekitError, FormatError, is_storage_failure
 
 _COMMIT = re.compile(r"(\d{20})\.json")
@@ -26,6 +25,7 @@ _V2 = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(?:json|parquet)")
 # Each action has a path of its own, and paths and statistics do not compress to a hundredth.
 _FREE_BYTES = 1 << 24
 _MAX_RATIO = 100
+_ROWS_AT_A_TIME = 4096
 _DISTINCT = ("add.path", "add.stats")
 _WANTED = ("add", "metaData", "protocol", "sidecar")
 
@@ -68,43 +68,42 @@ def log_files(names: Iterable[str]) -> LogFiles:
     return LogFiles(commits=commits, checkpoints=tuple(sorted(whole, key=lambda c: c.version)), checksums=checksums)
 
 
-def read_checkpoint_parquet(source: Any) -> tuple[Actions, list[Sequence[AddFile]]]:
-    """Read the metaData, protocol and sidecar actions of a checkpoint or sidecar file, and apart its add actions.
+def read_checkpoint_parquet(source: Any) -> Actions:
+    """Read the add, metaData, protocol and sidecar actions of a checkpoint or sidecar file.
 
     Raise FormatError, or UnsupportedError for an unknown storage type of a deletion vector.
     """
     try:
-        size = source.seek(0, 2)
-        footer = pq.read_metadata(source)
-        _check_limit("rows", footer.num_rows, size)
-        names = [n for n in _WANTED if n in footer.schema.to_arrow_schema().names]
-        rows: list[Mapping[str, Any]] = []
-        adds: list[Sequence[AddFile]] = []
-        left = _FREE_BYTES + _MAX_RATIO * size
-        for group in range(footer.num_row_groups):
-            # INT96 in `stats_parsed` may be in years that nanoseconds cannot express.
-            file = pq.ParquetFile(
-                source,
-                metadata=footer,
-                coerce_int96_timestamp_unit="us",
-                read_dictionary=_dictionary_columns(source, footer, group, left),
-            )
-            table = file.read_row_group(group, columns=names)
-            left -= sum(_text_bytes(chunk) for column in table.columns for chunk in column.chunks)
-            _check_limit("text", -left, 0)
-            for name in names:
-                values = table.column(name).drop_null()
-                if name == "add" and pa.types.is_struct(values.type):
-                    adds += [AddColumns.of(chunk) for chunk in values.chunks]
-                else:
-                    rows += [{name: value} for value in values.to_pylist()]
+        return parse_actions(_rows(source))
     except DeletekitError:
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError, TypeError) as e:
         if is_storage_failure(e):
             raise
         raise FormatError("damaged Delta checkpoint", kind="delta-checkpoint", found=f"{type(e).__name__}: {e}") from e
-    return parse_actions(rows), adds
+
+
+def _rows(source: Any) -> Iterator[Mapping[str, Any]]:
+    size = source.seek(0, 2)
+    footer = pq.read_metadata(source)
+    _check_limit("rows", footer.num_rows, size)
+    names = [n for n in _WANTED if n in footer.schema.to_arrow_schema().names]
+    left = _FREE_BYTES + _MAX_RATIO * size
+    for group in range(footer.num_row_groups):
+        # INT96 in `stats_parsed` may be in years that nanoseconds cannot express.
+        file = pq.ParquetFile(
+            source,
+            metadata=footer,
+            coerce_int96_timestamp_unit="us",
+            read_dictionary=_dictionary_columns(source, footer, group, left),
+        )
+        table = file.read_row_group(group, columns=names)
+        left -= sum(_text_bytes(chunk) for column in table.columns for chunk in column.chunks)
+        _check_limit("text", -left, 0)
+        for name in names:
+            values = table.column(name).drop_null()
+            for start in range(0, len(values), _ROWS_AT_A_TIME):
+                yield from ({name: value} for value in values.slice(start, _ROWS_AT_A_TIME).to_pylist())
 
 
 def _dictionary_columns(source: Any, footer: Any, group: int, limit: int) -> list[str]:

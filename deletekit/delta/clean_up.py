@@ -13,7 +13,7 @@ from functools import partial
 
 from deletekit.commit.swap import commit_metadata
 from deletekit.delta.paths import path_below
-from deletekit.delta.sync_state import STATE_PREFIX, base_of
+from deletekit.delta.sync_state import STATE_PREFIX
 from deletekit.delta.synced_table import DELETE_DIRECTORY, delete_directory, kept_watermark
 from deletekit.engines.local import LocalEngine
 from deletekit.errors import InvalidInputError
@@ -120,9 +120,8 @@ def _orphans(table: Table, directory: str, hours: float, owned: Callable[[str], 
         for info in table.io.list(folder)
         if owned(info.path)
     }
-    states = {path for path in own if head and path.startswith(f"{directory}/{STATE_PREFIX}{head.snapshot_id}-")}
-    used = states | {base_of(table.io, path) for path in states}
-    old = {path for path, modified_ms in own.items() if modified_ms < limit and path not in used}
+    used = f"{directory}/{STATE_PREFIX}{head.snapshot_id}-" if head else None
+    old = {p for p, modified_ms in own.items() if modified_ms < limit and not (used and p.startswith(used))}
     if not old:
         return []
     reachability = Reachability(table.io, LocalEngine())

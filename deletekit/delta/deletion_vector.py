@@ -20,7 +20,6 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-import numpy as np
 from pyroaring import BitMap
 
 from deletekit.delta.paths import storage_path
@@ -31,9 +30,8 @@ from deletekit.table.file_io import FileIO
 
 FRAME_BYTES = 8
 """What a frame has beside its `sizeInBytes`: length and CRC."""
-MIN_BYTES, MAX_BYTES = len(MAGIC), 2**31 - 1 - FRAME_BYTES
-"""What `sizeInBytes` can be."""
-UUID_CHARACTERS, _UUID_BYTES = 20, 16
+_MIN_BYTES, _MAX_BYTES = len(MAGIC), 2**31 - 1 - FRAME_BYTES
+_UUID_CHARACTERS, _UUID_BYTES = 20, 16
 NATIVE_MAGIC = bytes((0xD0, 0xD3, 0x39, 0x64))
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _VALUES = {character: value for value, character in enumerate(_ALPHABET)}
@@ -70,7 +68,7 @@ class DeletionVectorDescriptor:
             return None
         if self.storage_type == "p":
             return storage_path(self.path_or_inline_dv, root)
-        prefix, encoded = self.path_or_inline_dv[:-UUID_CHARACTERS], self.path_or_inline_dv[-UUID_CHARACTERS:]
+        prefix, encoded = self.path_or_inline_dv[:-_UUID_CHARACTERS], self.path_or_inline_dv[-_UUID_CHARACTERS:]
         name = f"deletion_vector_{UUID(bytes=_uuid_bytes(encoded))}.bin"
         return "/".join(filter(None, (root.rstrip("/"), prefix, name)))
 
@@ -103,13 +101,13 @@ class DeletionVectorDescriptor:
         if storage == "i":
             _decoded(path)
         if storage == "u" and (
-            len(_uuid_bytes(path[-UUID_CHARACTERS:])) != _UUID_BYTES or ".." in path[:-UUID_CHARACTERS]
+            len(_uuid_bytes(path[-_UUID_CHARACTERS:])) != _UUID_BYTES or ".." in path[:-_UUID_CHARACTERS]
         ):
             raise _bad("bad deletion vector descriptor", "pathOrInlineDv", path, "a prefix and 20 characters of Z85")
         if offset is not None and (storage == "i" or not _is_between(offset, 0, 2**31 - 1)):
             raise _bad("bad deletion vector descriptor", "offset", offset, "0 .. 2^31-1, and none for an inline vector")
-        if not _is_between(size, MIN_BYTES, MAX_BYTES):
-            raise _bad("bad deletion vector descriptor", "sizeInBytes", size, f"{MIN_BYTES} .. {MAX_BYTES}")
+        if not _is_between(size, _MIN_BYTES, _MAX_BYTES):
+            raise _bad("bad deletion vector descriptor", "sizeInBytes", size, f"{_MIN_BYTES} .. {_MAX_BYTES}")
         if not _is_between(cardinality, 0, 2**63 - 1):
             raise _bad("bad deletion vector descriptor", "cardinality", cardinality, ">= 0")
         return cls(
@@ -229,16 +227,6 @@ def decode_z85(text: str) -> bytes:
             raise FormatError("not Z85", kind="z85", found=text[5 * i : 5 * i + 5], expected=f"at most {bits[i]} bits")
     data = struct.pack(f">{len(numbers)}I", *numbers)
     return data[:-4] + data[missing - 4 :] if missing else data
-
-
-def are_uuids(text: str) -> bool:
-    """Return whether a text is encoded uuids, one after the other. False also for those of the `z85` crate's form."""
-    values = np.full(256, 85**5)
-    values[np.frombuffer(_ALPHABET.encode(), np.uint8)] = range(85)
-    data = np.frombuffer(text.encode(), np.uint8)
-    if len(data) % UUID_CHARACTERS or np.any(data[UUID_CHARACTERS - 5 :: UUID_CHARACTERS] == ord("#")):
-        return False
-    return bool(np.all(values[data.reshape(-1, 5)] @ 85 ** np.arange(4, -1, -1) < 2**32))
 
 
 def encode_z85(data: bytes) -> str:

@@ -8,11 +8,10 @@ Spec: Delta protocol, "Delta Log Entries", "Action Reconciliation".
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from deletekit.delta.actions import Actions, AddFile, Metadata, Protocol, RemoveFile, parse_commit
-from deletekit.delta.add_columns import AddColumns, Counts, LiveFiles
 from deletekit.delta.checkpoint import CheckpointFiles, log_files, read_checkpoint_parquet
 from deletekit.delta.paths import spelling_free, storage_path
 from deletekit.delta.protocol import check_readable
@@ -20,6 +19,29 @@ from deletekit.errors import FormatError, NotFoundError, naming
 from deletekit.table.file_io import FileIO
 
 _KEPT_ACTIONS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How many data files are live, how many of them have a vector, and how many rows the vectors delete."""
+
+    files: int = 0
+    vectors: int = 0
+    deleted: int = 0
+
+    @classmethod
+    def of(cls, adds: Collection[AddFile]) -> Counts:
+        """Count files."""
+        vectors = [add.deletion_vector for add in adds if add.deletion_vector is not None]
+        return cls(files=len(adds), vectors=len(vectors), deleted=sum(vector.cardinality for vector in vectors))
+
+    def plus(self, other: Counts, sign: int = 1) -> Counts:
+        """Return the sum, or the difference (`sign` -1)."""
+        return Counts(
+            files=self.files + sign * other.files,
+            vectors=self.vectors + sign * other.vectors,
+            deleted=self.deleted + sign * other.deleted,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +81,7 @@ class _Replay:
 
     metadata: Metadata | None = None
     protocol: Protocol | None = None
-    files: LiveFiles = field(default_factory=LiveFiles)
+    files: dict[str, AddFile] = field(default_factory=dict)
     spelled: dict[str, str] = field(default_factory=dict)
     others: Counts = field(default_factory=Counts)
 
@@ -68,8 +90,6 @@ class _Replay:
 
         A remove of a file that is not live is old.
         """
-        self.files.make(remove.path for remove in actions.removes)
-        self.files.make(add.path for add in actions.adds)
         for remove in actions.removes:
             self._check_spelling(remove.path)
             live = self.files.get(remove.path)
@@ -91,18 +111,6 @@ class _Replay:
                 )
             self.files[add.path] = add
         self.metadata, self.protocol = actions.metadata or self.metadata, actions.protocol or self.protocol
-
-    def extend(self, adds: Sequence[AddFile]) -> None:
-        """Apply add actions of a checkpoint."""
-        other = self.files.extend(adds) if isinstance(adds, AddColumns) else None
-        if other is None:
-            self.apply(Actions(adds=list(adds)))
-            return
-        again = [key for key in self.spelled if key in self.files]  # of files that came before these
-        for path in (*other, *again):
-            key = self._check_spelling(path)
-            if key != path:
-                self.spelled[key] = path
 
     def _check_spelling(self, path: str) -> str:
         """Refuse two spellings of one path. Spark takes them for one file, delta-kernel for two."""
@@ -157,7 +165,7 @@ class DeltaLog:
         with naming(self._folder):
             check_readable(protocol, metadata)
         self._last = version, replay
-        counts = replay.others.plus(replay.files.counts)
+        counts = replay.others.plus(Counts.of(replay.files.values()))
         return DeltaState(version=version, metadata=metadata, protocol=protocol, files=replay.files, counts=counts)
 
     def resume(
@@ -169,7 +177,7 @@ class DeltaLog:
         """
         known = {add.path: add for add in files}
         spelled = {key: path for path in known if (key := spelling_free(path)) != path}
-        self._last, self._start = None, (version, _Replay(metadata, protocol, LiveFiles(known), spelled, others))
+        self._last, self._start = None, (version, _Replay(metadata, protocol, known, spelled, others))
 
     def listed_again(self) -> DeltaLog:
         """Return the log as it is now."""
@@ -188,7 +196,7 @@ class DeltaLog:
         for known in (self._last, self._start):
             if known is not None and known[0] <= version and self.has_commits(known[0] + 1, version):
                 replay = known[1]
-                return replace(replay, files=replay.files.copy(), spelled=dict(replay.spelled)), known[0] + 1
+                return replace(replay, files={**replay.files}, spelled={**replay.spelled}), known[0] + 1
         checkpoint = self._base(version)
         return (_Replay(), 0) if checkpoint is None else (self._checkpoint(checkpoint), checkpoint.version + 1)
 
@@ -256,21 +264,18 @@ class DeltaLog:
         raise NotFoundError(message, kind="delta-log-gap", file=self._folder, found=version, expected=expected)
 
     def _checkpoint(self, checkpoint: CheckpointFiles) -> _Replay:
-        replay, merged = _Replay(), Actions()
+        replay = _Replay()
         pending = [f"{self._folder}/{name}" for name in checkpoint.names]
         while pending:
             path = pending.pop()
-            actions, adds = self._parsed(path)
+            actions = self._parsed(path)
+            actions.removes.clear()  # tombstones, which are old
             with naming(path):
                 for name in ("metadata", "protocol"):
-                    found, message = getattr(actions, name), "Delta checkpoint has two of one action"
-                    if None not in (found, getattr(merged, name)):
-                        raise FormatError(message, kind="delta-checkpoint", field=name)
-                    setattr(merged, name, found or getattr(merged, name))
-                for columns in adds:
-                    replay.extend(columns)
+                    if None not in (getattr(actions, name), getattr(replay, name)):
+                        raise FormatError("Delta checkpoint has two of one action", "delta-checkpoint", name)
+                replay.apply(actions)
             pending += [storage_path(sidecar, f"{self._folder}/_sidecars") for sidecar in actions.sidecars]
-        replay.apply(merged)
         return replay
 
     def _commit(self, version: int) -> DeltaCommit:
@@ -281,7 +286,7 @@ class DeltaLog:
             raise NotFoundError(
                 "a commit of the Delta log is missing", kind="delta-log-gap", file=self._folder, found=version
             )
-        actions, _ = self._parsed(f"{self._folder}/{name}")
+        actions = self._parsed(f"{self._folder}/{name}")
         stamp = actions.commit_info.get("inCommitTimestamp")
         timestamp_ms = stamp if isinstance(stamp, int) else self._listed[name].modified_ms
         self._kept += 1 + len(actions.adds) + len(actions.removes)
@@ -291,11 +296,10 @@ class DeltaLog:
         self._read[version] = DeltaCommit(version=version, actions=actions, timestamp_ms=timestamp_ms)
         return self._read[version]
 
-    def _parsed(self, path: str) -> tuple[Actions, list[Sequence[AddFile]]]:
-        """Parse a commit or a file of a checkpoint. The adds of a checkpoint are apart."""
+    def _parsed(self, path: str) -> Actions:
+        """Parse a commit, or a file of a checkpoint."""
         with naming(path):
-            if not path.endswith(".json"):
-                with self._io.open(path) as source:
-                    return read_checkpoint_parquet(source)
-            actions = parse_commit(self._io.read(path))
-            return actions, [actions.adds]
+            if path.endswith(".json"):
+                return parse_commit(self._io.read(path))
+            with self._io.open(path) as source:
+                return read_checkpoint_parquet(source)

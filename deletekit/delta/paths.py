@@ -14,9 +14,8 @@ _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 # Escapes only of what `quote` escapes: ASCII is written plainly or with an escape, never both ways.
 _CHARACTER = "[A-Za-z0-9_=~-]|%(?:[0189A-F][0-9A-F]|2[0-9A-C]|3[ABCEF]|40|5[B-E]|60|7[BCDF])"
 _PART = rf"(?:{_CHARACTER})(?:{_CHARACTER}|\.)*"
-ONE_SPELLING = rf"\A{_PART}(?:/{_PART})*\z"
-"""Matches paths that are `spelling_free` of themselves, in the syntax of Arrow."""
-_ONE_SPELLING = re.compile(ONE_SPELLING.replace(r"\z", r"\Z"))
+# Matches paths that are `spelling_free` of themselves.
+_ONE_SPELLING = re.compile(rf"{_PART}(?:/{_PART})*")
 _LOCAL = re.compile(r"file:(?://(?:localhost)?)?(?=/)")
 
 

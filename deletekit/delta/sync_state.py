@@ -1,21 +1,19 @@
 """Remember between two syncs which data files are live in which manifests, so that a sync costs by what changed.
 
-The state is a small file beside the delete files, named after the snapshot and the Delta version that it belongs to. It
-holds hashes of paths and of vectors, never the paths. It is only a shortcut: without it, with a damaged one, or on any
-other snapshot, a sync reads the whole log and every manifest. Of a large table, most rows are in a base file beside it,
-which many states share.
+The state is a file beside the delete files, named after the snapshot and the Delta version that it belongs to. It holds
+hashes of paths and of vectors, never the paths. It is only a shortcut: without it, with a damaged one, or on any other
+snapshot, a sync reads the whole log and every manifest.
 
-    magic, length u32, JSON, changed rows sorted by `path`, keys that are gone, CRC-32 of everything before
-
-All numbers are little-endian.
+The file is a stream of Arrow with a row for each live data file, and JSON with the rest in the schema's metadata. The
+CRC-32 of the stream follows it.
 Spec: Delta protocol, "Action Reconciliation"; Iceberg, "Manifest Lists".
 """
 
 from __future__ import annotations
 
+import io as memory
 import json
 import logging
-import uuid
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -23,16 +21,14 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deletekit.delta.actions import AddFile, Metadata, Protocol, RemoveFile
-from deletekit.delta.add_columns import Counts
 from deletekit.delta.deletion_vector import DeletionVectorDescriptor
-from deletekit.delta.log import DeltaCommit, DeltaLog, DeltaState
-from deletekit.delta.paths import path_below, plain_path, storage_path
-from deletekit.delta.sync_rows import ROW, Base, Rows, SyncRows, encoded_base
-from deletekit.errors import DeletekitError
+from deletekit.delta.log import Counts, DeltaCommit, DeltaLog, DeltaState
+from deletekit.delta.paths import plain_path, storage_path
+from deletekit.errors import DeletekitError, NotFoundError
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.log import tell
 from deletekit.table.file_io import FileIO, try_delete
@@ -42,10 +38,10 @@ from deletekit.table.snapshot import SnapshotReader
 WHOLE_EVERY = 100
 """After so many syncs by a state, the next one reads everything and proves the state."""
 STATE_PREFIX = "delta-sync-"
-_MAGIC = b"deletekit sync state 1\n"
-_NONE = 0xFFFFFFFF
-_UNKNOWN = DeletionVectorDescriptor(storage_type="?", path_or_inline_dv="another", size_in_bytes=4, cardinality=0)
-_SLOTS = {ManifestContent.DATA: "data", ManifestContent.DELETES: "deletes"}
+_NO_VECTOR = 0
+_HASHES = {"file": pl.UInt64, "path": pl.UInt64, "vector": pl.UInt64}
+_PLACES = {ManifestContent.DATA: "data", ManifestContent.DELETES: "deletes"}
+_ROW = {**_HASHES, **dict.fromkeys(_PLACES.values(), pl.UInt32)}
 
 
 class KnownFile(AddFile):
@@ -64,9 +60,9 @@ class SyncState:
     log_file: size and modification time of the version's commit, so that another log in its place is recognised.
     snapshot_id: of the Iceberg table.
     syncs: how many syncs have used a state since everything was read.
-    manifests: paths of manifests; `data` and `deletes` of a row are places in this list. A place keeps its number while
-        its manifests are written again.
-    rows: a row for each live data file of Delta.
+    manifests: paths of manifests; `data` and `deletes` of a row are places in this list.
+    rows: a row for each live data file of Delta. `file` is the hash of its storage path, `path` of its path in the log,
+        `vector` of the vector's id.
     """
 
     version: int
@@ -77,36 +73,37 @@ class SyncState:
     log_file: tuple[int, int] | None
     snapshot_id: int
     syncs: int
-    manifests: tuple[tuple[str, ...], ...]
-    rows: SyncRows
+    manifests: tuple[str, ...]
+    rows: pl.DataFrame
 
     def resume(self, log: DeltaLog, commits: Iterable[DeltaCommit]) -> bool:
         """Let a log replay these later commits without reading what was before them.
 
-        Return whether that is done: not if they name a live file by another spelling or with another vector, not if
-        the state's base cannot be read, and not every hundredth time.
+        Return whether that is done: not if they name a live file by another spelling or with another vector, and not
+        every hundredth time.
         """
-        changes: dict[int, list[AddFile | RemoveFile]] = {}
-        for commit in commits:
-            for change in commit.changes:
-                changes.setdefault(_key(change.path, self.root), []).append(change)
-        try:
-            rows = self.rows.found(changes)
-        except DeletekitError as e:
-            tell("sync-state", level=logging.WARNING, file=e.file, error=str(e))
+        changes = [change for commit in commits for change in commit.changes]
+        paths = {_hash(change.path): change.path for change in changes}
+        vectors = {_vector_hash(change.deletion_vector): change.deletion_vector for change in changes}
+        rows = self._rows_of(changes)
+        is_known = all(row["path"] in paths and row["vector"] in {*vectors, _NO_VECTOR} for row in rows)
+        if not is_known or self.syncs >= WHOLE_EVERY:
             return False
-        found = [_live_file(row, changes[int(row["path"])]) for row in rows]
-        files = [add for add in found if add is not None]
-        if len(files) < len(found) or self.syncs >= WHOLE_EVERY:
-            return False
+        files = [
+            KnownFile(path=paths[r["path"]], partition_values={}, size=0, deletion_vector=vectors.get(r["vector"]))
+            for r in rows
+        ]
         log.resume(self.version, self.metadata, self.protocol, files, self.counts.plus(Counts.of(files), -1))
         return True
 
     def manifests_of(self, changes: Iterable[AddFile | RemoveFile]) -> frozenset[str]:
         """Return the manifests that may hold the data files of some actions, or their deletes."""
-        rows = self.rows.found({_key(change.path, self.root) for change in changes})
-        places = {int(place) for name in _SLOTS.values() for place in rows[name]} - {_NONE}
-        return frozenset(path for place in places for path in self.manifests[place])
+        places = {row[name] for row in self._rows_of(changes) for name in _PLACES.values()} - {None}
+        return frozenset(self.manifests[place] for place in places)
+
+    def _rows_of(self, changes: Iterable[AddFile | RemoveFile]) -> list[dict[str, Any]]:
+        keys = _hashes({storage_path(change.path, self.root) for change in changes})
+        return self.rows.filter(pl.col("file").is_in(keys)).to_dicts()
 
 
 # --- make -------------------------------------------------------------------------------------------------------------
@@ -114,28 +111,19 @@ class SyncState:
 
 def whole_state(state: DeltaState, log: DeltaLog, reader: SnapshotReader, snapshot: Snapshot) -> SyncState:
     """Return the state of a table that is at a Delta version, by reading all of its manifests."""
-    adds, root = list(state.files.values()), log.root
-    rows = np.zeros(len(adds), ROW)
-    _fill(rows, adds, root)
-    stored = pa.array((storage_path(add.path, root) for add in adds), pa.large_string())
-    manifests: list[tuple[str, ...]] = []
-    for listed in reader.manifests(snapshot):
-        if listed.has_live_files:
-            places = pc.index_in(_data_paths(reader, listed), value_set=stored).drop_null().to_numpy()
-            rows[_SLOTS[listed.content]][places] = len(manifests)
-            manifests.append((listed.manifest_path,))
-    return SyncState(
+    left = SyncState(
         version=state.version,
-        root=root,
+        root=log.root,
         metadata=state.metadata,
         protocol=state.protocol,
         counts=state.counts,
         log_file=log.file_of(state.version),
         snapshot_id=snapshot.snapshot_id,
         syncs=0,
-        manifests=tuple(manifests),
-        rows=SyncRows(np.sort(rows, order="path")),
+        manifests=(),
+        rows=_rows([*state.files.values()], log.root),
     )
+    return _with_places(left, reader, reader.manifests(snapshot))
 
 
 def next_state(
@@ -143,109 +131,89 @@ def next_state(
     state: DeltaState,
     log: DeltaLog,
     changes: Iterable[AddFile | RemoveFile],
-    before: tuple[SnapshotReader, Snapshot],
-    after: tuple[SnapshotReader, Snapshot],
+    reader: SnapshotReader,
+    snapshot: Snapshot,
 ) -> SyncState:
-    """Return the state after a sync.
+    """Return the state after a sync. Only manifests that the known state does not have are opened.
 
     Parameters
     ----------
     state: the Delta version that the table is at now, resumed from `known`.
     changes: every action since `known`.
-    before, after: the table's snapshots, with readers; only manifests that one of them alone has are opened.
     """
-    touched = {_key(change.path, known.root) for change in changes}
-    live = [add for add in state.files.values() if _key(add.path, known.root) in touched]
-    manifests, added = _moved(known.manifests, before, after)
-    rows = np.zeros(len(live), ROW)
-    _fill(rows, live, known.root)
+    names = {change.path for change in changes}
+    live = _rows([add for path, add in state.files.items() if path in names], known.root)
     # What did not change keeps its places.
-    old = {int(row["path"]): row for row in known.rows.found(touched)}
-    stored = {storage_path(add.path, known.root): i for i, add in enumerate(live)}
-    for i, key in enumerate(rows["path"].tolist()):
-        if key in old:
-            rows["data"][i] = old[key]["data"]
-            rows["deletes"][i] = old[key]["deletes"] if rows["vector"][i] else _NONE
-    for listed in added:
-        for path in _data_paths(after[0], listed).to_pylist():
-            if path in stored:
-                rows[_SLOTS[listed.content]][stored[path]] = len(manifests)
-        manifests.append((listed.manifest_path,))
-    return replace(
+    now = live.select(*_HASHES).join(known.rows.select("file", *_PLACES.values()), on="file", how="left")
+    is_old = pl.col("file").is_in(_hashes(storage_path(name, known.root) for name in names))
+    left = replace(
         known,
         version=state.version,
         metadata=state.metadata,
         protocol=state.protocol,
         counts=state.counts,
         log_file=log.file_of(state.version),
-        snapshot_id=after[1].snapshot_id,
+        snapshot_id=snapshot.snapshot_id,
         syncs=known.syncs + 1,
-        manifests=tuple(manifests),
-        rows=known.rows.replaced(touched, rows),
+        rows=pl.concat([known.rows.filter(~is_old), now]),
     )
+    before = set(known.manifests)
+    return _with_places(left, reader, [m for m in reader.manifests(snapshot) if m.manifest_path not in before])
 
 
-def _moved(
-    manifests: Sequence[tuple[str, ...]],
-    before: tuple[SnapshotReader, Snapshot],
-    after: tuple[SnapshotReader, Snapshot],
-) -> tuple[list[tuple[str, ...]], list[ManifestFile]]:
-    """Return the places with the manifests that now hold their files, and the new manifests."""
-    old, new = ({m.manifest_path: m for m in reader.manifests(snapshot)} for reader, snapshot in (before, after))
-    added = [m for path, m in new.items() if path not in old and m.has_live_files]
-    held = {m.manifest_path: _data_paths(after[0], m) for m in added}
-    heirs: dict[str, tuple[str, ...]] = {}
-    for path in old.keys() - new.keys():
-        own = _data_paths(before[0], old[path])
-        inherit = (m for m in added if m.content == old[path].content)
-        heirs[path] = tuple(
-            m.manifest_path for m in inherit if pc.any(pc.is_in(held[m.manifest_path], value_set=own)).as_py()
-        )
-    return [tuple(dict.fromkeys(h for p in place for h in heirs.get(p, (p,)))) for place in manifests], added
+def _with_places(state: SyncState, reader: SnapshotReader, added: Iterable[ManifestFile]) -> SyncState:
+    """Return a state whose rows have places in these manifests too: those of the files that are live in them."""
+    manifests, rows = [*state.manifests], state.rows
+    found: dict[str, list[pl.DataFrame]] = {name: [] for name in _PLACES.values()}
+    for listed in added:
+        if listed.has_live_files:
+            place = pl.lit(len(manifests), pl.UInt32).alias("place")
+            found[_PLACES[listed.content]].append(
+                pl.DataFrame({"file": _live_files(reader, listed)}).select("file", place)
+            )
+            manifests.append(listed.manifest_path)
+    for name, parts in found.items():
+        if parts:
+            rows = rows.join(pl.concat(parts).unique("file"), on="file", how="left")
+            rows = rows.with_columns(pl.coalesce("place", name).alias(name)).drop("place")
+    return replace(state, manifests=tuple(manifests), rows=rows)
 
 
-def _data_paths(reader: SnapshotReader, listed: ManifestFile) -> pa.Array:
-    """Return the data files that the live entries of a manifest are, or are about."""
+def _live_files(reader: SnapshotReader, listed: ManifestFile) -> pl.Series:
+    """Return the hashes of the data files that the live entries of a manifest are, or are about."""
     columns = reader.columns(listed)
     live = np.flatnonzero(columns.is_live)
-    return columns.paths(live) if listed.content == ManifestContent.DATA else columns.referenced(live)
+    paths = columns.paths(live) if listed.content == ManifestContent.DATA else columns.referenced(live).drop_null()
+    return _hashes(paths.to_pylist())
 
 
-def _live_file(row: Any, changes: Sequence[AddFile | RemoveFile]) -> KnownFile | None:
-    """Return a live file as far as the actions about it tell: its spelling and its vector; None if they do not."""
-    path = next((change.path for change in changes if _short(change.path) == row["spelling"]), None)
-    vectors = [change.deletion_vector for change in changes]
-    vector = next((v for v in vectors if _vector_hash(v) == row["vector"]), _UNKNOWN)
-    if path is None or vector is _UNKNOWN:
-        return None
-    return KnownFile(path=path, partition_values={}, size=0, deletion_vector=vector)
+def _rows(adds: Sequence[AddFile], root: str) -> pl.DataFrame:
+    values = {
+        "file": _hashes(storage_path(add.path, root) for add in adds),
+        "path": [_hash(add.path) for add in adds],
+        "vector": [_vector_hash(add.deletion_vector) for add in adds],
+        **dict.fromkeys(_PLACES.values()),
+    }
+    return pl.DataFrame(values, _ROW)
 
 
-def _fill(rows: Rows, adds: Sequence[AddFile], root: str) -> None:
-    rows["path"] = [_key(add.path, root) for add in adds]
-    rows["spelling"] = [_short(add.path) for add in adds]
-    rows["vector"] = [_vector_hash(add.deletion_vector) for add in adds]
-    rows["data"] = rows["deletes"] = _NONE
+def _hashes(paths: Iterable[str]) -> pl.Series:
+    """Return the hashes of storage paths, which are those of the files, however they are spelled."""
 
+    def key(path: str) -> int:
+        scheme, mark, rest = plain_path(path).rpartition("://")
+        return _hash(scheme + mark + "/".join(part for part in rest.split("/") if part not in ("", ".")))
 
-def _key(path: str, root: str) -> int:
-    """Return the hash of the file that a path of the log means, however it is spelled."""
-    plain = plain_path(storage_path(path, root))
-    scheme, mark, rest = plain.rpartition("://")
-    return _hash(scheme + mark + "/".join(part for part in rest.split("/") if part not in ("", ".")))
+    return pl.Series("file", [key(path) for path in paths], pl.UInt64)
 
 
 def _hash(text: str) -> int:
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "little") or 1  # 0 is no vector
+    return int.from_bytes(digest, "little") or 1
 
 
 def _vector_hash(vector: DeletionVectorDescriptor | None) -> int:
-    return 0 if vector is None else _hash(vector.unique_id)
-
-
-def _short(path: str) -> int:
-    return _hash(path) & 0xFFFFFFFF
+    return _NO_VECTOR if vector is None else _hash(vector.unique_id)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -260,10 +228,10 @@ def read_state(io: FileIO, directory: str, snapshot_id: int, version: int, log: 
     """Return a state, or None if there is none that can be used; of a damaged one, the logger tells."""
     path = state_path(directory, snapshot_id, version)
     try:
-        if not io.exists(path):
-            return None
-        found = _decoded(io, io.read(path))
-    except (DeletekitError, ValueError, TypeError, KeyError, OSError) as e:
+        found = _decoded(io.read(path))
+    except NotFoundError:
+        return None
+    except (DeletekitError, pa.ArrowException, ValueError, TypeError, KeyError, OSError) as e:
         tell("sync-state", level=logging.WARNING, file=path, error=f"{type(e).__name__}: {e}")
         return None
     same = (found.snapshot_id, found.version, found.root) == (snapshot_id, version, log.root)
@@ -271,80 +239,41 @@ def read_state(io: FileIO, directory: str, snapshot_id: int, version: int, log: 
     return found if same and known else None
 
 
-def write_state(io: FileIO, directory: str, state: SyncState, before: SyncState | None) -> SyncState:
-    """Write a state, and delete the one that was used before. Return the state as it is stored.
+def write_state(io: FileIO, directory: str, state: SyncState, before: SyncState | None) -> None:
+    """Write a state, and delete the one that was used before.
 
     The commit has been made: a failure is only logged.
     """
     path = state_path(directory, state.snapshot_id, state.version)
     try_delete(io, path)  # a killed process may have left a part of it
     try:
-        if state.rows.is_long:
-            state = replace(state, rows=_rebased(io, directory, state.rows))
         io.write(path, _encoded(state))
     except (DeletekitError, OSError) as e:
         tell("sync-state", level=logging.WARNING, file=path, error=f"{type(e).__name__}: {e}")
-    for unused in set() if before is None else _files(directory, before) - _files(directory, state):
-        try_delete(io, unused)
-    return state
-
-
-def base_of(io: FileIO, path: str) -> str | None:
-    """Return the base that a state needs; None if it has none or is damaged."""
-    try:
-        base = _decoded(io, io.read(path)).rows.base
-    except (DeletekitError, ValueError, TypeError, KeyError, OSError):
-        return None
-    return None if base is None else base.path
-
-
-def _files(directory: str, state: SyncState) -> set[str]:
-    """Return the files of a state: its own, and its base, unless that is no file that a sync names."""
-    base = state.rows.base
-    named = (path_below(base.path, directory) if base else None) or ""
-    own = state_path(directory, state.snapshot_id, state.version)
-    return {own, base.path} if base and named.startswith(STATE_PREFIX) and "/" not in named else {own}
-
-
-def _rebased(io: FileIO, directory: str, rows: SyncRows) -> SyncRows:
-    path = f"{directory.rstrip('/')}/{STATE_PREFIX}{uuid.uuid4()}.rows"
-    base, data = encoded_base(path, rows.all())
-    io.write(path, data)
-    return SyncRows(np.zeros(0, ROW), base=base, read=io.read)
+    if before is not None and (used := state_path(directory, before.snapshot_id, before.version)) != path:
+        try_delete(io, used)
 
 
 def _encoded(state: SyncState) -> bytes:
-    rows = state.rows
-    values = {
-        "version": state.version,
-        "root": state.root,
-        "metadata": asdict(state.metadata),
-        "protocol": {k: sorted(v) if isinstance(v, frozenset) else v for k, v in asdict(state.protocol).items()},
-        "counts": asdict(state.counts),
-        "log_file": state.log_file,
-        "snapshot_id": state.snapshot_id,
-        "syncs": state.syncs,
-        "manifests": state.manifests,
-        "rows": [len(rows.changed), None if rows.base is None else asdict(rows.base)],
-    }
-    head = json.dumps(values).encode()
-    parts = [_MAGIC, len(head).to_bytes(4, "little"), head, rows.changed.tobytes(), rows.gone.astype("<u8").tobytes()]
-    data = b"".join(parts)
+    values = asdict(replace(state, rows=pl.DataFrame()))
+    values["protocol"] = {k: sorted(v) if isinstance(v, frozenset) else v for k, v in values["protocol"].items()}
+    rows = state.rows.to_arrow().replace_schema_metadata({"state": json.dumps({**values, "rows": None})})
+    sink = memory.BytesIO()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    data = sink.getvalue()
     return data + zlib.crc32(data).to_bytes(4, "little")
 
 
-def _decoded(io: FileIO, data: bytes) -> SyncState:
-    """Decode a state. Raise ValueError, TypeError or KeyError for one that is damaged."""
-    view = memoryview(data)
-    if data[: len(_MAGIC)] != _MAGIC or zlib.crc32(view[:-4]) != int.from_bytes(view[-4:], "little"):
-        raise ValueError("another checksum or beginning")
-    at = len(_MAGIC) + 4
-    end = at + int.from_bytes(view[at - 4 : at], "little")
-    values: Mapping[str, Any] = json.loads(bytes(view[at:end]))
+def _decoded(data: bytes) -> SyncState:
+    """Decode a state. Raise ValueError, TypeError, KeyError or an error of Arrow for one that is damaged."""
+    stream = memoryview(data)[:-4]
+    if zlib.crc32(stream) != int.from_bytes(data[-4:], "little"):
+        raise ValueError("another checksum")
+    rows = pa.ipc.open_stream(stream).read_all()
+    values: Mapping[str, Any] = json.loads(rows.schema.metadata[b"state"])
     protocol: dict[str, Any] = {k: frozenset(v) if isinstance(v, list) else v for k, v in values["protocol"].items()}
     metadata: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values["metadata"].items()}
-    changed, base = values["rows"]
-    middle = end + changed * ROW.itemsize
     return SyncState(
         **{
             **values,
@@ -352,12 +281,7 @@ def _decoded(io: FileIO, data: bytes) -> SyncState:
             "protocol": Protocol(**protocol),
             "counts": Counts(**values["counts"]),
             "log_file": None if values["log_file"] is None else tuple(values["log_file"]),
-            "manifests": tuple(tuple(place) for place in values["manifests"]),
-            "rows": SyncRows(
-                np.frombuffer(view[end:middle], ROW),
-                np.frombuffer(view[middle:-4], "<u8"),
-                None if base is None else Base(**base),
-                io.read,
-            ),
-        },
+            "manifests": tuple(values["manifests"]),
+            "rows": pl.DataFrame(rows),
+        }
     )

@@ -167,9 +167,9 @@ class SyncSteps:
         if before is None or base.snapshot is None:
             left = whole_state(change.state, self.log, reader, head)
         else:
-            was = base.reader, base.snapshot
-            left = next_state(before, change.state, self.log, change.changes, was, (reader, head))
-        self.known = write_state(self.table.io, self.directory, left, before)
+            left = next_state(before, change.state, self.log, change.changes, reader, head)
+        write_state(self.table.io, self.directory, left, before)
+        self.known = left
 
     def _is_overtaken(self, metadata: TableMetadata, version: int) -> bool:
         """Return whether another sync has taken the table further since this one began."""

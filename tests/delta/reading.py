@@ -92,7 +92,7 @@ def check_synced(table: dk.Table) -> None:
 
 def without_state(files: set[str]) -> set[str]:
     """Files without those that only make the next sync faster."""
-    return {file for file in files if not file.endswith((".state", ".rows"))}
+    return {file for file in files if not file.endswith(".state")}
 
 
 def check_state(table: dk.Table) -> None:
@@ -116,7 +116,7 @@ def check_state(table: dk.Table) -> None:
                 is_data = manifest["content"] == 0
                 path = file["file_path"] if is_data else file["referenced_data_file"]
                 (data if is_data else deletes)[path] = manifest["manifest_path"]
-    assert len(state.rows.all()) == len(data) == state.counts.files
+    assert len(state.rows) == len(data) == state.counts.files
     for path, manifest in data.items():
         found = state.manifests_of([RemoveFile(path=quote(path, safe="/:"))])
         assert {manifest, deletes.get(path, manifest)} <= found, path

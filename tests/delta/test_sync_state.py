@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import deletekit as dk
-from deletekit.delta import sync_rows, sync_state
+from deletekit.delta import sync_state
 from deletekit.table.file_io import PyIcebergIO
 from tests.delta.handmade import HandMade, Json, remove, with_vector
 from tests.delta.reading import check_synced
@@ -89,9 +88,6 @@ def test_random_histories(
 ) -> None:
     """By a state, by the whole log, and with maintenance in between, a table has the rows of the model."""
     monkeypatch.setattr(sync_state, "WHOLE_EVERY", 5)
-    if seed % 2:
-        monkeypatch.setattr(sync_rows, "MOST_INLINE", seed)
-        monkeypatch.setattr(sync_rows, "PAGE", 3)
     model = Model(delta, seed)
     done = -1
     for _ in range(12):
@@ -171,62 +167,6 @@ def test_a_state_that_is_damaged_or_gone_is_not_used(
         state.unlink()
     delta.commit(remove(adds[3]))
     assert len(ids(dk.sync_delta(delta.path, catalog, "t.d").table)) == 12 - 2 + 2 - 2 - 3
-
-
-def test_the_base_of_a_large_state(
-    delta: HandMade, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A sync reads the pages that it needs, keeps the base while it is used, and does without a damaged one."""
-    monkeypatch.setattr(sync_rows, "MOST_INLINE", 10)
-    monkeypatch.setattr(sync_rows, "PAGE", 4)
-    adds = many(delta, 40)
-    table = dk.sync_delta(delta.path, catalog, "t.d").table
-    folder = Path(table.properties["deletekit.delta-delete-directory"])
-    (base,) = folder.glob("*.rows")
-    for number in range(20, 23):
-        change(delta, adds[number])
-        table = dk.sync_delta(delta.path, catalog, "t.d").table
-        assert list(folder.glob("*.rows")) == [base]
-        check_synced(table)
-    dk.clean_up_delta(table, orphan_hours=0)
-    assert base.exists()
-    assert len(list(folder.glob("*.state"))) == 1
-    for number in range(23, 29):
-        change(delta, adds[number])
-    table = dk.sync_delta(delta.path, catalog, "t.d").table
-    (newer,) = folder.glob("*.rows")
-    assert newer != base
-    newer.write_bytes(bytes(newer.stat().st_size))
-    change(delta, adds[30])
-    with caplog.at_level(logging.WARNING, "deletekit"):
-        table = dk.sync_delta(delta.path, catalog, "t.d").table
-    assert "damaged state of a sync" in caplog.text
-    check_synced(table)
-    dk.clean_up_delta(table, orphan_hours=0)
-    assert newer not in folder.glob("*.rows")
-    assert sorted(ids(table)) == sorted(ids(dk.sync_delta(delta.path, catalog, "t.whole").table))
-
-
-def test_rows_are_those_of_a_dict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sync_rows, "PAGE", 8)
-    chance = random.Random(1)
-    for _ in range(50):
-        model = {chance.randrange(300) for _ in range(chance.choice([0, 1, 8, 100]))}
-        rows = np.zeros(len(model), sync_rows.ROW)
-        rows["path"] = sorted(model)
-        base, data = sync_rows.encoded_base("base", rows)
-        kept = sync_rows.SyncRows(rows[:0], base=base, read=lambda _, at, size, data=data: data[at : at + size])
-        values = dict.fromkeys(model, 0)
-        for step in range(1, 6):
-            old, new = ({chance.randrange(300) for _ in range(chance.randrange(20))} for _ in range(2))
-            changed = np.zeros(len(new), sync_rows.ROW)
-            changed["path"], changed["vector"] = list(new), step
-            kept = kept.replaced(old | new, changed)
-            values = {key: value for key, value in values.items() if key not in old} | dict.fromkeys(new, step)
-            asked = [chance.randrange(300) for _ in range(30)]
-            found = {int(row["path"]): int(row["vector"]) for row in kept.found(asked)}
-            assert found == {key: values[key] for key in asked if key in values}
-        assert [(int(r["path"]), int(r["vector"])) for r in kept.all()] == sorted(values.items())
 
 
 def test_a_checksum_is_compared_with_counters_that_are_kept(delta: HandMade, catalog: dk.Catalog) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,6 @@ from typing import Any
 import pytest
 
 import deletekit as dk
-from deletekit.delta import sync_rows
 from tests.delta.handmade import HandMade, remove, with_vector
 from tests.maintenance.damage import edit_manifest
 from tests.maintenance.model import FAR, edit_metadata, snapshot_ids
@@ -229,35 +226,6 @@ def test_clean_up_of_synced_tables_follows_no_link(tmp_path: Path, linked: str) 
     assert not [path for path in done.deleted_files if f"/{linked}/" in path]
     found = contents(out)
     assert {name for name in before if name not in found and not name.endswith(".state")} == set()
-
-
-def name_base(state: Path, path: str) -> None:
-    """Let a state of a sync name a base, which has no rows."""
-    data, magic = state.read_bytes(), b"deletekit sync state 1\n"
-    at = len(magic) + 4
-    end = at + int.from_bytes(data[at - 4 : at], "little")
-    head = json.loads(data[at:end])
-    head["rows"][1] = {"path": path, "count": 0, "first_keys": [], "checksums": []}
-    text = json.dumps(head).encode()
-    whole = magic + len(text).to_bytes(4, "little") + text + data[end:-4]
-    state.write_bytes(whole + zlib.crc32(whole).to_bytes(4, "little"))
-
-
-def test_a_state_of_a_sync_names_no_file_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sync removes the base that the state before it names, if that is a file which syncs write."""
-    _, more, folder = synced(tmp_path)
-    more()
-    monkeypatch.setattr(sync_rows, "MOST_INLINE", 0)
-    (out := tmp_path / "delta-sync-mine.rows").write_bytes(b"mine")
-    link(folder / "delta-sync-link", tmp_path)
-    for path in (str(out), f"{folder}/../../../../{out.name}", f"{folder}/delta-sync-link/{out.name}"):
-        name_base(next(folder.glob("*.state")), path)
-        more()
-        assert out.exists(), path
-    (own := folder / "delta-sync-old.rows").write_bytes(b"ours")
-    name_base(next(folder.glob("*.state")), str(own))
-    more()
-    assert not own.exists()
 
 
 @pytest.mark.parametrize("name", ["x", "x/y", "x/", "a b", "%2e%2e", None])
