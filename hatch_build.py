@@ -2,7 +2,8 @@
 
 No file of the project names that address. Where the environment variable DELETEKIT_REPOSITORY has it, as in the
 release workflow, the metadata has the project's URLs, and the README's links lead to this version's files there.
-Without it, there are no URLs, and the README is as it is. A wheel that is built from a released sdist has what the sdist has.
+Without it, there are no URLs, and the README is as it is. A wheel that is built from a released sdist has what the
+sdist has.
 """
 
 import os
