@@ -1,8 +1,7 @@
 """Encode and read the logs of sinks: which files a sink has applied.
 
 A log never changes, and its first line has the SHA-256 of the others. The next line names the table and the sink. Each
-line after it is a file: path, batch, size, time of change in nanoseconds, SHA-256 of the content. `stream/file_log.py`
-says when logs are written.
+line after it is a file: path, batch, size, time of change in nanoseconds, SHA-256 of the content.
 """
 
 import hashlib
@@ -18,9 +17,9 @@ from deletekit.table.sinks.files import sink_path
 
 _FIRST = b"deletekit applied files 1 "
 _NAME = re.compile(r"[0-9a-f]{32}-([0-9]{1,12})\.log")
-_TYPES: tuple[Any, ...] = (str, int, int | None, int | None, str | None)
+_TYPES = (str, int, int, int, str)
 
-LogRow = tuple[str, int, int | None, int | None, str | None]
+LogRow = tuple[str, int, int, int, str]
 
 
 def encode_log(metadata: TableMetadata, sink_id: str, rows: Iterable[LogRow]) -> bytes:
