@@ -13,7 +13,6 @@ from pyiceberg.schema import Schema
 
 from deletekit.commit.change import RefUpdate
 from deletekit.errors import InvalidInputError
-from deletekit.stream.change_files import AppliedFile
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.sinks.batches import (
     BATCH_ID,
@@ -32,6 +31,7 @@ from deletekit.table.sinks.batches import (
     sink_tag,
     tagged_marker,
 )
+from deletekit.table.sinks.file_logs import AppliedFile
 from deletekit.table.sinks.files import KEY_INDEX, SEQUENCE_BY, SEQUENCE_DELETES, SEQUENCE_SERVERS
 
 

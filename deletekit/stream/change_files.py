@@ -27,7 +27,7 @@ from deletekit.rows.write_context import WriteContext
 from deletekit.table.file_io import FileIO
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.sinks.batches import Marker
-from deletekit.table.sinks.file_logs import LogRow, encode_log, read_log, rows_of_log
+from deletekit.table.sinks.file_logs import AppliedFile, encode_log, read_log, rows_of_log
 from deletekit.table.sinks.files import FILE_LOG, new_name, sink_path
 
 _BLOCK = 1 << 20
@@ -37,27 +37,6 @@ RATE_SCHEMA = pa.schema(
 """Of the table that `rate_batches` are for; the names are those of Spark's rate source."""
 _KEYS = 10_000
 _FIRST_TIME = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppliedFile:
-    """A file that is in the table."""
-
-    path: str
-    batch_id: int
-    size: int
-    modified_ns: int
-    sha256: str
-
-    def is_unchanged(self) -> bool:
-        """Return whether the file on disk has the content that was applied. Raise FileNotFoundError if it is gone.
-
-        A file of the same size and time is not read.
-        """
-        now = Path(self.path).stat()
-        if (now.st_size, now.st_mtime_ns) == (self.size, self.modified_ns):
-            return True
-        return now.st_size == self.size and _sha256(self.path) == self.sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +73,14 @@ def identify(path: str, batch_id: int) -> AppliedFile:
 
 
 def check_unchanged(file: AppliedFile) -> None:
-    """Raise InvalidInputError (`file-changed`) if a file that was applied has another content now."""
-    if not file.is_unchanged():
+    """Raise InvalidInputError (`file-changed`) if a file that was applied has another content now.
+
+    A file of the same size and time is not read. Raise FileNotFoundError if it is gone.
+    """
+    now = Path(file.path).stat()
+    if (now.st_size, now.st_mtime_ns) == (file.size, file.modified_ns):
+        return
+    if now.st_size != file.size or _sha256(file.path) != file.sha256:
         raise InvalidInputError(
             "a file that is in the table has another content now",
             kind="file-changed",
@@ -105,20 +90,12 @@ def check_unchanged(file: AppliedFile) -> None:
         )
 
 
-def read_files(io: FileIO, metadata: TableMetadata, sink_id: str, log: str) -> list[AppliedFile]:
-    """Return the files of one log. Raise NotFoundError, FormatError."""
-    return [
-        AppliedFile(path=p, batch_id=n, size=s, modified_ns=m, sha256=d)
-        for p, n, s, m, d in read_log(io, metadata, sink_id, log)
-    ]
-
-
 def read_logs(io: FileIO, metadata: TableMetadata, newest: Marker | None) -> FileLog:
     """Return the files that a sink's newest marker names the logs of. Raise FormatError for a log that is lost."""
     if newest is None:
         return FileLog()
     try:
-        return FileLog(tuple(f for n in newest.logs for f in read_files(io, metadata, newest.sink_id, n)))
+        return FileLog(tuple(f for n in newest.logs for f in read_log(io, metadata, newest.sink_id, n)))
     except (FormatError, NotFoundError) as e:
         message = "it is not known which files were applied; allow_rewind=True applies those that are given"
         raise FormatError(f"{message}: {e.message}", "file-log", file=e.file, found=e.found) from e
@@ -133,10 +110,9 @@ def write_log(write: WriteContext, sink_id: str, logs: Sequence[str], new: Appli
     """
     kept, files = list(logs), [new]
     while kept and (rows_of_log(kept[-1]) or 0) <= len(files):
-        files = [*read_files(write.io, write.metadata, sink_id, kept.pop()), *files]
-    rows: list[LogRow] = [(f.path, f.batch_id, f.size, f.modified_ns, f.sha256) for f in files]
+        files = [*read_log(write.io, write.metadata, sink_id, kept.pop()), *files]
     name = new_name(FILE_LOG, str(len(files)))
-    write.write(sink_path(write.metadata, name), encode_log(write.metadata, sink_id, rows))
+    write.write(sink_path(write.metadata, name), encode_log(write.metadata, sink_id, files))
     return (*kept, name)
 
 

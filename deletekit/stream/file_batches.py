@@ -9,7 +9,6 @@ from deletekit.commit.change import Base
 from deletekit.errors import FormatError, InvalidInputError, NotFoundError
 from deletekit.stream.applied_batches import BatchId, marker_in_branch, newest_marker
 from deletekit.stream.change_files import (
-    AppliedFile,
     FileBatch,
     FileLog,
     change_files,
@@ -17,7 +16,6 @@ from deletekit.stream.change_files import (
     identify,
     plan_files,
     read_changes_file,
-    read_files,
     read_logs,
     write_log,
 )
@@ -25,6 +23,7 @@ from deletekit.stream.sink_state import SinkState
 from deletekit.stream.sources import Decoder
 from deletekit.stream.sources.json_lines import read_messages
 from deletekit.table.sinks.batches import FILE_LOGS
+from deletekit.table.sinks.file_logs import AppliedFile, read_log
 from deletekit.table.sinks.files import sink_path
 
 
@@ -86,7 +85,7 @@ def logged(base: Base, batch: BatchId, *, without_lost: bool) -> tuple[Mapping[s
 
 def _is_whole(base: Base, sink_id: str, log: str) -> bool:
     try:
-        read_files(base.table.io, base.metadata, sink_id, log)
+        read_log(base.table.io, base.metadata, sink_id, log)
     except (FormatError, NotFoundError):
         return False
     return True
