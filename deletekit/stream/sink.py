@@ -203,9 +203,10 @@ class Sink:
         as_given: also accept a shell's order, which has `10.parquet` before `2.parquet`.
         format: the files are JSON lines of messages in this format; `decoder` gives one with options.
 
-        Raises NotFoundError for a missing path; InvalidInputError for a file that may or may not have been applied, for
-        a file that has changed or moved since (`file-changed`, `file-moved`), for a file that cannot be put in order,
-        for an unknown format, and as `write`.
+        Raises NotFoundError for a missing path; FormatError (`file-log`) if a log is missing or damaged;
+        InvalidInputError for a file that has changed or moved since (`file-changed`, `file-moved`), for a file that
+        cannot be put in order, for an unknown format, if the sink's batches come from no files (`file-unknown`), and as
+        `write`.
         """
         state = self.state
         messages = None if format is None else file_decoder(format, state.options.change_type)
