@@ -56,11 +56,6 @@ def run_source(
             batches.close()
 
 
-def query_of(kind: str) -> str:
-    """Return the query id of the batches of a source."""
-    return f"source:{kind}"
-
-
 def _start(state: SinkState, source: Source) -> tuple[int, str | None]:
     """Return where to go on: the number of the next batch, and the position that it begins at."""
     with state.lock:

@@ -22,7 +22,7 @@ from deletekit.stream.batch_run import BatchProgress, prepared, report
 from deletekit.stream.change_files import FileBatch, FileLog, check_unchanged
 from deletekit.stream.dead_letters import DeadLetters
 from deletekit.stream.file_batches import plan_batches, read_file
-from deletekit.stream.run_source import query_of, run_source
+from deletekit.stream.run_source import run_source
 from deletekit.stream.sink_options import Evolve, Maintain, SinkMode, SinkOptions
 from deletekit.stream.sink_state import SinkState
 from deletekit.stream.sources import Decoder
@@ -255,7 +255,7 @@ class Sink:
     def _write_step(self, batch: SourceBatch, batch_id: int, step: Step) -> BatchProgress:
         with self.state.lock:
             rows = self.state.decoded(batch.decode)
-            return self._write(rows, self._batch(batch_id, query_id=query_of(step.source), step=step))
+            return self._write(rows, self._batch(batch_id, query_id=f"source:{step.source}", step=step))
 
     def foreach_batch(self, frame: Any, batch_id: int) -> None:
         """Apply one micro-batch of Spark: `stream.writeStream.foreachBatch(sink.foreach_batch)`.

