@@ -13,14 +13,11 @@ from pyiceberg.schema import Schema
 
 from deletekit.commit.change import RefUpdate
 from deletekit.errors import InvalidInputError
-from deletekit.stream.change_files import AppliedFile, highest_name, name_total
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.sinks.batches import (
     BATCH_ID,
     DIGEST,
     FILE,
-    FILES_TOTAL,
-    HIGHEST_FILE,
     KEPT_FOR_EVER,
     KEY,
     POSITION,
@@ -34,6 +31,7 @@ from deletekit.table.sinks.batches import (
     sink_tag,
     tagged_marker,
 )
+from deletekit.table.sinks.file_logs import AppliedFile
 from deletekit.table.sinks.files import KEY_INDEX, SEQUENCE_BY, SEQUENCE_DELETES, SEQUENCE_SERVERS
 
 
@@ -59,20 +57,22 @@ class BatchId:
     query_id: the source of the batch numbers: a Spark query, which keeps its id as long as it keeps its checkpoint.
     digest: of everything that the batch writes.
     key: field ids of the sink's key columns.
-    file: the path of the file that the batch comes from, or None; `applied`: what it is.
-    before: the stream's files before it, used if the markers do not name them.
+    applied: the file that the batch comes from, or None.
     step: the step in the batch's source, or None if it has none.
     """
 
     sink_id: str
     query_id: str
     batch_id: int
-    digest: str
-    key: tuple[int, ...]
-    file: str | None = None
-    before: tuple[str, ...] = ()
+    digest: str = ""
+    key: tuple[int, ...] = ()
     step: Step | None = None
     applied: AppliedFile | None = None
+
+    @property
+    def file(self) -> str | None:
+        """The path of the file that the batch comes from, or None."""
+        return None if self.applied is None else self.applied.path
 
     def is_in(self, marker: Marker) -> bool:
         """Return whether a marker with this batch's number is the marker of this batch."""
@@ -110,8 +110,8 @@ def check_owner(metadata: TableMetadata, marker: Marker, key: tuple[int, ...]) -
         raise InvalidInputError(message, "table-changed", "sink_id", found, expected)
 
 
-def summary_of(batch: BatchId, metadata: TableMetadata, head: Snapshot | None) -> Mapping[str, str]:
-    """Return the summary entries of a batch's snapshot, which follows a head."""
+def summary_of(batch: BatchId, metadata: TableMetadata) -> Mapping[str, str]:
+    """Return the summary entries of a batch's snapshot."""
     entries = {
         SINK_ID: batch.sink_id,
         QUERY_ID: batch.query_id,
@@ -125,16 +125,6 @@ def summary_of(batch: BatchId, metadata: TableMetadata, head: Snapshot | None) -
         entries[FILE] = batch.file
     if batch.step is not None:
         entries[POSITION] = batch.step.after
-    last = newest_marker(metadata, head, batch.sink_id)
-    own = [] if batch.file is None else [batch.file]
-    if last is not None and last.files_total is not None:
-        highest, total = highest_name(*own, last.highest), name_total(own, last.files_total)
-    else:
-        highest, total = highest_name(*own, *batch.before), name_total([*own, *batch.before])
-    if highest is not None:
-        entries[FILES_TOTAL] = f"{total:032x}"
-        if highest != batch.file:
-            entries[HIGHEST_FILE] = highest
     return entries
 
 

@@ -21,11 +21,11 @@ from deletekit.commit.planned_change import PlannedChange, plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.errors import CommitStateUnknownError, DeletekitError, InvalidInputError
 from deletekit.log import tell
-from deletekit.stream.applied_batches import BatchId, Step, is_committed, summary_of, tag_update
+from deletekit.stream.applied_batches import BatchId, is_committed, summary_of, tag_update
 from deletekit.stream.batch_delta import BatchDelta
 from deletekit.stream.batch_digest import digest_of
 from deletekit.stream.batch_rows import BatchRows, batch_rows
-from deletekit.stream.change_files import AppliedFile, FileBatch, FileLog
+from deletekit.stream.change_files import FileLog
 from deletekit.stream.file_batches import check_not_moved, logged
 from deletekit.stream.maintain import Maintenance, after_batch
 from deletekit.stream.saved_index import index_entry
@@ -185,8 +185,8 @@ class BatchRun:
         self._written = written
         tag = tag_update(metadata, sink_tag(self._batch.sink_id))
         index, index_files = index_entry(base, rows.fields, written.index, keeps=self._state.options.is_indexed)
-        logs, log_files = logged(base, self._batch)
-        summary = {**summary_of(self._batch, metadata, base.snapshot), **index, **logs, **self._newest_time()}
+        logs, log_files = logged(base, self._batch, without_lost=self._state.options.allow_rewind)
+        summary = {**summary_of(self._batch, metadata), **index, **logs, **self._newest_time()}
         guard = self._state.guard(metadata.schema)
         if guard is not None:
             summary |= guard.entries(base, rows.guarded, servers_of(rows.source) if rows.source is not None else ())
@@ -299,36 +299,22 @@ def _instruments() -> Mapping[str, Any] | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenBatch:
-    """What is known of a batch besides its rows.
-
-    Attributes
-    ----------
-    ordered: whether its rows come in order.
-    source: the file that it comes from, or None.
-    applied: what that file is; log: of the files that were applied before.
-    step: the step in the source that it comes from, or None.
-    """
-
-    batch_id: int
-    query_id: str = ""
-    ordered: bool = True
-    source: FileBatch | None = None
-    applied: AppliedFile | None = None
-    log: FileLog | None = None
-    step: Step | None = None
-
-
-def prepared(state: SinkState, changes: Any, given: GivenBatch) -> BatchRun:
+def prepared(
+    state: SinkState, changes: Any, batch: BatchId, *, ordered: bool = True, log: FileLog | None = None
+) -> BatchRun:
     """Return a batch ready to be written. Nothing is written yet. The caller holds the lock of the sink.
+
+    Parameters
+    ----------
+    batch: without its digest and key.
+    ordered: whether its rows come in order.
+    log: the files that were applied before, if it comes from a file.
 
     Raises InvalidInputError for changes that do not fit the table.
     """
     state.table.refresh()
     state.check()
-    source = given.source
-    rows = batch_rows(state, changes, ordered=given.ordered, source=source.file if source else "")
+    rows = batch_rows(state, changes, ordered=ordered, source=batch.file or "")
     if rows.truncates and state.options.sequence_by is not None and not state.options.allow_rewind:
         raise InvalidInputError(
             "a truncation has no value of sequence_by, so an older change could bring a row back after it",
@@ -337,20 +323,10 @@ def prepared(state: SinkState, changes: Any, given: GivenBatch) -> BatchRun:
             found="a batch that truncates the table",
             expected="a sink without sequence_by; allow_rewind=True applies it",
         )
-    batch = BatchId(
-        sink_id=state.options.sink_id,
-        query_id=given.query_id,
-        batch_id=given.batch_id,
-        digest=rows.letters.digest(rows.digest),
-        key=tuple(f.field_id for f in rows.fields),
-        file=source.file if source else None,
-        before=source.before if source else (),
-        applied=given.applied,
-        step=given.step,
-    )
-    if source is not None and given.applied is not None and given.log is not None and len(rows):
-        check_not_moved(given.applied, given.log, batch, source.moved)
-    return BatchRun(state, rows, batch)
+    if batch.applied is not None and log is not None and len(rows):
+        check_not_moved(batch.applied, log)
+    key = tuple(f.field_id for f in rows.fields)
+    return BatchRun(state, rows, replace(batch, digest=rows.letters.digest(rows.digest), key=key))
 
 
 def check_some_fit(metadata: TableMetadata, head: Snapshot | None, batch: BatchId, rows: BatchRows) -> None:

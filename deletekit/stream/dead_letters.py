@@ -114,13 +114,9 @@ class BatchLetters:
 
     def digest(self, of_rows: str) -> str:
         """Return the digest of the batch from that of its other rows: it covers all rows as they were given."""
-        return f"{of_rows}+{self._of_all(_digest)}" if len(self) else of_rows
+        return f"{of_rows}+{self.of_all(_digest)}" if len(self) else of_rows
 
-    def files(self, write: LetterWriter) -> list[DataFile]:
-        """Write those that are not in the table yet."""
-        return self._of_all(write)
-
-    def _of_all(self, make: Callable[[Sequence[DeadLetter]], _T]) -> _T:
+    def of_all(self, make: Callable[[Sequence[DeadLetter]], _T]) -> _T:
         """Return what a function makes of all letters, called in a task if some are staged."""
         if self.source is None:
             return make(self.held)
@@ -310,7 +306,7 @@ class DeadLetters:
 
         def plan(base: Base) -> RowDelta:
             tasks = tuple(plan_scan(base.metadata, base.snapshot, base.reader, where))
-            files = letters.files(LetterWriter(context=base.write, tasks=tasks, where=where, batch=common))
+            files = letters.of_all(LetterWriter(context=base.write, tasks=tasks, where=where, batch=common))
             return RowDelta(added_data_files=tuple(files), read_set=ReadSet(where=where)) if files else RowDelta()
 
         commit(plan_change(self.table, plan))

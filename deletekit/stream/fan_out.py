@@ -22,8 +22,9 @@ from deletekit.commit.together import commit_together
 from deletekit.errors import CommitStateUnknownError, InvalidInputError, NotFoundError
 from deletekit.public import public, public_methods
 from deletekit.spark.releases import query_of_frame
+from deletekit.stream.applied_batches import BatchId
 from deletekit.stream.batch_rows import is_data_frame
-from deletekit.stream.batch_run import AlreadyCommittedError, BatchProgress, BatchRun, GivenBatch, prepared
+from deletekit.stream.batch_run import AlreadyCommittedError, BatchProgress, BatchRun, prepared
 from deletekit.stream.routes import Create, Router, created_table, without_others
 from deletekit.stream.sink import Sink, sink
 from deletekit.stream.sink_options import SinkOptions
@@ -144,10 +145,10 @@ class FanOut:
             self._open(parts)
             for name in sorted(parts):
                 stack.enter_context(self.sinks[name].state.lock)
-            given = GivenBatch(batch_id=batch_id, query_id=query_id, ordered=ordered)
+            batch = BatchId(sink_id=self._of_sinks.sink_id, query_id=query_id, batch_id=batch_id)
             runs: dict[str, BatchRun] = {}
             for name in sorted(parts):
-                runs[name] = self._prepared(name, parts[name], given)
+                runs[name] = self._prepared(name, parts[name], batch, ordered)
                 stack.callback(runs[name].discard)
             self._last, self._is_complete = (query_id, batch_id), False
             done = self._together(runs) if self._options.atomic else self._in_turn(runs)
@@ -212,13 +213,13 @@ class FanOut:
         with routes.frame_parts(self._router, changes, self._spark_engine) as parts:
             yield parts
 
-    def _prepared(self, name: str, part: Any, given: GivenBatch) -> BatchRun:
+    def _prepared(self, name: str, part: Any, batch: BatchId, ordered: bool) -> BatchRun:
         state, columns = self.sinks[name].state, self._of_sinks.columns
         known = {f.name for f in state.table.refresh().metadata.schema.fields}
         if isinstance(part, list | pa.Table):
-            return prepared(state, without_others(part, known, columns, self._router.column), given)
+            return prepared(state, without_others(part, known, columns, self._router.column), batch, ordered=ordered)
         state.spark_engine = self._spark_engine
-        run = prepared(state, part.without_others(known, columns), given)
+        run = prepared(state, part.without_others(known, columns), batch)
         try:
             part.check(run.rows)
         except BaseException:

@@ -6,10 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from deletekit.commit.change import Base
-from deletekit.errors import InvalidInputError
+from deletekit.errors import FormatError, InvalidInputError, NotFoundError
 from deletekit.stream.applied_batches import BatchId, marker_in_branch, newest_marker
 from deletekit.stream.change_files import (
-    AppliedFile,
     FileBatch,
     FileLog,
     change_files,
@@ -23,7 +22,8 @@ from deletekit.stream.change_files import (
 from deletekit.stream.sink_state import SinkState
 from deletekit.stream.sources import Decoder
 from deletekit.stream.sources.json_lines import read_messages
-from deletekit.table.sinks.batches import FILE_LOGS, markers
+from deletekit.table.sinks.batches import FILE_LOGS
+from deletekit.table.sinks.file_logs import AppliedFile, read_log
 from deletekit.table.sinks.files import sink_path
 
 
@@ -40,9 +40,8 @@ def plan_batches(
     if not state.options.allow_rewind:
         marker_in_branch(metadata, head, state.options.sink_id)
     newest = newest_marker(metadata, head, state.options.sink_id)
-    log = read_logs(state.table.io, metadata, newest)
-    known = list(markers(metadata, head, state.options.sink_id))
-    return plan_files(files, newest, known, log, allow_rewind=state.options.allow_rewind), log
+    log = FileLog() if state.options.allow_rewind else read_logs(state.table.io, metadata, newest)
+    return plan_files(files, newest, log, allow_rewind=state.options.allow_rewind), log
 
 
 def read_file(source: FileBatch, state: SinkState, messages: Decoder | None) -> tuple[pa.Table, AppliedFile]:
@@ -57,33 +56,36 @@ def read_file(source: FileBatch, state: SinkState, messages: Decoder | None) -> 
     return rows, before
 
 
-def check_not_moved(applied: AppliedFile, log: FileLog, batch: BatchId, moved: Mapping[str, str]) -> None:
-    """Raise InvalidInputError (`file-moved`) if the data of a new file was applied from another path.
-
-    Parameters
-    ----------
-    moved: digests of batches from files of the same name in other folders, and their paths.
-    """
-    same = (path for digest, path in moved.items() if digest == batch.digest)
-    found = next(same, None) or log.moved_from(applied)
+def check_not_moved(applied: AppliedFile, log: FileLog) -> None:
+    """Raise InvalidInputError (`file-moved`) if the content of a new file was applied from another path."""
+    found = log.moved_from(applied)
     if found is not None:
         message = "the data of this file is in the table, from a file of another path"
         expected = "other data, or another name to apply the same changes again"
         raise InvalidInputError(message, kind="file-moved", file=applied.path, found=found, expected=expected)
 
 
-def logged(base: Base, batch: BatchId) -> tuple[Mapping[str, str], tuple[str, ...]]:
+def logged(base: Base, batch: BatchId, *, without_lost: bool) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """Return the summary entry that names the sink's logs of files, and the path of the log that was written for it.
 
-    The first log of a sink also has the files before it, if the batches before it were written without their names.
+    Parameters
+    ----------
+    without_lost: leave out logs that are missing or damaged.
     """
     metadata = base.metadata
     last = newest_marker(metadata, base.snapshot, batch.sink_id)
-    logs = last.logs if last is not None else ()
+    logs = () if last is None else last.logs
     if batch.applied is None:
         return ({FILE_LOGS: ",".join(logs)}, ()) if logs else ({}, ())
-    new = [batch.applied]
-    if last is None or last.files_total is None:
-        new = [*(AppliedFile(path=f, batch_id=number) for number, f in enumerate(batch.before)), batch.applied]
-    logs = write_log(base.write, batch.sink_id, logs, new)
+    if without_lost:
+        logs = tuple(name for name in logs if _is_whole(base, batch.sink_id, name))
+    logs = write_log(base.write, batch.sink_id, logs, batch.applied)
     return {FILE_LOGS: ",".join(logs)}, (sink_path(metadata, logs[-1]),)
+
+
+def _is_whole(base: Base, sink_id: str, log: str) -> bool:
+    try:
+        read_log(base.table.io, base.metadata, sink_id, log)
+    except (FormatError, NotFoundError):
+        return False
+    return True

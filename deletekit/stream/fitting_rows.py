@@ -3,12 +3,9 @@
 What is wrong with the batch as a whole (a column too many, of another type, or missing) is refused as always.
 """
 
-import base64
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -18,6 +15,7 @@ from deletekit.errors import InvalidInputError
 from deletekit.rows.input_rows import align, as_table
 from deletekit.stream.change_rows import UNSENT_COLUMNS, ChangeFormat, read_changes
 from deletekit.table.python_values import python_rows
+from deletekit.text import json_ready
 
 _T = TypeVar("_T")
 
@@ -99,7 +97,7 @@ def too_many(message: str, most: int) -> InvalidInputError:
 
 def json_text(row: Any) -> str:
     """Return a row as JSON text. Bytes are base64, and what JSON has no values for is text."""
-    return json.dumps(_plain(row), ensure_ascii=False)
+    return json.dumps(json_ready(row), ensure_ascii=False)
 
 
 def _unfit(rows: Any, check: Callable[[Any], None], most: int, first: InvalidInputError) -> tuple[UnfitRow, ...]:
@@ -118,20 +116,6 @@ def _unfit(rows: Any, check: Callable[[Any], None], most: int, first: InvalidInp
     for _ in fitting_parts(lambda start, end: check(part(start, end)), refuse, 0, len(rows)):
         pass
     return tuple(found)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, bytes | bytearray | memoryview):
-        return base64.b64encode(value).decode()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 def _padded(rows: Sequence[Mapping[str, Any]], schema: Schema, form: ChangeFormat) -> list[dict[str, Any]]:

@@ -113,8 +113,11 @@ class Run:
             return self.partial.nbytes
         return len(self) * row_type(wide=self.high is not None, ids=self.ids is not None).itemsize
 
-    def find(self, hashes: KeyHashes) -> FoundRows:
-        """Find the rows with some hashes, which are sorted. Raise DamagedIndexError."""
+    def find(self, hashes: KeyHashes) -> tuple[Numbers, Words, Numbers]:
+        """Find the rows with some hashes, which are sorted. Raise DamagedIndexError.
+
+        Return of each row the index of the wanted hash, the place, and the row id, -1 for none.
+        """
         if self.partial is not None and self.partial.must_load_all(hashes.low):
             self.load()
         if self.partial is not None:
@@ -130,7 +133,7 @@ class Run:
         if high is not None and hashes.high is not None:
             same &= high[found] == hashes.high[keys]
         keys, found = keys[same], found[same]
-        return FoundRows(keys, places[found], np.full(len(found), NO_ID) if ids is None else ids[found])
+        return keys, places[found], np.full(len(found), NO_ID) if ids is None else ids[found]
 
     def load(self) -> Run:
         """Load all blocks, and return the run. Raise DamagedIndexError."""
@@ -232,15 +235,6 @@ class Blocks:
         if used > self._used:
             self.rows[self._used : used] = np.concatenate(parts[1:])
             self._used = used
-
-
-@dataclass(frozen=True, slots=True)
-class FoundRows:
-    """Rows of a run: the index of the wanted hash, the place, and the row id, -1 for none."""
-
-    keys: Numbers
-    places: Words
-    ids: Numbers
 
 
 def _equal(low: Words, wanted: Words, place: Numbers, stop: Numbers) -> tuple[Numbers, Numbers]:

@@ -308,12 +308,8 @@ def _batches_since(state: SinkState, most: int) -> int:
 
 def _tell_failure(state: SinkState, error: Exception) -> None:
     level = logging.INFO if isinstance(error, CommitConflictError) else logging.WARNING
-    facts: Mapping[str, str | None] = {
-        "table": state.table.name,
-        "ref": state.options.ref,
-        "sink": state.options.sink_id,
-    }
-    tell("maintenance-failed", level=level, kind=getattr(error, "kind", None), error=str(error), **facts)
+    kind, place = getattr(error, "kind", None), {"ref": state.options.ref, "sink": state.options.sink_id}
+    tell("maintenance-failed", level=level, kind=kind, error=str(error), table=state.table.name, **place)
 
 
 def convert_by_index(state: SinkState, properties: Mapping[str, str] | None = None) -> Commit:

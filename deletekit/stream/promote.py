@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from pyiceberg.types import NestedField
 
-from deletekit.commit.change import Base, ReadSet, RefUpdate, RowDelta
+from deletekit.commit.change import Base, RefUpdate, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.merge_previous_deletes import FilePositions, HiddenRows, positions_in_file, write_positions
@@ -44,16 +44,9 @@ from deletekit.table.sinks.batches import PROMOTED_BRANCH, PROMOTED_SNAPSHOT
 from deletekit.table.sinks.promotions import promoted_tag, promotion_base
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_type
-from deletekit.verbs.shared.equality_keys import (
-    ensure_unpartitioned_spec,
-    partitionable,
-    specs_in_use,
-    write_key_deletes,
-)
 from deletekit.verbs.shared.key_fields import equality_fields_of
 
 PromotionMode = Literal["merge-on-read", "copy-on-write"]
-_PLANS_BY_POSITION = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +58,6 @@ class Promotion:
     snapshot_id: the snapshot of the branch that the target has now; previous_snapshot_id: the one that it had before.
     added_rows, deleted_rows: rows of the branch that were added to the target, and rows of the target that were
         removed.
-    fell_back: rows of the target were deleted by value in the end, because others kept committing.
     commit: None if there was nothing to do.
     """
 
@@ -73,7 +65,6 @@ class Promotion:
     previous_snapshot_id: int
     added_rows: int = 0
     deleted_rows: int = 0
-    fell_back: bool = False
     commit: Commit | None = None
 
 
@@ -102,8 +93,7 @@ def promote(
         nothing to promote, the commit moves the branch alone.
     engine: where data files are read.
 
-    A row keeps its `_row_id` (v3), so it is the same row on both branches. After several races lost to compaction, old
-    rows are deleted by value, which stays right whatever was compacted.
+    A row keeps its `_row_id` (v3), so it is the same row on both branches. After a lost race it is planned again.
 
     Raises NotFoundError for a missing branch; InvalidInputError of kind `no-common-snapshot` for branches that have
     nothing in common any more; CommitConflictError, CommitStateUnknownError as every commit.
@@ -111,8 +101,6 @@ def promote(
     _check(table.refresh(), branch, ref, mode)
     names = equality_fields if equality_fields is not None else table.schema.identifier_field_ids
     fields = equality_fields_of(table.schema, names) if names else ()
-    if fields and mode == "merge-on-read" and not partitionable(table.metadata, fields):
-        ensure_unpartitioned_spec(table)
     run = _Promote(branch, fields, mode, reset, engine_or_default(engine))
     done = commit(plan_change(table, run.build, ref=ref))
     assert run.report is not None
@@ -128,13 +116,11 @@ class _Promote:
     mode: PromotionMode
     reset: bool
     engine: Engine
-    plans: int = 0
     deleted_rows: int = 0
     report: Promotion | None = None
 
     def build(self, base: Base) -> RowDelta:
         """Plan the promotion on the head of the base."""
-        self.plans += 1
         metadata = base.metadata
         head = metadata.snapshot_of_ref(self.branch)
         assert head is not None  # checked: the branch is there, and is not an empty main
@@ -148,19 +134,13 @@ class _Promote:
             is_behind = base.snapshot is not None and base.snapshot.snapshot_id != head.snapshot_id
             return self._promoted(base, head, RowDelta()) if self.reset and is_behind else RowDelta()
         found = _difference(base, start, head, self.engine, self.branch)
-        falls_back = self.plans > _PLANS_BY_POSITION and self.mode == "merge-on-read" and bool(self.fields)
-        self.deleted_rows = 0
-        if self.mode == "copy-on-write":
-            delta = self._copied(base, found)
-        else:
-            delta = self._by_value(base, found) if falls_back else self._by_position(base, found)
+        delta = self._copied(base, found) if self.mode == "copy-on-write" else self._by_position(base, found)
         added = sum(s.task.data_file.record_count - len(s.positions) for s in found.new_files)
-        self.report = replace(self.report, added_rows=added, deleted_rows=self.deleted_rows, fell_back=falls_back)
+        self.report = replace(self.report, added_rows=added, deleted_rows=self.deleted_rows)
         # The rows have ids since the commit to the branch; one that a version before 3 wrote is given its own now.
         staged = (s.task.data_file for s in found.new_files)
         known = frozenset(f.file_path for f in staged if f.first_row_id is not None)
-        reads = ReadSet() if falls_back else None
-        return self._promoted(base, head, replace(delta, read_set=reads, with_row_ids=known))
+        return self._promoted(base, head, replace(delta, with_row_ids=known))
 
     def _promoted(self, base: Base, head: Snapshot, delta: RowDelta) -> RowDelta:
         """Return a change that also says what it promotes, and moves the tag and, for a reset, the branch."""
@@ -177,16 +157,6 @@ class _Promote:
         files, hidden = _staged(found)
         deletes = (*delta.added_delete_files, *write_positions(base.write, hidden, delete_granularity(base.metadata)))
         return replace(delta, added_data_files=files, added_delete_files=deletes)
-
-    def _by_value(self, base: Base, found: _Difference) -> RowDelta:
-        files, hidden = _staged(found)
-        keys = self._touched(found)
-        deletes = write_key_deletes(base.write, specs_in_use(base), keys, self.fields, None) if len(keys) else []
-        by_position = write_positions(base.write, hidden, delete_granularity(base.metadata))
-        return RowDelta(
-            added_data_files=files,
-            added_delete_files=(*deletes, *by_position),
-        )
 
     def _copied(self, base: Base, found: _Difference) -> RowDelta:
         hidden_rows = {k.task.data_file.file_path: k for k in self._rows_to_hide(found)}

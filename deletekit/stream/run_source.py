@@ -7,7 +7,7 @@ whatever dies between them, and however many processes do it at once, no change 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 from deletekit.errors import DeletekitError
@@ -15,15 +15,6 @@ from deletekit.stream.applied_batches import PositionMovedError, Step, last_mark
 from deletekit.stream.batch_run import BatchProgress
 from deletekit.stream.sink_state import SinkState
 from deletekit.stream.sources.source import Source, SourceBatch, Until, changed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Start:
-    """Where to go on: the number of the next batch, and the position that it begins at."""
-
-    batch_id: int
-    position: str | None
-
 
 Write = Callable[[SourceBatch, int, Step], BatchProgress]
 
@@ -39,18 +30,18 @@ def run_source(
     """
     left = max_batches
     while left is None or left > 0:
-        start = _start(state, source)
+        start = batch_id, position = _start(state, source)
         # Closed by hand: a source that is left in the middle holds connections.
-        batches = cast("Generator[SourceBatch]", source.batches(start.position, until=until))
+        batches = cast("Generator[SourceBatch]", source.batches(position, until=until))
         try:
             for batch in batches:
                 if batch.unordered is not None and state.options.order is None:
                     raise batch.unordered
-                step = Step(source=source.kind, before=start.position, after=batch.position)
-                progress = write(batch, start.batch_id, step)
+                step = Step(source=source.kind, before=position, after=batch.position)
+                progress = write(batch, batch_id, step)
                 source.committed(batch.position)
                 yield replace(progress, behind=batch.behind)
-                start = _Start(batch_id=start.batch_id + 1, position=batch.position)
+                start = batch_id, position = batch_id + 1, batch.position
                 left = None if left is None else left - 1
                 if left == 0:
                     return
@@ -65,20 +56,16 @@ def run_source(
             batches.close()
 
 
-def query_of(kind: str) -> str:
-    """Return the query id of the batches of a source."""
-    return f"source:{kind}"
-
-
-def _start(state: SinkState, source: Source) -> _Start:
+def _start(state: SinkState, source: Source) -> tuple[int, str | None]:
+    """Return where to go on: the number of the next batch, and the position that it begins at."""
     with state.lock:
         metadata = state.table.refresh().metadata
         head = metadata.snapshot_of_ref(state.options.ref)
         # After a rollback that the user accepts, the branch's own history says where to go on.
         newest = (last_marker if state.options.allow_rewind else newest_marker)(metadata, head, state.options.sink_id)
     if newest is None:
-        return _Start(batch_id=0, position=None)
+        return 0, None
     if newest.position is None:
         message = "the batches of this sink id have no position of a source, so it is not known where to go on"
         raise changed(message, "sink_id", f"batch {newest.batch_id}", f"batches of {source.kind}")
-    return _Start(batch_id=newest.batch_id + 1, position=newest.position)
+    return newest.batch_id + 1, newest.position

@@ -28,6 +28,7 @@ from deletekit.commit.change import Base
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.engines.local import Engine
+from deletekit.errors import DeletekitError
 from deletekit.log import tell
 from deletekit.rows.write_context import WriteContext
 from deletekit.stream.key_hashes import KeyHasher, KeyHashes, Numbers
@@ -69,14 +70,6 @@ _NEW_FILES = 8
 _NEW_ROWS = 1_000_000
 # A task makes a run of so many rows, in memory; longer runs are not merged.
 _RUN_ROWS = 8_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunPart:
-    """What a task needs to look keys up in one run: a value that can be pickled. It reads nothing."""
-
-    path: str
-    info: RunInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +124,6 @@ class SavedIndex:
         return sink_path(self.metadata, run.name)
 
     @property
-    def parts(self) -> tuple[RunPart, ...]:
-        """Return what a task needs to look up keys."""
-        return tuple(RunPart(path=self.path_of(run), info=run) for run in self.root.runs)
-
-    @property
     def paths(self) -> tuple[str, ...]:
         """Return the paths of the root and its runs."""
         return (sink_path(self.metadata, self.name), *map(self.path_of, self.root.runs))
@@ -183,7 +171,7 @@ def is_named(metadata: TableMetadata, head: Snapshot | None, name: str) -> bool:
     return any(root_name(s) == name for s in chain(newest, _kept_by_refs(metadata)))
 
 
-def tell_damage(error: DamagedIndexError) -> None:
+def tell_damage(error: DeletekitError) -> None:
     """Log that an index cannot be used."""
     tell("key-index", level=logging.WARNING, file=error.file, found=error.found, then="made again")
 
@@ -209,8 +197,8 @@ def key_of(fields: Sequence[NestedField]) -> tuple[tuple[int, str], ...]:
     return tuple((f.field_id, str(f.field_type)) for f in fields)
 
 
-def find_in_parts(io: FileIO, parts: Sequence[RunPart], hashes: KeyHashes) -> IndexHits:
-    """Find every row with one of these hashes.
+def find_in_files(context: ReadContext, runs: Sequence[RunInfo], hashes: KeyHashes) -> IndexHits:
+    """Find every row of runs in files with one of these hashes.
 
     Only the blocks that may hold them are read, and those of a few million rows are held at a time. Raises
     DamagedIndexError for bytes that are not those that were written, and if they are missing. Which hits are live is
@@ -219,11 +207,11 @@ def find_in_parts(io: FileIO, parts: Sequence[RunPart], hashes: KeyHashes) -> In
     """
     order = np.argsort(hashes.low)
     found = [IndexHits(*(np.empty(0, np.int64) for _ in range(4)))]
-    for part in parts:
-        most = min(part.info.rows, len(hashes) * BLOCK_ROWS)
+    for info in runs:
+        most, path = min(info.rows, len(hashes) * BLOCK_ROWS), sink_path(context.metadata, info.name)
         for some in np.array_split(order, 1 + most // _LOADED_ROWS):
             if len(some):
-                hits = find_in_runs([open_run(io, part.path, part.info)], hashes.take(some))
+                hits = find_in_runs([open_run(context.io, path, info)], hashes.take(some))
                 found.append(replace(hits, keys=some[hits.keys]))
     return IndexHits(*(np.concatenate([getattr(f, name) for f in found]) for name in IndexHits.__slots__))
 
@@ -266,10 +254,10 @@ def find_in_runs(runs: Sequence[Run], hashes: KeyHashes) -> IndexHits:
     wanted = hashes.take(order)
     keys, places, ids = [np.empty(0, np.int64)], [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
     for run in runs:
-        found = run.find(wanted)
-        keys.append(order[found.keys])
-        places.append(found.places)
-        ids.append(found.ids)
+        found, place, row_ids = run.find(wanted)
+        keys.append(order[found])
+        places.append(place)
+        ids.append(row_ids)
     return IndexHits(np.concatenate(keys), *unpack(np.concatenate(places)), np.concatenate(ids))
 
 
@@ -291,9 +279,9 @@ class SplitIndex:
     others: Sequence[int]
 
     @property
-    def parts(self) -> tuple[RunPart, ...]:
-        """Return what a task needs to look up keys."""
-        return self.saved.parts if self.saved is not None and self.places else ()
+    def runs(self) -> tuple[RunInfo, ...]:
+        """Return the runs in which keys are looked up."""
+        return self.saved.root.runs if self.saved is not None and self.places else ()
 
     def lacks_many(self, tasks: Sequence[ScanTask]) -> bool:
         """Tell whether it lacks so much that it must be extended. Otherwise each task reads those keys."""

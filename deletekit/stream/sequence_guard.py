@@ -3,9 +3,8 @@
 A change is older if its value is below that of the stored row of its key, or below that of the newest delete of the key
 that is remembered (`remembered_deletes.py`). Of equal values the later arrival wins. A stored NULL is older than all.
 
-On Spark tasks do the same. Parts are compared with the remembered deletes before their old rows are looked up; a part
-that has older changes is written again without them. Each old row that is found tells whether it is newer than the
-change. The deletes of a batch are staged, and one task merges them into the files that are remembered.
+On Spark tasks do the same: an old row that is found is marked as late if it, or a remembered delete of its key, is
+newer than the change. The deletes of a batch are staged, and one task merges them into the files that are remembered.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from deletekit.stream.remembered_deletes import (
 from deletekit.stream.saved_index import IndexHits
 from deletekit.stream.sources.left_out import another_server, servers_in
 from deletekit.stream.sources.messages import SEQUENCE
-from deletekit.stream.split_parts import Part, read_rows, rows_path, write_rows_file
+from deletekit.stream.split_parts import read_rows, rows_path, write_rows_file
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.sinks.batches import Marker, history
@@ -188,16 +187,25 @@ def newest_rows(last: LastChanges, kept: np.ndarray) -> LastChanges:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRows:
-    """Tells which stored rows are newer than the changes of their keys, in any process."""
+class SplitGuard:
+    """The guard of one batch, for one base, in any process. Its methods for one part are called in tasks."""
 
-    column: NestedField
+    def __init__(self, guard: SequenceGuard, base: Base, staging: WriteContext) -> None:
+        self._deletes: RememberedDeletes = replace(guard.deletes, _read={})
+        self.column, self._memory, self._staging = guard.column, guard.memory(base), staging
+
+    def older(self, context: ReadContext, changes: Changes) -> Mask:
+        """Return which keys have a change that is older than their newest delete that is remembered."""
+        if not self._memory.names:
+            return np.zeros(len(changes.last), np.bool_)
+        hashes = self._deletes.hashes(changes.last.keys)
+        known = self._deletes.newest(context.io, context.metadata, self._memory, hashes)
+        return np.asarray((_own(changes) < known).fill_null(value=False).to_numpy(), np.bool_)
 
     def newer(
         self, context: ReadContext, changes: Changes, keys: Any, found: Sequence[tuple[ScanTask, Any]], positions: Any
     ) -> Mask:
-        """Return it for rows of data files, which are read.
+        """Return which rows of data files, which are read, are newer than the changes of their keys.
 
         Parameters
         ----------
@@ -216,40 +224,8 @@ class StoredRows:
         own = _own(changes).gather(keys)
         return np.asarray((own < stored).fill_null(value=False).to_numpy(), np.bool_)
 
-
-class SplitGuard:
-    """The guard of one batch, for one base."""
-
-    def __init__(self, guard: SequenceGuard, base: Base, staging: WriteContext, engine: Engine) -> None:
-        self._deletes: RememberedDeletes = replace(guard.deletes, _read={})
-        self._memory, self._base, self._staging, self._engine = guard.memory(base), base, staging, engine
-        self.stored = StoredRows(guard.column)
-
-    def newer_parts(self, parts: Sequence[Part], parsed: Any) -> list[Part]:
-        """Return the parts without changes that are older than a remembered delete, and numbered again."""
-        if not self._memory.names:
-            return list(parts)
-        deletes, memory, staging, metadata = self._deletes, self._memory, self._staging, self._base.metadata
-
-        def kept(part: Part) -> Part | None:
-            rows = read_rows(staging.io, part.path)
-            changes = parsed(rows)
-            known = deletes.newest(staging.io, metadata, memory, deletes.hashes(changes.last.keys))
-            newer = ~(_own(changes) < known).fill_null(value=False).to_numpy()
-            if newer.all():
-                return part
-            if not newer.any():
-                return None
-            text = f"-newer-{part.first_key}"
-            write_rows_file(staging, rows.filter(pa.array(newer[changes.codes])), text)
-            return replace(part, path=rows_path(staging, text), keys=int(newer.sum()))
-
-        left = [part for part in self._engine.map(kept, parts) if part is not None]
-        starts = np.cumsum([0, *(part.keys for part in left)]).tolist()
-        return [part.at(start) for part, start in zip(left, starts[:-1], strict=True)]
-
     def staged_deletes(self, changes: Changes, number: int) -> str | None:
-        """Stage the deletes among some changes, in a task. Return the path of their file, or None."""
+        """Stage the deletes among some changes. Return the path of their file, or None."""
         deleted = changes.last.put < 0
         if not deleted.any():
             return None
@@ -259,9 +235,9 @@ class SplitGuard:
         write_rows_file(self._staging, rows, text)
         return rows_path(self._staging, text)
 
-    def remembered(self, paths: Sequence[str]) -> Memory:
+    def remembered(self, write: WriteContext, paths: Sequence[str], engine: Engine) -> Memory:
         """Write the staged deletes of a batch in one task. Return what is remembered after it."""
-        deletes, memory, write, io = self._deletes, self._memory, self._base.write, self._staging.io
+        deletes, memory, io = self._deletes, self._memory, self._staging.io
         if not paths:
             return memory.with_batch()
 
@@ -270,15 +246,8 @@ class SplitGuard:
             keys = np.frombuffer(b"".join(rows.column("key").to_pylist()), "S16")
             return deletes.written(write, io, memory, keys, pl.Series("value", rows.column("value")))
 
-        (after,) = self._engine.map(merge, [list(paths)])
+        (after,) = engine.map(merge, [list(paths)])
         return after
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what only the driver has."""
-        return {"_deletes": self._deletes, "_staging": self._staging, "stored": self.stored}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
 
 
 def without_keys(changes: Changes, late: Mask) -> Changes:

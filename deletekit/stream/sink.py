@@ -17,12 +17,12 @@ from deletekit.errors import InvalidInputError
 from deletekit.public import public, public_methods
 from deletekit.rows.row_files import reader_of
 from deletekit.spark.releases import query_of_frame
-from deletekit.stream.applied_batches import Step, last_marker
-from deletekit.stream.batch_run import BatchProgress, GivenBatch, prepared, report
+from deletekit.stream.applied_batches import BatchId, Step, last_marker
+from deletekit.stream.batch_run import BatchProgress, prepared, report
 from deletekit.stream.change_files import FileBatch, FileLog, check_unchanged
 from deletekit.stream.dead_letters import DeadLetters
 from deletekit.stream.file_batches import plan_batches, read_file
-from deletekit.stream.run_source import query_of, run_source
+from deletekit.stream.run_source import run_source
 from deletekit.stream.sink_options import Evolve, Maintain, SinkMode, SinkOptions
 from deletekit.stream.sink_state import SinkState
 from deletekit.stream.sources import Decoder
@@ -156,11 +156,14 @@ class Sink:
         if not 0 <= batch_id < 2**63:
             raise InvalidInputError("a batch has a number", "batch-id", "batch_id", batch_id, ">= 0")
         with self.state.lock:
-            return self._write(changes, GivenBatch(batch_id=batch_id, query_id=query_id, ordered=ordered))
+            return self._write(changes, self._batch(batch_id, query_id=query_id), ordered=ordered)
 
-    def _write(self, changes: Any, given: GivenBatch) -> BatchProgress:
+    def _batch(self, batch_id: int, **known: Any) -> BatchId:
+        return BatchId(**{"sink_id": self.state.options.sink_id, "batch_id": batch_id, "query_id": "", **known})
+
+    def _write(self, changes: Any, batch: BatchId, **known: Any) -> BatchProgress:
         started = time.monotonic()
-        run = prepared(self.state, changes, given)
+        run = prepared(self.state, changes, batch, **known)
         try:
             return self._told(run.run(started))
         finally:
@@ -200,9 +203,10 @@ class Sink:
         as_given: also accept a shell's order, which has `10.parquet` before `2.parquet`.
         format: the files are JSON lines of messages in this format; `decoder` gives one with options.
 
-        Raises NotFoundError for a missing path; InvalidInputError for a file that may or may not have been applied, for
-        a file that has changed or moved since (`file-changed`, `file-moved`), for a file that cannot be put in order,
-        for an unknown format, and as `write`.
+        Raises NotFoundError for a missing path; FormatError (`file-log`) if a log is missing or damaged;
+        InvalidInputError for a file that has changed or moved since (`file-changed`, `file-moved`), for a file that
+        cannot be put in order, for an unknown format, if the sink's batches come from no files (`file-unknown`), and as
+        `write`.
         """
         state = self.state
         messages = None if format is None else file_decoder(format, state.options.change_type)
@@ -218,7 +222,6 @@ class Sink:
     def _write_file(self, source: FileBatch, log: FileLog, messages: Decoder | None) -> BatchProgress:
         if source.applied is not None:
             check_unchanged(source.applied)
-        if source.is_old or source.applied is not None:
             progress = BatchProgress(
                 sink_id=self.state.options.sink_id,
                 query_id="",
@@ -228,8 +231,7 @@ class Sink:
             )
             return self._told(progress)
         rows, applied = read_file(source, self.state, messages)
-        given = GivenBatch(batch_id=source.batch_id, source=source, applied=applied, log=log)
-        return self._write(rows, given)
+        return self._write(rows, self._batch(source.batch_id, applied=applied), log=log)
 
     def run_source(
         self, source: Source, *, max_batches: int | None = None, until: Until = "end"
@@ -253,7 +255,7 @@ class Sink:
     def _write_step(self, batch: SourceBatch, batch_id: int, step: Step) -> BatchProgress:
         with self.state.lock:
             rows = self.state.decoded(batch.decode)
-            return self._write(rows, GivenBatch(batch_id=batch_id, query_id=query_of(step.source), step=step))
+            return self._write(rows, self._batch(batch_id, query_id=f"source:{step.source}", step=step))
 
     def foreach_batch(self, frame: Any, batch_id: int) -> None:
         """Apply one micro-batch of Spark: `stream.writeStream.foreachBatch(sink.foreach_batch)`.

@@ -10,24 +10,22 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyiceberg.schema import Schema
-from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
 from deletekit.commit.planned_change import check_request, check_same_table
 from deletekit.engines.current import engine_or_default
-from deletekit.errors import InvalidInputError
+from deletekit.errors import DeletekitError, InvalidInputError
 from deletekit.rows.write_context import check_parquet_only
 from deletekit.stream.applied_batches import check_owner, newest_marker
 from deletekit.stream.change_order import sequence_field
 from deletekit.stream.dead_letters import DeadLetters
 from deletekit.stream.remembered_deletes import RememberedDeletes
-from deletekit.stream.saved_index import SavedIndex, tell_damage
+from deletekit.stream.saved_index import SavedIndex, key_of, tell_damage
 from deletekit.stream.sequence_guard import SequenceGuard, check_guard
 from deletekit.stream.sink_options import SinkOptions
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.sinks.batches import sink_tag
-from deletekit.table.sinks.index_files import DamagedIndexError
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
@@ -86,26 +84,32 @@ class SinkState:
         return self._guard
 
     def with_index(self, base: Base, use: Callable[[TableIndex], T]) -> tuple[T, int]:
-        """Call `use` with the index of the attempt's base. Return its result, and how many data files were read.
+        """Call `use` with the index of the attempt's base. Return its result, and how many data files were read."""
+        fields = self.options.key_fields(base.metadata.schema)
 
-        If files of the index are damaged or gone, what `use` has written is removed, and the index is made again from
-        the data files, once.
+        def caught_up(load: bool) -> tuple[T, int]:
+            if self.index is None or key_of(self.index.fields) != key_of(fields):
+                self.index = TableIndex(fields, load=load)
+            read = self.index.catch_up(base.table.io, base, self.engine)
+            return use(self.index), read
+
+        return self.retried(base, caught_up)
+
+    def retried(self, base: Base, use: Callable[[bool], T]) -> T:
+        """Call `use` with True: it loads the index that is saved.
+
+        If files of the index are damaged or gone, what was written until then is removed, and `use` is called with
+        False: it makes the index again from the data files.
         """
         try:
-            return self._with_caught_up(base, use)
-        except DamagedIndexError as e:
+            return use(True)
+        except DeletekitError as e:
+            if e.kind != "key-index":  # in a task of Spark it has lost its class
+                raise
             tell_damage(e)
-            base.write.discard()
-            self.close()
-        return self._with_caught_up(base, use, load=False)
-
-    def _with_caught_up(self, base: Base, use: Callable[[TableIndex], T], *, load: bool = True) -> tuple[T, int]:
-        fields = self.options.key_fields(base.metadata.schema)
-        if self.index is None or [_kind(f) for f in self.index.fields] != [_kind(f) for f in fields]:
-            self.close()
-            self.index = TableIndex(fields, load=load)
-        read = self.index.catch_up(base.table.io, base, self.engine)
-        return use(self.index), read
+        base.write.discard()
+        self.close()
+        return use(False)
 
     def decoded(self, decode: Callable[[Schema, Reject | None], pa.Table]) -> pa.Table:
         """Return the change rows of a source's batch; messages that cannot be understood are dead letters of it."""
@@ -139,7 +143,3 @@ class SinkState:
         name = sink_tag(options.sink_id)
         if metadata.refs.get(name, {}).get("type", "tag") != "tag":
             raise InvalidInputError("a branch has the name of the sink's tag", kind="ref", field="ref", found=name)
-
-
-def _kind(field: NestedField) -> tuple[int, str]:
-    return field.field_id, str(field.field_type)

@@ -194,7 +194,7 @@ def _marker(metadata: TableMetadata, sink_id: str, ref: str) -> Marker:
         message, expected = "no such sink", known or "the table has none"
         raise NotFoundError(message, kind="sink-not-found", field="sink_id", found=sink_id, expected=expected)
     check_owner(metadata, marker, marker.key or ())
-    if marker.files_total is not None or "deletekit.source-position" in marker.snapshot.summary:
+    if marker.logs or "deletekit.source-position" in marker.snapshot.summary:
         raise InvalidInputError(
             "the table itself keeps what this sink has applied, so there is no count of batches to set",
             kind="sink-source",

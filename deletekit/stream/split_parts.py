@@ -7,7 +7,7 @@ as all the rows that it was made of, and is parsed by the same code.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,10 +42,6 @@ class Part:
     digest: int
     takes_stored: bool = False
     first_key: int = 0
-
-    def at(self, first_key: int) -> Part:
-        """Return the part with the number of its first key."""
-        return replace(self, first_key=first_key)
 
 
 def folded(rows: pa.Table, changes: Changes) -> pa.Table:

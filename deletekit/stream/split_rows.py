@@ -12,7 +12,6 @@ again, from the same parts. `discard` removes the parts. Those of a killed proce
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,10 +29,9 @@ from deletekit.deletes.merge_previous_deletes import HiddenRows, Replacement, re
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.errors import CommitConflictError, DeletekitError, UnsupportedError
+from deletekit.errors import CommitConflictError, UnsupportedError
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.log import tell
 from deletekit.rows.keys import KeyNumbers, flat
 from deletekit.rows.write_context import WriteContext
 from deletekit.spark.engine import SparkEngine
@@ -43,12 +41,13 @@ from deletekit.stream.change_rows import Changes, read_changes
 from deletekit.stream.dead_letters import with_staged
 from deletekit.stream.key_hashes import KeyHasher
 from deletekit.stream.live_rows import LiveRows
-from deletekit.stream.saved_index import RunPart, SplitIndex, find_in_parts, live_hits, row_ids_of, split_index
-from deletekit.stream.sequence_guard import Guarded, SplitGuard, StoredRows, files_of, without_keys
+from deletekit.stream.saved_index import SplitIndex, find_in_files, live_hits, row_ids_of, split_index
+from deletekit.stream.sequence_guard import Guarded, SplitGuard, files_of, without_keys
 from deletekit.stream.sink_state import SinkState
 from deletekit.stream.split_parts import Part, read_parts
 from deletekit.stream.split_staging import GivenFrame, table_of
 from deletekit.stream.stored_values import UnsentError
+from deletekit.table.sinks.index_files import RunInfo
 from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import specs_in_use
 
@@ -77,18 +76,18 @@ def found_rows(
     parsed: Parsed,
     session: SparkSession,
     engine: SparkEngine,
-    stored: StoredRows | None = None,
+    guard: SplitGuard | None = None,
 ) -> DataFrame:
-    """Return the live rows with keys of the batch, as a lazy DataFrame of HITS. `stored` compares by `sequence_by`."""
-    runs, indexed = index.parts, {number: tasks[place] for number, place in index.places.items()}
+    """Return the live rows with keys of the batch, as a lazy DataFrame of HITS. `guard` finds late changes."""
+    runs, indexed = index.runs, {number: tasks[place] for number, place in index.places.items()}
     searches: list[_Scan | _Lookup] = [_Lookup(part, dict(index.places)) for part in parts] if runs else []
     searches += [_Scan(place, tasks[place], some) for place in index.others for some in _some(parts)]
 
     def find(search: _Scan | _Lookup) -> Iterator[pa.RecordBatch]:
         if isinstance(search, _Lookup):
-            yield search.find(context, parsed, runs, indexed, stored)
+            yield search.find(context, parsed, runs, indexed, guard)
         else:
-            yield from search.find(context, parsed, stored)
+            yield from search.find(context, parsed, guard)
 
     return engine.frame(session, find, searches, HITS)
 
@@ -104,21 +103,22 @@ class _Lookup:
         self,
         context: ReadContext,
         parsed: Parsed,
-        runs: Sequence[RunPart],
+        runs: Sequence[RunInfo],
         indexed: Mapping[int, ScanTask],
-        stored: StoredRows | None,
+        guard: SplitGuard | None,
     ) -> pa.RecordBatch:
         changes = parsed(read_parts(context.io, [self.part]))
         fields = changes.form.fields
         hashes = KeyHasher(fields)(changes.last.keys)
-        found = find_in_parts(context.io, runs, hashes)
+        found = find_in_files(context, runs, hashes)
         found = live_hits(context, found, indexed, LiveRows(fields), hashes)
         ids = row_ids_of(found, indexed)
         places = np.array([self.places[n] for n in found.files.tolist()], np.int64)
         late = None
-        if stored is not None:
+        if guard is not None:
             files = files_of(found.files, indexed.__getitem__)
-            late = stored.newer(context, changes, found.keys, files, found.positions)
+            late = guard.newer(context, changes, found.keys, files, found.positions)
+            late |= guard.older(context, changes)[found.keys]
         return hits_batch(found.keys + self.part.first_key, places, found.positions, ids, late)
 
 
@@ -130,19 +130,20 @@ class _Scan:
     task: ScanTask
     parts: tuple[Part, ...]
 
-    def find(self, context: ReadContext, parsed: Parsed, stored: StoredRows | None) -> Iterator[pa.RecordBatch]:
+    def find(self, context: ReadContext, parsed: Parsed, guard: SplitGuard | None) -> Iterator[pa.RecordBatch]:
         changes = parsed(read_parts(context.io, self.parts))
         keys, fields = KeyNumbers(changes.last.keys), changes.form.fields
         has_ids = self.task.data_file.first_row_id is not None
-        columns = fields if stored is None else (*fields, stored.column)
+        columns = fields if guard is None else (*fields, guard.column)
+        older = None if guard is None else guard.older(context, changes)
         for batch in read_task(context, self.task, ReadRequest(columns, lineage=has_ids, only_live=True)):
             numbers = keys.find(batch.table.columns[: len(fields)])
             hit = (numbers >= 0) & ~batch.deleted
             row_ids = batch.table.column("_row_id").filter(pa.array(hit)) if has_ids else None
             found, late = numbers[hit], None
-            if stored is not None:
+            if guard is not None and older is not None:
                 values = flat(batch.table.column(len(fields)).filter(pa.array(hit)))
-                late = stored.compared(changes, found, values)
+                late = guard.compared(changes, found, values) | older[found]
             yield hits_batch(found + self.parts[0].first_key, self.number, batch.positions(hit), row_ids, late)
 
 
@@ -200,7 +201,8 @@ class SplitRows:
             raise
         parts = [part for part, _ in staged if part is not None]
         self.takes_stored = any(part.takes_stored for part in parts)
-        self._parts = [p.at(first) for p, first in zip(parts, _starts([p.keys for p in parts]), strict=True)]
+        starts = np.cumsum([0, *(p.keys for p in parts)]).tolist()
+        self._parts = [replace(p, first_key=first) for p, first in zip(parts, starts[:-1], strict=True)]
         self._rows, self.keys = sum(p.rows for p in parts), sum(p.keys for p in parts)
         self.given = self._rows + sum(file.count for file in files)
         self.newest = max((p.newest for p in parts if p.newest is not None), default=None)
@@ -234,28 +236,21 @@ class SplitRows:
         return self._mapped(base, equality_delta)
 
     def by_position(self, base: Base) -> tuple[BatchDelta, int]:
-        try:
-            return self._by_position(base)
-        except DeletekitError as e:
-            if e.kind != "key-index":
-                raise
-            tell("key-index", level=logging.WARNING, file=e.file, found=e.found, then="made again")
-            base.write.discard()
-        return self._by_position(base, load=False)
+        return self._state.retried(base, lambda load: self._by_position(base, load=load))
 
-    def _by_position(self, base: Base, *, load: bool = True) -> tuple[BatchDelta, int]:
+    def _by_position(self, base: Base, *, load: bool) -> tuple[BatchDelta, int]:
         tasks = list(plan_scan(base.metadata, base.snapshot, base.reader))
-        context, state, guard = ReadContext(base.table.io, base.metadata), self._state, self._guard(base)
-        parts = self._parts if guard is None else guard.newer_parts(self._parts, self._parsed)
+        context, state, parts = ReadContext(base.table.io, base.metadata), self._state, self._parts
+        own = state.guard(base.metadata.schema)
+        guard = None if own is None else SplitGuard(own, base, self._staging)
         index = split_index(base, tasks, self.fields, self._engine, state.split_index, load=load)
         state.split_index = index.saved
-        stored = None if guard is None else guard.stored
-        hits = found_rows(context, tasks, index, parts, self._parsed, self._session, self._engine, stored)
+        hits = found_rows(context, tasks, index, parts, self._parsed, self._session, self._engine, guard)
         if guard is not None:  # others may have written a key twice
             hits = hits.withColumn(LATE, functions.max(LATE).over(Window.partitionBy(KEY)))
         hits = hits.persist()  # found once: both shuffles take them
         try:
-            written = self._write_parts(base, hits, parts, guard)
+            written = self._write_parts(base, hits, guard)
             hidden = self._hide(base, tasks, hits.filter(f"{LATE} = 0"), sum(w.hits for w in written))
         finally:
             hits.unpersist()
@@ -267,17 +262,17 @@ class SplitRows:
             added_delete_files=tuple(d for done, _ in hidden for d in done.added_delete_files),
             removed_delete_files=tuple(removed.values()),
         )
-        found, left = sum(w.hits for w in written), sum(p.keys for p in parts) - sum(w.late for w in written)
+        found, late = sum(w.hits for w in written), sum(w.late for w in written)
         if guard is not None:
-            memory = guard.remembered([path for w in written for path in w.deletes])
-            self.guarded = Guarded(late=self.keys - left, memory=memory)
+            memory = guard.remembered(base.write, [path for w in written for path in w.deletes], self._engine)
+            self.guarded = Guarded(late=late, memory=memory)
         targets, new = frozenset(path for _, paths in hidden for path in paths), index.saved if index.is_new else None
-        written_delta = BatchDelta(delta=delta, hits=found, misses=left - found, targets=targets, index=new)
+        written_delta = BatchDelta(delta=delta, hits=found, misses=self.keys - late - found, targets=targets, index=new)
         return written_delta, len(index.others)
 
     def _mapped(self, base: Base, write: Callable[[WriteContext, Any, Changes], BatchDelta]) -> BatchDelta:
         """Write the parts without looking for old rows."""
-        context, specs, parsed, groups = base.write, specs_in_use(base), self._parsed, self._groups(self._parts)
+        context, specs, parsed, groups = base.write, specs_in_use(base), self._parsed, self._groups()
         io = context.io
         done = list(self._engine.map(lambda parts: write(context, specs, parsed(read_parts(io, parts))), groups))
         delta = RowDelta(
@@ -286,15 +281,9 @@ class SplitRows:
         )
         return BatchDelta(delta=delta, hits=sum(d.hits for d in done), misses=sum(d.misses for d in done))
 
-    def _guard(self, base: Base) -> SplitGuard | None:
-        guard = self._state.guard(base.metadata.schema)
-        return None if guard is None else SplitGuard(guard, base, self._staging, self._engine)
-
-    def _write_parts(
-        self, base: Base, hits: DataFrame, parts: Sequence[Part], guard: SplitGuard | None
-    ) -> list[_WrittenRows]:
+    def _write_parts(self, base: Base, hits: DataFrame, guard: SplitGuard | None) -> list[_WrittenRows]:
         """Write the new rows. Each task gets whole parts, and the old rows of their keys."""
-        context, parsed, groups = base.write, self._parsed, self._groups(parts)
+        context, parsed, groups = base.write, self._parsed, self._groups()
         if not groups:
             return []
         starts = [group[0].first_key for group in groups]
@@ -350,8 +339,9 @@ class SplitRows:
         form = replace(self._state.options.form(schema, ordered=True), fields=self.fields, order=None)
         return lambda rows: read_changes(rows, schema, form)
 
-    def _groups(self, parts: Sequence[Part]) -> list[list[Part]]:
+    def _groups(self) -> list[list[Part]]:
         """Return the parts in order, in groups of about equal work: at most as many as tasks run at a time."""
+        parts = self._parts
         most = max(1, min(self._engine.threads, sum(p.bytes for p in parts) // _GROUP_BYTES))
         each = max(1, -(-len(parts) // most))
         return [list(parts[at : at + each]) for at in range(0, len(parts), each)]
@@ -378,7 +368,8 @@ def _written(
     """Write the last row of each key that is not late."""
     found = found.filter(pc.greater_equal(found.column(KEY), 0))
     keys = found.column(KEY).to_numpy() - first_key
-    late = np.zeros(len(changes.last), np.bool_)
+    read = ReadContext(context.io, context.metadata)
+    late = np.zeros(len(changes.last), np.bool_) if guard is None else guard.older(read, changes)
     late[keys[found.column(LATE).to_numpy() > 0]] = True
     left, numbers = ~late[keys], np.cumsum(~late) - 1
     changes, keys = without_keys(changes, late), numbers[keys[left]]
@@ -398,7 +389,3 @@ def _by_number(rows: DataFrame, name: str, count: int) -> DataFrame:
 
 def _column_ids(schema: Schema, names: Sequence[str]) -> dict[str, int]:
     return {f.name: f.field_id for f in schema.fields if f.name in names}
-
-
-def _starts(counts: Sequence[int]) -> list[int]:
-    return [0, *np.cumsum(counts).tolist()][:-1] if counts else []

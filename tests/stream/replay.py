@@ -10,6 +10,7 @@ import pyarrow as pa
 
 import deletekit as dk
 from tests.interop.rows import same_rows
+from tests.tables import make
 
 Row = dict[str, Any]
 State = dict[Any, Row]
@@ -22,6 +23,21 @@ PEOPLE = pa.schema(
     ]
 )
 PUTS = {"INSERT", "UPDATE_AFTER", "+I", "+U"}
+
+
+def people(catalog: dk.Catalog, **options: Any) -> dk.Table:
+    """Make a table of people."""
+    return make(catalog, schema=PEOPLE, **{"format_version": 3, **options})
+
+
+def opened(table: dk.Table, sink_id: str = "people", **options: Any) -> dk.stream.Sink:
+    """Open a sink whose key is `id`."""
+    return dk.stream.sink(table, sink_id, **{"equality_fields": ["id"], **options})
+
+
+def put(key: Any, name: str | None = "x") -> Row:
+    """Return the change that inserts a person."""
+    return {"id": key, "name": name, "score": 0.0, "_change_type": "INSERT"}
 
 
 def replay(

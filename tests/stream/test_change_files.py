@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -23,19 +21,11 @@ from deletekit.stream.applied_batches import BatchId
 from deletekit.stream.change_files import change_files, natural_key
 from deletekit.stream.file_batches import logged
 from deletekit.table.locations import local_path
-from tests.stream.replay import PEOPLE, Row, check, replay
+from tests.stream.replay import PEOPLE, Row, check, people, put, replay
 from tests.tables import head_json, make, refused, snapshots_json, unchanged
 
 CHANGES = pa.schema([*PEOPLE, pa.field("_change_type", pa.string())])
 FAR = 2**62
-
-
-def people(catalog: dk.Catalog) -> dk.Table:
-    return make(catalog, schema=PEOPLE, format_version=3)
-
-
-def put(number: int, name: str) -> Row:
-    return {"id": number, "name": name, "score": 0.0, "_change_type": "INSERT"}
 
 
 class Stream:
@@ -63,10 +53,9 @@ class Stream:
         check(self.table, replay([self.rows(name) for name in self.applied]), known=self.known)
         return [p.status for p in done]
 
-    def refuses(self, kind: str, *names: str, **options: Any) -> None:
+    def refuses(self, kind: str, *names: str, error: type[dk.DeletekitError] = dk.InvalidInputError) -> None:
         files = [self.file(n) for n in names]
-        sink = dk.stream.sink(self.table, "files", equality_fields=["id"], **options)
-        with sink, refused(self.table, dk.InvalidInputError, kind):
+        with dk.stream.sink(self.table, "files", equality_fields=["id"]) as sink, refused(self.table, error, kind):
             list(sink.run_files(files))
 
     def logs(self) -> list[Path]:
@@ -106,32 +95,25 @@ def test_files_after_an_expiry(stream: Stream) -> None:
 
 
 @pytest.mark.parametrize("lost", [Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-1])])
-def test_files_after_an_expiry_if_the_logs_are_lost(stream: Stream, lost: Callable[[Path], Any]) -> None:
-    """The history tells a part: a file is refused if nothing tells whether it was applied."""
-
-    def expire() -> None:
-        stream.expire()
-        for log in stream.logs():
-            lost(log)
-
+def test_a_log_that_is_lost_is_asked_for(stream: Stream, lost: Callable[[Path], Any]) -> None:
+    """It is never taken for an empty one. What is then given is applied, and goes on with logs that are whole."""
+    stream.run("0.parquet", "1.parquet", "2.parquet")
+    stream.expire()  # and with it the logs that were merged
+    lost(stream.logs()[0])
     stream.known = {"file-log"}
-    names = [f"{n}.parquet" for n in range(4)]
-    stream.run(*names)
-    expire()
-    with unchanged(stream.table):
-        assert stream.run(*names) == ["skipped"] * 4
-    assert stream.run(*names, "4.parquet") == ["skipped"] * 4 + ["committed"]
-    expire()
-    assert stream.run("5.parquet") == ["committed"], "it comes after all of them"
-    expire()
-    stream.refuses("file-unknown", "2.parquet")
-    stream.refuses("file-unknown", "elsewhere/6.parquet")
-    assert stream.run("5.parquet", "elsewhere/6.parquet") == ["skipped", "committed"]
-    expire()
-    stream.refuses("file-unknown", "6.parquet")
-    stream.refuses("file-order", *names, "3.5.parquet", "4.parquet", "5.parquet", "elsewhere/6.parquet", "7.parquet")
-    stream.refuses("file-unknown", "elsewhere/6.parquet", "1.5.parquet")
-    assert stream.run("elsewhere/6.parquet", "elsewhere/7.parquet") == ["skipped", "committed"]
+    for names in (["0.parquet"], ["3.parquet"]):
+        stream.refuses("file-log", *names, error=dk.FormatError)
+    assert stream.run("1.parquet", "2.parquet", "3.parquet", allow_rewind=True) == ["committed"] * 3
+    assert stream.run("1.parquet", "3.parquet", "4.parquet") == ["skipped", "skipped", "committed"]
+
+
+def test_batches_of_no_file_are_not_those_of_files(stream: Stream) -> None:
+    with dk.stream.sink(stream.table, "files", equality_fields=["id"]) as sink:
+        sink.write(pq.read_table(stream.file("0.parquet")), 0)
+    stream.applied.append("0.parquet")
+    stream.refuses("file-unknown", "0.parquet", "1.parquet")
+    assert stream.run("1.parquet", allow_rewind=True) == ["committed"]
+    assert stream.run("1.parquet", "2.parquet") == ["skipped", "committed"]
 
 
 @pytest.mark.slow
@@ -170,11 +152,11 @@ def test_a_lost_race_keeps_the_log_of_its_batch(stream: Stream, monkeypatch: pyt
     monkeypatch.setattr(PlannedChange, "rebased", counting)
     race = iter([True])
 
-    def append_meanwhile(base: Base, batch: BatchId) -> Any:
+    def append_meanwhile(base: Base, batch: BatchId, **options: Any) -> Any:
         if next(race, False):
             other = dk.load_table(base.table.require_catalog(), base.table.name)
             dk.append(other, [{"id": 1000, "name": "other", "score": 0.0}])
-        return logged(base, batch)
+        return logged(base, batch, **options)
 
     monkeypatch.setattr("deletekit.stream.batch_run.logged", append_meanwhile)
     with dk.stream.sink(stream.table, "files", equality_fields=["id"], mode="eq-only") as sink:
@@ -239,19 +221,6 @@ def test_applying_again_is_asked_for(stream: Stream) -> None:
     assert stream.run("3.parquet") == ["committed"]
 
 
-def test_a_stream_of_files_without_names(stream: Stream) -> None:
-    """Batches of earlier versions, and of `write`, name no file: they are known by their place, once."""
-    names = [f"{n}.parquet" for n in range(4)]
-    with dk.stream.sink(stream.table, "files", equality_fields=["id"]) as sink:
-        list(sink.run([pq.read_table(stream.file(n)) for n in names[:3]]))
-    stream.applied += names[:3]
-    stream.refuses("file-unknown", "3.parquet")
-    stream.refuses("batch-changed", *names[1:])
-    assert stream.run(*names) == ["skipped"] * 3 + ["committed"]
-    assert stream.run("1.parquet") == ["skipped"]
-    assert stream.run("4.parquet") == ["committed"]
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_is_given_no_file_is_applied_twice_and_none_is_lost(
     catalog: dk.Catalog, tmp_path: Path, seed: int
@@ -280,19 +249,8 @@ def test_whatever_is_given_no_file_is_applied_twice_and_none_is_lost(
                 assert status == "committed" or Path(name).name in before or seed % 2 == 0
         if chance.random() < 0.3 and stream.table.current_snapshot:
             stream.expire()
-    assert kinds <= {"file-order", "file-unknown"}
+    assert kinds <= {"file-order"}
     assert len(stream.applied) >= 4
-
-
-def test_all_files_given_are_accounted_for_whatever_their_names(stream: Stream) -> None:
-    """Names in no order, snapshots expired: what is not among the files that were applied is new."""
-    names = ["9-c.parquet", "3-x.parquet", "7-a.parquet", "1-b.parquet"]
-    stream.run(*names)
-    stream.expire()
-    assert stream.run(*names, "2-z.parquet") == ["skipped"] * 4 + ["committed"]
-    stream.expire()
-    assert stream.run(*names) == ["skipped"] * 4
-    stream.refuses("file-order", *names[:2], "5-new.parquet", *names[2:], "2-z.parquet")
 
 
 # --- which files ------------------------------------------------------------------------------------------------------
@@ -342,69 +300,36 @@ def test_natural_order() -> None:
 
 # --- what is in them --------------------------------------------------------------------------------------------------
 
-TYPED = pa.schema(
-    [
-        pa.field("id", pa.string()),
-        pa.field("text", pa.string()),
-        pa.field("n", pa.int64()),
-        pa.field("cost", pa.decimal128(20, 2)),
-        pa.field("real", pa.float64()),
-        pa.field("flag", pa.bool_()),
-        pa.field("at", pa.timestamp("us", "UTC")),
-    ]
-)
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-ROWS = [
-    {"id": "007", "text": "2026-01-02", "n": 1, "cost": Decimal("1234567890.25"), "real": 1.0, "flag": True, "at": AT},
-    {"id": "7", "text": "", "n": None, "cost": None, "real": None, "flag": None, "at": None},
-    {"id": "NA", "text": None, "n": 0, "cost": Decimal("0.10"), "real": 2.5, "flag": False, "at": AT},
-    {"id": "1e3", "text": "a,\"b\"\nc", "n": -5, "cost": Decimal("5.00"), "real": -0.5, "flag": True, "at": AT},
-    {"id": "true", "text": "null", "n": 9, "cost": Decimal("1.00"), "real": 3.0, "flag": True, "at": AT},
-]  # fmt: skip
+TYPES: dict[str, tuple[pa.DataType, Any]] = {
+    "id": (pa.string(), "007"),
+    "text": (pa.string(), "2026-01-02"),
+    "n": (pa.int64(), 1),
+    "cost": (pa.decimal128(20, 2), Decimal("1234567890.25")),
+    "real": (pa.float64(), 1.0),
+    "flag": (pa.bool_(), True),
+    "at": (pa.timestamp("us", "UTC"), AT),
+}
+FILES = {
+    "csv": f"_change_type,{','.join(TYPES)}\nINSERT,007,2026-01-02,1,1234567890.25,1,true,{AT.isoformat()}\n"
+    'INSERT,7,"",,,,,\n',
+    "jsonl": '{"_change_type": "INSERT", "id": "007", "text": "2026-01-02", "n": 1, "cost": "1234567890.25", "real": 1,'
+    f' "flag": true, "at": "{AT.isoformat()}"}}\n{{"_change_type": "INSERT", "id": "7", "text": ""}}\n',
+}
 
 
-def write_csv(path: Path, rows: Sequence[Row]) -> None:
-    """Write nothing for null, and quotes around every value: its type is the column's, whatever it looks like."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        for line in [list(rows[0]), *(list(map(cell, row.values())) for row in rows)]:
-            file.write(",".join("" if v is None else '"' + v.replace('"', '""') + '"' for v in line) + "\n")
-    with path.open(encoding="utf-8", newline="") as file:
-        assert len(list(csv.reader(file))) == len(rows) + 1
-
-
-def cell(value: Any) -> str | None:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return None if value is None else value.isoformat() if isinstance(value, datetime) else str(value)
-
-
-@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("suffix", FILES)
 def test_values_have_the_types_of_the_table(catalog: dk.Catalog, tmp_path: Path, suffix: str) -> None:
-    table = make(catalog, schema=TYPED, format_version=3)
+    """Whatever they look like. In CSV nothing between commas is null, and two quotes are the empty text."""
+    table = make(catalog, schema=pa.schema([(name, kind) for name, (kind, _) in TYPES.items()]), format_version=3)
     path = tmp_path / f"0.{suffix}"
-    rows = [{**row, "_change_type": "INSERT"} for row in ROWS]
-    if suffix == "csv":
-        write_csv(path, rows)
-    elif suffix == "jsonl":
-        lines = [{k: cell(v) if k in ("cost", "at") else v for k, v in row.items()} for row in rows]
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    else:
-        pq.write_table(pa.Table.from_pylist(rows, TYPED.append(pa.field("_change_type", pa.string()))), path)
+    path.write_text(FILES[suffix], encoding="utf-8")
     with dk.stream.sink(table, "s", equality_fields=["id"]) as sink:
         assert [p.status for p in sink.run_files([path])] == ["committed"]
-    found = dk.scan(table).to_arrow().to_pylist()
-    assert sorted(found, key=lambda r: r["id"]) == sorted(ROWS, key=lambda r: r["id"])
-
-
-def test_nothing_between_commas_is_null_and_two_quotes_are_the_empty_text(catalog: dk.Catalog, tmp_path: Path) -> None:
-    table = make(catalog, schema=PEOPLE, format_version=3)
-    path = tmp_path / "0.csv"
-    path.write_text('id,name,score,_change_type\n1,,1.5,INSERT\n2,"",,INSERT\n3,NULL,2,INSERT\n', encoding="utf-8")
-    with dk.stream.sink(table, "s", equality_fields=["id"]) as sink:
-        list(sink.run_files([path]))
-    expected = {1: (None, 1.5), 2: ("", None), 3: ("NULL", 2.0)}
-    assert {r["id"]: (r["name"], r["score"]) for r in dk.scan(table).to_arrow().to_pylist()} == expected
-    path.write_text("id,name,score,_change_type\n1x,a,1.5,INSERT\n", encoding="utf-8")
+    first = {name: value for name, (_, value) in TYPES.items()}
+    found = sorted(dk.scan(table).to_arrow().to_pylist(), key=lambda r: r["id"])
+    assert found == [first, {**dict.fromkeys(TYPES), "id": "7", "text": ""}]
+    path.write_text(FILES[suffix].replace("1234567890.25", "much"), encoding="utf-8")
     other = dk.stream.sink(table, "other", equality_fields=["id"])
     with other, refused(table, dk.InvalidInputError, "rows"):
         list(other.run_files([path]))

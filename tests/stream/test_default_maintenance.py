@@ -13,7 +13,7 @@ import deletekit as dk
 from deletekit.table.file_io import PyIcebergIO
 from tests.invariants import check_table
 from tests.maintenance.model import staged
-from tests.stream.replay import PEOPLE, Row, check, random_batches, replay
+from tests.stream.replay import PEOPLE, check, put, random_batches, replay
 from tests.tables import live_files, make
 
 SHORT = {"history.expire.max-snapshot-age-ms": "1"}
@@ -21,10 +21,6 @@ SHORT = {"history.expire.max-snapshot-age-ms": "1"}
 
 def people(table: dk.Table, **options: Any) -> dk.stream.Sink:
     return dk.stream.sink(table, "people", equality_fields=["id"], **options)
-
-
-def put(number: int, name: str = "x") -> Row:
-    return {"id": number, "name": name, "score": 0.0, "_change_type": "INSERT"}
 
 
 def batches_of(table: dk.Table, count: int, first: int = 0, **options: Any) -> None:

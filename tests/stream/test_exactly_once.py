@@ -7,33 +7,21 @@ import pytest
 import deletekit as dk
 from deletekit.table.catalog import SqlStore
 from tests.commit.racing import Interfering
-from tests.stream.replay import PEOPLE, Row, check, random_batches, replay
+from tests.stream.replay import PEOPLE, check, opened, people, put, random_batches, replay
 from tests.tables import head_json, make, refused, unchanged
 
 BATCHES = list(random_batches(0, batches=5, rows=8, keys=9))
 
 
-def people(catalog: dk.Catalog, **options: object) -> dk.Table:
-    return make(catalog, schema=PEOPLE, format_version=3, **options)
-
-
-def sink(table: dk.Table, **options: object) -> dk.stream.Sink:
-    return dk.stream.sink(table, "people", equality_fields=["id"], **options)
-
-
-def put(number: int, name: str = "x") -> Row:
-    return {"id": number, "name": name, "score": 0.0, "_change_type": "INSERT"}
-
-
 @pytest.mark.parametrize("mode", ["auto", "eq-only"])
 def test_a_stream_that_starts_again_is_skipped_until_it_is_new(catalog: dk.Catalog, mode: str) -> None:
     table = people(catalog)
-    with sink(table, mode=mode) as first:
+    with opened(table, mode=mode) as first:
         list(first.run(BATCHES[:3]))
         assert first.last_batch() == ("", 2)
-    with sink(table, mode=mode) as second, unchanged(table):
+    with opened(table, mode=mode) as second, unchanged(table):
         assert [p.status for p in second.run(BATCHES[:3])] == ["skipped"] * 3
-    with sink(table, mode=mode) as third:
+    with opened(table, mode=mode) as third:
         assert [p.status for p in third.run(BATCHES)] == ["skipped"] * 3 + ["committed"] * 2
     check(table, replay(BATCHES))
 
@@ -43,11 +31,11 @@ def test_two_committers_of_one_batch(catalog: dk.Catalog) -> None:
     store = Interfering(catalog)
 
     def other() -> None:
-        with sink(dk.load_table(catalog, table.name)) as twin:
+        with opened(dk.load_table(catalog, table.name)) as twin:
             assert twin.write(BATCHES[0], 0).status == "committed"
 
     store.others.append(other)
-    with sink(dk.load_table(store, table.name)) as slow:
+    with opened(dk.load_table(store, table.name)) as slow:
         assert slow.write(BATCHES[0], 0).status == "skipped"
         assert slow.write(BATCHES[1], 1).status == "committed"
     check(table, replay(BATCHES[:2]))
@@ -68,41 +56,26 @@ class Deaf(SqlStore):
 
 def test_a_lost_answer(catalog: dk.Catalog) -> None:
     table = people(catalog)
-    with sink(dk.load_table(Deaf(catalog.pyiceberg), table.name)) as deaf:
+    with opened(dk.load_table(Deaf(catalog.pyiceberg), table.name)) as deaf:
         assert deaf.write(BATCHES[0], 0).status == "skipped", "it is in the table, though nobody said so"
         assert deaf.write(BATCHES[1], 1).status == "committed"
     check(table, replay(BATCHES[:2]))
 
 
-def test_markers_outlive_expiry(catalog: dk.Catalog) -> None:
-    table = people(catalog)
-    with sink(table) as first:
-        list(first.run(BATCHES[:3]))
-    for number in range(3):
-        dk.append(table, [{"id": 100 + number, "name": "other", "score": 0.0}])
-    dk.expire_snapshots(table, older_than=2**62, retain_last=1)
-    with sink(table) as second:
-        with unchanged(table):
-            assert second.write(BATCHES[2], 2).status == "skipped"
-        assert second.write(BATCHES[3], 3).status == "committed"
-    others = {(100 + n,): {"id": 100 + n, "name": "other", "score": 0.0} for n in range(3)}
-    check(table, {**replay(BATCHES[:4]), **others})
-
-
 def test_without_marker_and_tag_nothing_is_assumed(catalog: dk.Catalog) -> None:
     table = people(catalog)
-    with sink(table) as first:
+    with opened(table) as first:
         list(first.run(BATCHES[:3]))
     dk.append(table, [{"id": 100, "name": "other", "score": 0.0}])
     dk.drop_ref(table, "deletekit-sink-people")
     dk.expire_snapshots(table, older_than=2**62, retain_last=1)
-    with sink(table) as second, refused(table, dk.InvalidInputError, "progress-lost"):
+    with opened(table) as second, refused(table, dk.InvalidInputError, "progress-lost"):
         second.write(BATCHES[2], 2)
 
 
 def test_a_stream_that_went_back(catalog: dk.Catalog) -> None:
     table = people(catalog)
-    with sink(table) as first:
+    with opened(table) as first:
         list(first.run(BATCHES[:3]))
         with refused(table, dk.InvalidInputError, "batch-changed"):
             first.write(BATCHES[4], 2)
@@ -111,37 +84,18 @@ def test_a_stream_that_went_back(catalog: dk.Catalog) -> None:
         with refused(table, dk.InvalidInputError, "query-changed"):
             first.write(BATCHES[0], 0, query_id="a checkpoint that was deleted")
     dk.expire_snapshots(table, older_than=2**62, retain_last=1)
-    with sink(table) as second, unchanged(table):
+    with opened(table) as second, unchanged(table):
         assert second.write(BATCHES[0], 0).status == "skipped", "it came before the newest one"
-    with sink(table, allow_rewind=True) as third:
+    with opened(table, allow_rewind=True) as third:
         assert [p.status for p in third.run(BATCHES, query_id="new")] == ["committed"] * 5
         assert third.write(BATCHES[4], 4, query_id="new").status == "skipped"
-    check(table, replay(BATCHES))
-
-
-def test_a_branch_that_went_back(catalog: dk.Catalog) -> None:
-    table = people(catalog)
-    with sink(table) as first:
-        list(first.run(BATCHES[:1]))
-        kept = table.current_snapshot.snapshot_id
-        list(first.run(BATCHES[:3]))
-    dk.rollback(table, kept)
-    with sink(table) as second:
-        for number in (2, 3):
-            with refused(table, dk.InvalidInputError, "branch-rewound"):
-                second.write(BATCHES[number], number)
-    with sink(table, allow_rewind=True) as third:
-        for number in range(1, 4):
-            assert third.write(BATCHES[number], number).status == "committed"
-    with sink(table) as fourth:
-        assert fourth.write(BATCHES[4], 4).status == "committed"
     check(table, replay(BATCHES))
 
 
 def test_a_batch_that_comes_to_nothing_is_known_again(catalog: dk.Catalog) -> None:
     table = people(catalog)
     gone = [{"id": 1, "name": None, "score": None, "_change_type": "DELETE"}]
-    with sink(table) as first:
+    with opened(table) as first:
         assert first.write(gone, 0).status == "committed"
         dk.append(table, [{"id": 1, "name": "other", "score": 0.0}])
         assert first.write(gone, 0).status == "skipped"
@@ -154,7 +108,7 @@ def test_the_branch_that_is_meant_moves_and_no_other(catalog: dk.Catalog) -> Non
     dk.append(table, [{"id": 1, "name": "main", "score": 0.0}])
     dk.create_branch(table, "ingestion")
     main = head_json(table)["snapshot-id"]
-    with sink(table, ref="ingestion") as first:
+    with opened(table, ref="ingestion") as first:
         done = first.write([put(1), put(2)], 0).commit
     assert head_json(table)["snapshot-id"] == main
     assert head_json(table, "ingestion")["snapshot-id"] == done.snapshot_id
@@ -163,30 +117,10 @@ def test_the_branch_that_is_meant_moves_and_no_other(catalog: dk.Catalog) -> Non
     assert (summary["deletekit.sink-id"], summary["deletekit.batch-id"]) == ("people", "0")
 
 
-@pytest.mark.parametrize(
-    ("changes", "kind"),
-    [
-        ([{**put(1), "_change_type": "UPSIDE"}], "change-type"),
-        ([{**put(1), "_change_type": None}], "change-type"),
-        ([{**put(1), "_change_type": 3}], "change-type"),
-        ([{"id": 1, "name": "x", "score": 0.0}], "change-type"),
-        ([{**put(1), "colour": "red"}], "column-not-found"),
-        ([{"name": "x", "_change_type": "INSERT"}], "column-not-found"),
-        ([{**put(1), "id": "1"}], "column-type"),
-        ([{**put(1), "at": 1}, {**put(2), "at": None}], "change-order"),
-    ],
-)
-def test_what_is_not_understood_is_refused(catalog: dk.Catalog, changes: list[Row], kind: str) -> None:
-    table = people(catalog)
-    order = "at" if kind == "change-order" else None
-    with sink(table, order=order) as strict, refused(table, dk.InvalidInputError, kind):
-        strict.write(changes, 0)
-
-
 def test_options_that_cannot_be(catalog: dk.Catalog) -> None:
     table = people(catalog)
     with refused(table, dk.InvalidInputError, "sink-mode"):
-        sink(table, mode="upsert")
+        opened(table, mode="upsert")
     for sink_id in ("", "a/b", "../x", "x" * 101, "a b"):
         with refused(table, dk.InvalidInputError, "sink-id"):
             dk.stream.sink(table, sink_id, equality_fields=["id"])
@@ -196,10 +130,10 @@ def test_options_that_cannot_be(catalog: dk.Catalog) -> None:
         dk.stream.sink(table, "people", equality_fields=["score"])
     old = make(catalog, schema=PEOPLE, format_version=1)
     with refused(old, dk.InvalidInputError, "delete-kind"):
-        sink(old)
+        opened(old)
     for batch_id in (-1, 1.0, True, "1"):
         kind = "batch-id" if batch_id == -1 else "argument"
-        with sink(table) as strict, refused(table, dk.InvalidInputError, kind, field="batch_id"):
+        with opened(table) as strict, refused(table, dk.InvalidInputError, kind, field="batch_id"):
             strict.write([put(1)], batch_id)
 
 
@@ -207,7 +141,7 @@ def test_order(catalog: dk.Catalog) -> None:
     table = people(catalog)
     rows = [{**put(1, "late"), "at": 5}, {**put(1, "early"), "at": 3}, {**put(2), "at": 1}]
     gone = {**put(2), "_change_type": "DELETE", "at": 9}
-    with sink(table, order="at") as ordered:
+    with opened(table, order="at") as ordered:
         ordered.write([gone, *rows], 0, ordered=False)
         check(table, replay([[put(1, "late")]]))
         moved = [{**put(3), "_change_type": "+U", "at": 1}, {**put(1), "_change_type": "-U", "at": 1}]
@@ -216,5 +150,5 @@ def test_order(catalog: dk.Catalog) -> None:
         check(table, replay([[put(3), put(4, "new")]]))
         with refused(table, dk.InvalidInputError, "change-order"):
             ordered.write([{**put(1, "a"), "at": 5}, {**put(1, "b"), "at": 5}], 2, ordered=False)
-    with sink(table) as bare, refused(table, dk.InvalidInputError, "change-order"):
+    with opened(table) as bare, refused(table, dk.InvalidInputError, "change-order"):
         bare.write([put(1, "a"), put(1, "b")], 2, ordered=False)

@@ -11,7 +11,7 @@ import pytest
 import deletekit as dk
 from deletekit.table.file_io import PyIcebergIO
 from tests.invariants import check_table
-from tests.stream.replay import PEOPLE, Row, check, random_batches, replay
+from tests.stream.replay import PEOPLE, check, put, random_batches, replay
 from tests.tables import live, live_files, make, manifest_list
 
 Maintain = dk.stream.Maintain
@@ -19,10 +19,6 @@ Maintain = dk.stream.Maintain
 
 def people(table: dk.Table, maintain: Any, mode: Any = "auto") -> dk.stream.Sink:
     return dk.stream.sink(table, "people", equality_fields=["id"], mode=mode, maintain=maintain)
-
-
-def put(number: int, name: str) -> Row:
-    return {"id": number, "name": name, "score": 0.0, "_change_type": "INSERT"}
 
 
 @pytest.fixture
@@ -94,28 +90,6 @@ def test_maintenance_merges_manifests(catalog: dk.Catalog, version: int) -> None
                 assert sum(m["content"] == 0 for m in found) <= 2
                 assert sum(m["content"] == 1 for m in found) <= 1
     check(table, replay(batches))
-    check_table(table)
-
-
-def test_no_manifest_is_merged_if_the_table_says_so(catalog: dk.Catalog) -> None:
-    table = make(catalog, schema=PEOPLE, format_version=3, properties={"commit.manifest-merge.enabled": "false"})
-    batches = list(random_batches(3, batches=8, rows=10, keys=200))
-    with people(table, Maintain(every=8, min_small_files=3)) as sink:
-        list(sink.run(batches))
-    assert len(manifest_list(table.refresh())) > 8
-    check(table, replay(batches))
-
-
-def test_a_large_manifest_is_not_written_again(catalog: dk.Catalog) -> None:
-    table = make(catalog, schema=PEOPLE, format_version=3, partition_by=("name",))
-    dk.append(table, [{"id": n, "name": f"p{n}", "score": 0.0} for n in range(40)])
-    (large,) = (m["manifest_path"] for m in manifest_list(table.refresh()))
-    with people(table, Maintain(every=3, min_small_files=2)) as sink:
-        done = [sink.write([put(100 + number, "new")], number).maintained for number in range(3)]
-    assert done[2] is not None
-    assert done[2].rewritten_data_files == 3
-    assert large in [m["manifest_path"] for m in manifest_list(table.refresh())]
-    assert len(live(table)) == 43
     check_table(table)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date
-from decimal import Decimal
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
@@ -13,9 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyiceberg.types import (
-    BinaryType,
     DateType,
-    DecimalType,
     IcebergType,
     IntegerType,
     LongType,
@@ -25,7 +22,7 @@ from pyiceberg.types import (
 
 import deletekit as dk
 from deletekit.rows.keys import key_bytes, same_keys
-from deletekit.stream.key_hashes import KeyHasher, KeyHashes, bucket_of, splitmix64
+from deletekit.stream.key_hashes import KeyHasher, KeyHashes, splitmix64
 from deletekit.stream.key_index import IndexRows, Run, compacted, new_run, open_run, pack, unpack, with_run
 from deletekit.stream.saved_index import find_in_runs
 from deletekit.table.file_io import PyIcebergIO
@@ -144,19 +141,6 @@ def test_a_whole_number_is_exact_and_null_is_no_number() -> None:
     assert dict(zip(hits.keys.tolist(), hits.positions.tolist(), strict=True)) == {0: 1, 1: 0}
 
 
-@pytest.mark.parametrize("kind", [StringType(), BinaryType(), DecimalType(10, 2)])
-def test_other_keys_have_128_bits(kind: IcebergType) -> None:
-    hasher = KeyHasher([field(kind)])
-    assert not hasher.exact
-    columns = {
-        "string": pa.array(["a", None, "", "ab"]),
-        "binary": pa.array([b"a", None, b"", b"-"]),
-        "decimal(10, 2)": pa.array([Decimal(1), None, Decimal(0), Decimal(-1)], pa.decimal128(10, 2)),
-    }
-    found = hasher([columns[str(kind)]])
-    assert len(set(zip(found.low.tolist(), found.high.tolist(), strict=True))) == 4
-
-
 def test_keys_have_equal_bytes_where_they_are_equal() -> None:
     random = np.random.default_rng(3)
     texts, numbers = ["", "a", "b", "1:", "-", None], [0, 1, -1, None]
@@ -183,10 +167,3 @@ def test_hashes_never_change() -> None:
     assert here.low.tolist() == [int.from_bytes(d[:8], "little") for d in expected]
     assert here.high is not None
     assert here.high.tolist() == [int.from_bytes(d[8:], "little") for d in expected]
-
-
-def test_buckets_are_the_first_bits() -> None:
-    low = np.array([0, 1 << 63, (1 << 64) - 1], np.uint64)
-    found = KeyHashes(low, None, np.zeros(3, np.bool_))
-    assert bucket_of(found, 1).tolist() == [0, 0, 0]
-    assert bucket_of(found, 8).tolist() == [0, 4, 7]

@@ -10,19 +10,11 @@ import pytest
 
 import deletekit as dk
 from deletekit.stream.applied_batches import summary_of
-from tests.stream.replay import PEOPLE, check, random_batches, replay
-from tests.tables import files_of, make, refused, unchanged
+from tests.stream.replay import check, opened, people, random_batches, replay
+from tests.tables import files_of, refused, unchanged
 
 BATCHES = list(random_batches(0, batches=6, rows=8, keys=9))
 FAR = 2**62
-
-
-def people(catalog: dk.Catalog) -> dk.Table:
-    return make(catalog, schema=PEOPLE, format_version=3)
-
-
-def sink(table: dk.Table, sink_id: str = "people", **options: Any) -> dk.stream.Sink:
-    return dk.stream.sink(table, sink_id, equality_fields=["id"], **options)
 
 
 def other(table: dk.Table, number: int) -> None:
@@ -33,7 +25,7 @@ def test_sinks_are_listed_and_dropped_and_pin_nothing_then(catalog: dk.Catalog) 
     table = people(catalog)
     assert dk.stream.sinks(table) == ()
     begun = datetime.now(UTC)
-    with sink(table, "dead") as dead, sink(table, "live") as live:
+    with opened(table, "dead") as dead, opened(table, "live") as live:
         dead.write(BATCHES[0], 0)
         live.write(BATCHES[1], 0, query_id="q")
         pinned = table.metadata.refs["deletekit-sink-dead"]["snapshot-id"]
@@ -62,7 +54,7 @@ def test_a_rollback_is_remembered_when_its_history_expires(catalog: dk.Catalog, 
     table = people(catalog)
     other(table, 100)
     heads = [table.current_snapshot.snapshot_id]
-    with sink(table) as first:
+    with opened(table) as first:
         for number in range(2):
             first.write(BATCHES[number], number)
             heads.append(table.refresh().current_snapshot.snapshot_id)
@@ -72,14 +64,14 @@ def test_a_rollback_is_remembered_when_its_history_expires(catalog: dk.Catalog, 
     dk.expire_snapshots(table, older_than=FAR, retain_last=retain)
     other(table, 104)
     dk.expire_snapshots(table, older_than=FAR, retain_last=retain)
-    with sink(table) as second:
+    with opened(table) as second:
         for number in (1, 2):
             with refused(table, dk.InvalidInputError, "branch-rewound"):
                 second.write(BATCHES[number], number)
-    with sink(table, allow_rewind=True) as third:
+    with opened(table, allow_rewind=True) as third:
         for number in range(kept, 3):
             assert third.write(BATCHES[number], number).status == "committed"
-    with sink(table) as fourth:
+    with opened(table) as fourth:
         assert fourth.write(BATCHES[3], 3).status == "committed"
     others = {(n,): {"id": n, "name": "other", "score": 0.0} for n in range(100, 105)}
     check(table, {**replay(BATCHES[:4]), **others})
@@ -89,7 +81,7 @@ def test_expiry_of_a_branch_that_was_not_rolled_back_stops_no_sink(catalog: dk.C
     table = people(catalog)
     dk.append(table, [{"id": 100, "name": "other", "score": 0.0}])
     dk.create_branch(table, "ingestion")
-    with sink(table, "a") as a, sink(table, "b", ref="ingestion") as b:
+    with opened(table, "a") as a, opened(table, "b", ref="ingestion") as b:
         a.write(BATCHES[0], 0)
         b.write(BATCHES[0], 0)
         for number in range(1, 4):
@@ -109,12 +101,12 @@ def test_a_copy_of_a_table_under_another_uuid_is_another_table(
     def of_another(*of_batch: Any) -> dict[str, str]:
         return {**summary_of(*of_batch), "deletekit.table-uuid": "00000000-0000-0000-0000-000000000000"}
 
-    with monkeypatch.context() as elsewhere, sink(table) as first:
+    with monkeypatch.context() as elsewhere, opened(table) as first:
         elsewhere.setattr("deletekit.stream.batch_run.summary_of", of_another)
         first.write(BATCHES[0], 0)
     with refused(table, dk.InvalidInputError, "table-changed"):
-        sink(table)
-    with sink(table, "another") as second:
+        opened(table)
+    with opened(table, "another") as second:
         assert second.write(BATCHES[1], 0).status == "committed"
 
 
@@ -125,8 +117,8 @@ def test_the_logs_of_files_go_with_their_sink_and_not_before(catalog: dk.Catalog
     for number in range(5):
         files.append(tmp_path / f"{number}.jsonl")
         files[-1].write_text(f'{{"_change_type":"INSERT","id":{number},"name":"a","score":1.0}}\n', encoding="utf-8")
-    with sink(table, "files") as opened:
-        list(opened.run_files(files))
+    with opened(table, "files") as running:
+        list(running.run_files(files))
 
     def logs() -> set[str]:
         return {path for path in files_of(table) if path.endswith(".log")}
@@ -137,8 +129,8 @@ def test_the_logs_of_files_go_with_their_sink_and_not_before(catalog: dk.Catalog
     assert len(logs()) == 2, "of four files and of one"
     assert len(done.deleted_file_logs) == 3
     dk.remove_orphan_files(table, older_than=FAR, force=True)
-    with sink(table, "files") as opened, unchanged(table):
-        assert [p.status for p in opened.run_files(files[::-1], as_given=True)] == ["skipped"] * 5
+    with opened(table, "files") as running, unchanged(table):
+        assert [p.status for p in running.run_files(files[::-1], as_given=True)] == ["skipped"] * 5
     dk.stream.drop_sink(table, "files")
     dk.expire_snapshots(table, older_than=FAR, retain_last=1)
     assert logs() == set()

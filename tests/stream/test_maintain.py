@@ -19,7 +19,7 @@ from tests.commit.racing import QUICK, Interfering
 from tests.invariants import check_table
 from tests.maintenance.model import staged
 from tests.stream.maintaining import BATCHES, NAME, POLICY, make_people, write_next
-from tests.stream.replay import PEOPLE, Row, check, random_batches, replay
+from tests.stream.replay import PEOPLE, check, put, random_batches, replay
 from tests.tables import live, live_files, make, new_catalog, refused
 
 Maintain = dk.stream.Maintain
@@ -36,10 +36,6 @@ BOTH = pytest.mark.parametrize(
 
 def people(table: dk.Table, mode: Any = "auto", maintain: Any = POLICY) -> dk.stream.Sink:
     return dk.stream.sink(table, "people", equality_fields=["id"], mode=mode, maintain=maintain)
-
-
-def put(number: int, name: str = "x") -> Row:
-    return {"id": number, "name": name, "score": 0.0, "_change_type": "INSERT"}
 
 
 @pytest.mark.sampled(4)
@@ -80,20 +76,6 @@ def test_rows_are_those_of_a_dict(
     assert [s.batch_id for s in dk.stream.sinks(table)] == [11]
 
 
-@BOTH
-def test_files_stay_few(catalog: dk.Catalog, mode: str, version: int) -> None:
-    table = make(catalog, schema=PEOPLE, format_version=version)
-    batches = list(random_batches(0, batches=50, rows=12, keys=400))
-    with people(table, mode, Maintain(every=5, min_small_files=3)) as sink:
-        list(sink.run(batches))
-        assert max(p.read_files for p in sink.recent_progress) <= 5
-    check(table, replay(batches))
-    data, deletes = live_files(table, 0), live_files(table, 1)
-    assert len(data) <= 12
-    assert len(deletes) <= len(data)
-    assert all(f["referenced_data_file"] for f in deletes)
-
-
 def test_what_others_staged_expires_with_the_rest(catalog: dk.Catalog) -> None:
     """As in Java: no ref leads to it. What was published before stays."""
     table = make(catalog, schema=PEOPLE, format_version=3)
@@ -109,18 +91,6 @@ def test_what_others_staged_expires_with_the_rest(catalog: dk.Catalog) -> None:
         dk.cherry_pick(table, late)
     check(table, replay([[put(number) for number in range(4)], [put(100, "staged")]]))
     check_table(table)
-
-
-def test_a_row_keeps_its_id(catalog: dk.Catalog) -> None:
-    table = make(catalog, schema=PEOPLE, format_version=3)
-    ids: dict[int, int] = {}
-    with people(table, maintain=Maintain(every=2, min_small_files=2)) as sink:
-        for number in range(8):
-            progress = sink.write([put(k, f"{number}") for k in {number, number // 2, 0}], number)
-            for row in dk.scan(table.refresh(), columns=["id", "_row_id"]).to_arrow().to_pylist():
-                assert ids.setdefault(row["id"], row["_row_id"]) == row["_row_id"]
-    assert progress.maintained is not None
-    assert len(set(ids.values())) == len(ids) == 8
 
 
 def test_each_process_writes_one_batch(catalog: dk.Catalog) -> None:

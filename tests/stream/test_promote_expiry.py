@@ -117,31 +117,6 @@ def ids(table: dk.Table, ref: str = "main") -> list[int]:
     return sorted(row["id"] for row in live(table.refresh(), ref=ref))
 
 
-@pytest.mark.parametrize("to", ["merge-on-read", "copy-on-write"])
-@pytest.mark.parametrize("reset", [False, True])
-def test_the_tag_is_the_base_when_the_history_is_gone(catalog: dk.Catalog, to: str, *, reset: bool) -> None:
-    table = staged(catalog)
-    branch_that_goes_on(table)
-    dk.stream.promote(table, STAGING, equality_fields=["id"], mode=to, reset=reset)
-    for first in (30, 40):
-        dk.append(table, [{"id": 100 + first, "name": "main", "score": 0.0}])
-        branch_that_goes_on(table, first)
-        dk.expire_snapshots(table, older_than=NOW, retain_last=1)
-        assert dk.stream.promote(table, STAGING, equality_fields=["id"], mode=to, reset=reset).added_rows == 2
-    assert ids(table) == [*range(12), 20, 21, 30, 31, 40, 41, 130, 140]
-
-
-def test_a_promotion_to_another_branch_is_no_base_for_main(catalog: dk.Catalog) -> None:
-    table = staged(catalog, "prod")
-    branch_that_goes_on(table)
-    dk.stream.promote(table, STAGING, ref="prod", equality_fields=["id"])
-    dk.append(table, [{"id": 100, "name": "main", "score": 0.0}])
-    dk.expire_snapshots(table, older_than=NOW, retain_last=1)
-    assert dk.stream.promote(table, STAGING, equality_fields=["id"]).added_rows == 2
-    assert ids(table) == [*range(12), 20, 21, 100]
-    assert ids(table, "prod") == [*range(12), 20, 21]
-
-
 def test_a_branch_that_was_moved_back_takes_its_rows_back(catalog: dk.Catalog) -> None:
     """A row that a vector hid, and that is live again in the same file, cannot be given back: this is refused."""
     table = staged(catalog)

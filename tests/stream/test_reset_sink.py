@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from tests.stream.replay import PEOPLE, check, random_batches, replay
+from tests.stream.replay import check, opened, people, random_batches, replay
 from tests.tables import files_of, make, refused, snapshots_json, unchanged
 
 BATCHES = list(random_batches(0, batches=6, rows=8, keys=9))
 FAR = 2**62
-
-
-def people(catalog: dk.Catalog) -> dk.Table:
-    return make(catalog, schema=PEOPLE, format_version=3)
-
-
-def sink(table: dk.Table, sink_id: str = "people", **options: Any) -> dk.stream.Sink:
-    return dk.stream.sink(table, sink_id, **{"equality_fields": ["id"], **options})
 
 
 @pytest.mark.parametrize("query", [None, "new"])
@@ -30,9 +21,9 @@ def sink(table: dk.Table, sink_id: str = "people", **options: Any) -> dk.stream.
 def test_a_new_checkpoint_begins_again_after_a_reset(catalog: dk.Catalog, query: str | None, *, expired: bool) -> None:
     """A new query of Spark has a new id and begins with batch 0; without a reset it is refused."""
     table = people(catalog)
-    with sink(table) as lost:
+    with opened(table) as lost:
         list(lost.run(BATCHES[:3], query_id="lost"))
-    with sink(table) as refusing, refused(table, dk.InvalidInputError, "query-changed"):
+    with opened(table) as refusing, refused(table, dk.InvalidInputError, "query-changed"):
         refusing.write(BATCHES[3], 0, query_id="new")
     rows = dk.scan(table).to_arrow()
     done = dk.stream.reset_sink(table, "people", query_id=query)
@@ -42,14 +33,14 @@ def test_a_new_checkpoint_begins_again_after_a_reset(catalog: dk.Catalog, query:
     assert (info.batch_id, info.query_id, info.key, info.is_reset) == (-1, query, ("id",), True)
     if expired:
         dk.expire_snapshots(table, older_than=FAR, retain_last=1)
-    with sink(table) as again:
+    with opened(table) as again:
         with refused(table, dk.InvalidInputError, "batch-gap"):
             again.write(BATCHES[3], 1, query_id="new")
         if query is not None:
             with refused(table, dk.InvalidInputError, "query-changed"):
                 again.write(BATCHES[3], 0, query_id="lost")
         assert [p.status for p in again.run(BATCHES[3:], query_id="new")] == ["committed"] * 3
-    with sink(table) as restarted, unchanged(table):
+    with opened(table) as restarted, unchanged(table):
         assert [p.status for p in restarted.run(BATCHES[3:], query_id="new")] == ["skipped"] * 3
         with refused(table, dk.InvalidInputError, "query-changed"):
             restarted.write(BATCHES[0], 0, query_id="lost")
@@ -63,7 +54,7 @@ EVENTS = pa.schema([pa.field("id", pa.int64()), pa.field("seq", pa.int64())])
 def test_a_reset_forgets_no_delete_and_no_index(catalog: dk.Catalog, *, expired: bool) -> None:
     """`sequence_by` goes on: an older insert does not bring a row back, and the guard is not left out."""
     table = make(catalog, schema=EVENTS, format_version=3)
-    with sink(table, sequence_by="seq") as first:
+    with opened(table, sequence_by="seq") as first:
         first.write([{"id": i, "seq": 5, "_change_type": "INSERT"} for i in range(3)], 0)
         first.write([{"id": 1, "seq": 9, "_change_type": "DELETE"}], 1)
     dk.stream.reset_sink(table, "people")
@@ -71,8 +62,8 @@ def test_a_reset_forgets_no_delete_and_no_index(catalog: dk.Catalog, *, expired:
         dk.expire_snapshots(table, older_than=FAR, retain_last=1)
         dk.remove_orphan_files(table, older_than=FAR, force=True)
     with refused(table, dk.InvalidInputError, "sequence-changed"):
-        sink(table)
-    with sink(table, sequence_by="seq") as again:
+        opened(table)
+    with opened(table, sequence_by="seq") as again:
         done = again.write([{"id": 1, "seq": 8, "_change_type": "INSERT"}], 0)
         assert (done.late, done.read_files) == (1, 0)
     check(table, {i: {"id": i, "seq": 5} for i in (0, 2)})
@@ -81,11 +72,11 @@ def test_a_reset_forgets_no_delete_and_no_index(catalog: dk.Catalog, *, expired:
 def test_a_reset_after_a_rollback_takes_no_delete_of_what_is_gone(catalog: dk.Catalog) -> None:
     table = make(catalog, [{"id": 0, "seq": 0}], schema=EVENTS, format_version=3)
     before = table.refresh().metadata.refs["main"]["snapshot-id"]
-    with sink(table, sequence_by="seq") as first:
+    with opened(table, sequence_by="seq") as first:
         first.write([{"id": 1, "seq": 9, "_change_type": "DELETE"}], 0)
     dk.rollback(table, snapshot_id=before)
     dk.stream.reset_sink(table, "people")
-    with sink(table, sequence_by="seq") as again:
+    with opened(table, sequence_by="seq") as again:
         assert again.write([{"id": 1, "seq": 8, "_change_type": "INSERT"}], 0).late == 0
     check(table, {0: {"id": 0, "seq": 0}, 1: {"id": 1, "seq": 8}})
 
@@ -94,10 +85,10 @@ def test_a_reset_after_a_rollback_takes_no_delete_of_what_is_gone(catalog: dk.Ca
 def test_a_reset_sets_the_next_number(catalog: dk.Catalog, to: int) -> None:
     """Back, so that batches come again; and ahead. What is up to the number counts as applied."""
     table = people(catalog)
-    with sink(table) as first:
+    with opened(table) as first:
         list(first.run(BATCHES[:4]))
     dk.stream.reset_sink(table, "people", batch_id=to)
-    with sink(table) as second:
+    with opened(table) as second:
         with unchanged(table):
             assert [second.write(BATCHES[n % 6], n).status for n in range(to + 1)] == ["skipped"] * (to + 1)
         with refused(table, dk.InvalidInputError, "batch-gap"):
@@ -112,10 +103,10 @@ def test_a_reset_sets_the_next_number(catalog: dk.Catalog, to: int) -> None:
 
 def test_a_reset_accepts_a_rollback(catalog: dk.Catalog) -> None:
     table = people(catalog)
-    with sink(table) as first:
+    with opened(table) as first:
         list(first.run(BATCHES[:3]))
     dk.rollback(table, snapshots_json(table)[0]["snapshot-id"])
-    with sink(table) as second:
+    with opened(table) as second:
         with refused(table, dk.InvalidInputError, "branch-rewound"):
             second.write(BATCHES[1], 1)
         dk.stream.reset_sink(table, "people", batch_id=0)
@@ -128,7 +119,7 @@ def test_what_cannot_be_reset(catalog: dk.Catalog, tmp_path: Path) -> None:
     dk.append(table, [{"id": 100, "name": "other", "score": 0.0}])
     dk.create_branch(table, "aside")
     (tmp_path / "0.jsonl").write_text('{"_change_type":"INSERT","id":1,"name":"a","score":1.0}\n', encoding="utf-8")
-    with sink(table, "aside", ref="aside") as aside, sink(table, "files") as files:
+    with opened(table, "aside", ref="aside") as aside, opened(table, "files") as files:
         aside.write(BATCHES[0], 0)
         list(files.run_files([tmp_path / "0.jsonl"]))
     with refused(table, dk.NotFoundError, "sink-not-found"):
@@ -155,7 +146,7 @@ def test_age_lag_and_what_a_tag_keeps(catalog: dk.Catalog) -> None:
     """What is told to be free without the tag is what expiry removes once the tag is dropped."""
     table = people(catalog)
     event = datetime.now(UTC) - timedelta(hours=1)
-    with sink(table, "old", order="at") as old:
+    with opened(table, "old", order="at") as old:
         old.write([{"id": 1, "name": "a", "score": 0.0, "at": event, "_change_type": "INSERT"}], 0)
     [head] = dk.stream.sinks(table, sizes=True)
     assert (head.is_pinned, head.pinned_files, head.pinned_bytes) == (False, 0, 0)

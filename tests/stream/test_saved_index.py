@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import pickle
 import random
 import shutil
 from collections.abc import Callable
@@ -17,22 +16,17 @@ import pytest
 
 import deletekit as dk
 from deletekit.commit.planned_change import read_base
-from deletekit.stream.key_hashes import KeyHasher, bucket_of
-from deletekit.stream.saved_index import SavedIndex, find_in_parts, load_index
+from deletekit.stream.saved_index import SavedIndex, load_index
 from deletekit.table.sinks.files import KEY_INDEX, sink_path
 from deletekit.table.sinks.index_files import ROOT_MAGIC, _digest
 from tests.commit.racing import Interfering
 from tests.interop.rows import same_rows
 from tests.invariants import check_table
 from tests.storage import stored_at
-from tests.stream.replay import PEOPLE, Row, State, check, random_batches, replay
+from tests.stream.replay import PEOPLE, Row, State, check, put, random_batches, replay
 from tests.tables import files_of, make
 
 TEXTS = pa.schema([("id", pa.string()), ("name", pa.string()), ("score", pa.float64())])
-
-
-def put(key: Any, name: str = "x") -> Row:
-    return {"id": key, "name": name, "score": 0.0, "_change_type": "INSERT"}
 
 
 def write(table: dk.Table, changes: list[Row], number: int, **options: Any) -> Any:
@@ -95,31 +89,6 @@ def test_a_restart_loads_what_it_looks_for_and_no_more(catalog: dk.Catalog) -> N
     saved = index_of(table)
     assert [run.rows for run in saved.root.runs] == [40_000, 3]
     assert sum(stored_at(path).stat().st_size for path in saved.paths) < 17 * 40_003
-
-
-def test_parts_of_the_keys_are_looked_up_in_other_processes(catalog: dk.Catalog) -> None:
-    rows = 9000
-    keys = pa.table({"id": np.arange(rows), "name": ["x"] * rows, "score": np.zeros(rows)})
-    table = make(catalog, keys.slice(0, 5000), keys.slice(5000), schema=PEOPLE, format_version=3)
-    write(table, [put(k, "new") for k in range(40, 60)], 0)
-    saved = index_of(table)
-    assert saved.root.snapshot_id is not None
-    hashes = KeyHasher([table.schema.find_field("id")])([pa.array(range(0, rows, 3))])
-    found: dict[int, list[tuple[str, int, int]]] = {}
-    for bucket in range(8):
-        mine = np.flatnonzero(bucket_of(hashes, 8) == bucket)
-        parts = pickle.loads(pickle.dumps(saved.parts))  # noqa: S301
-        hits = find_in_parts(table.io, parts, hashes.take(mine))
-        for key, number, position, row_id in zip(hits.keys, hits.files, hits.positions, hits.row_ids, strict=True):
-            place = saved.files[int(number)].path, int(position), int(row_id)
-            found.setdefault(3 * int(mine[key]), []).append(place)
-    assert {key: len(places) for key, places in found.items()} == {
-        key: 2 if 40 <= key < 60 else 1 for key in range(0, rows, 3)
-    }
-    for place, position, row_id in found[42]:
-        rows_there = pa.parquet.read_table(stored_at(place), columns=["id"]).column("id").to_pylist()
-        assert rows_there[position] == 42
-        assert row_id in (-1, 42)
 
 
 # --- what is not saved, and what is named -----------------------------------------------------------------------------

@@ -175,24 +175,6 @@ def test_others_are_always_a_little_faster(catalog: dk.Catalog, mode: Any, races
     check(table, replay(batches, start={(r["id"],): r for r in start}))
 
 
-def test_a_key_that_comes_and_goes_hides_the_old_row(catalog: dk.Catalog) -> None:
-    """Flink's map, when a key that was there is inserted and deleted in one checkpoint, forgets the old row."""
-    for mode in ("eq-only", "auto"):
-        table = make(catalog, [{"id": 1, "name": "old", "score": 0.0}], schema=PEOPLE, format_version=3)
-        with dk.stream.sink(table, "s", equality_fields=["id"], mode=mode) as sink:
-            sink.write([put(id=1, name="new", score=1.0), {"id": 1, "_change_type": "DELETE"}], 0)
-        check(table, {})
-
-
-def test_batches_are_commits_of_their_own(catalog: dk.Catalog) -> None:
-    """Equality deletes of a later batch must be younger than rows of an earlier one, or they miss them."""
-    table = make(catalog, schema=PEOPLE, format_version=2)
-    with dk.stream.sink(table, "s", equality_fields=["id"], mode="eq-only") as sink:
-        commits = [p.commit for p in sink.run([[put(id=1, name=n, score=0.0)] for n in "abc"])]
-    assert [c.sequence_number for c in commits if c] == [1, 2, 3]
-    check(table, replay([[put(id=1, name="c", score=0.0)]]))
-
-
 def test_a_column_changes_while_it_streams(catalog: dk.Catalog) -> None:
     schema = pa.schema([("id", pa.int32()), ("n", pa.int32())])
     table = make(catalog, [{"id": i, "n": i} for i in range(4)], schema=schema, format_version=3)

@@ -19,7 +19,7 @@ from deletekit.table.sinks.files import SEQUENCE_DELETES, delete_names, root_nam
 from deletekit.table.sinks.index_files import DamagedIndexError, RunInfo, read_blocks, read_root, read_tail
 
 _REPAIRED = "made again by the next batch of its sink"
-_UNKNOWN = "what the sink wrote; without it files that may have been applied are refused"
+_UNKNOWN = "what the sink wrote; without it the sink refuses more files"
 
 
 def check_indexes(

@@ -86,6 +86,20 @@ def tombstone(key: Key, options: FormatOptions) -> Iterator[Change]:
         yield Change("TOMBSTONE", *found)
 
 
+def certain(before: Row, kind: SourceType | None, key: Key) -> tuple[Row, SourceType | None]:
+    """Return the columns of a row before a change that are no placeholders: those of the key, if there is one."""
+    own = key.row()
+    if own is None:
+        return {n: v for n, v in before.items() if v is not None}, kind
+    return ({n: before[n] for n in own[0]}, kind) if own[0].keys() <= before.keys() else own
+
+
+def check_key(row: Row) -> None:
+    """Raise InvalidInputError if nothing is known of a row that is deleted."""
+    if not row:
+        raise refused("a delete without a key", "message-key", "no row, and no key", "one of them")
+
+
 class Envelopes:
     """Says the changes of envelopes."""
 
@@ -130,8 +144,7 @@ class Envelopes:
 
     def _delete(self, payload: Mapping[str, Any], kind: SourceType | None, key: Key) -> Change:
         row, source = self._known(payload, _row(payload, "before") or {}, kind, key)
-        if not row:
-            raise refused("a delete without a key", "message-key", "no `before`, and no key", "one of them")
+        check_key(row)
         return Change("DELETE", row, source, self._sequence(payload), self._server(payload))
 
     def _known(
@@ -142,12 +155,7 @@ class Envelopes:
         connector = source.get("connector") if isinstance(source, dict) else None
         if before and (connector in _COMPLETE_BEFORE or self._options.replica_identity == "full"):
             return before, _part(kind, "before")
-        own = key.row()
-        if own is None:
-            return {n: v for n, v in before.items() if v is not None}, _part(kind, "before")
-        if own[0].keys() <= before.keys():
-            return {n: before[n] for n in own[0]}, _part(kind, "before")
-        return own
+        return certain(before, _part(kind, "before"), key)
 
     def _sequence(self, payload: Mapping[str, Any]) -> int | str | None:
         name = self._options.sequence
@@ -162,8 +170,7 @@ def sequence_of(source: Any, name: str, prefix: str = "") -> int | str:
     """Return the value of `_sequence`: a field of an event's source, or its place in MySQL's log as sortable text."""
     try:
         if name == "binlog":
-            file, pos, row = (source[prefix + part] for part in ("file", "pos", "row"))
-            return log_place(file, pos, row)
+            return _log_place(*(source[prefix + part] for part in ("file", "pos", "row")))
         value = source[prefix + name]
     except (KeyError, TypeError) as e:
         error = refused("an event has no such place in its source", "message-sequence", name, "a field of its source")
@@ -171,14 +178,6 @@ def sequence_of(source: Any, name: str, prefix: str = "") -> int | str:
     if type(value) not in (int, str):
         raise refused("a place in the source is no number or text", "message-sequence", value, None)
     return value  # type: ignore[no-any-return]
-
-
-def log_place(file: Any, pos: Any, row: Any = 0) -> str:
-    """Return a place in MySQL's log as text that sorts as the log does: `mysql-bin.000009` comes before `.000010`."""
-    number = str(file).rpartition(".")[2]
-    if not number.isdecimal() or type(pos) is not int or type(row) is not int or pos < 0 or row < 0:
-        raise refused("an event has no place in MySQL's log", "message-sequence", (file, pos, row), None)
-    return f"{int(number):012d}:{pos:020d}:{row:010d}"
 
 
 def has_decimals(schema: Schema) -> bool:
@@ -190,6 +189,14 @@ def refused(message: str, kind: str, found: Any, expected: str | None) -> Invali
     """Return the error for a message that is not what its format says."""
     shown = found if isinstance(found, str) else repr(found)[:200]
     return InvalidInputError(message, kind=kind, found=shown, expected=expected)
+
+
+def _log_place(file: Any, pos: Any, row: Any) -> str:
+    """Return a place in MySQL's log as text that sorts as the log does: `mysql-bin.000009` comes before `.000010`."""
+    number = str(file).rpartition(".")[2]
+    if not number.isdecimal() or type(pos) is not int or type(row) is not int or pos < 0 or row < 0:
+        raise refused("an event has no place in MySQL's log", "message-sequence", (file, pos, row), None)
+    return f"{int(number):012d}:{pos:020d}:{row:010d}"
 
 
 def _row(payload: Mapping[str, Any], name: str) -> Row | None:
@@ -227,9 +234,9 @@ class FlatJson:
 
     def _changes(self, message: Message, reader: StrictJson, columns: set[str]) -> Iterator[Change | Truncate]:
         payload, kind = reader.payload(message.value) if message.value is not None else (None, None)
+        key = Key(lambda: None if message.key is None else reader.payload(message.key))
         if payload is None:
-            own = Key(lambda: None if message.key is None else reader.payload(message.key))
-            yield from tombstone(own, self.options)
+            yield from tombstone(key, self.options)
             return
         if not isinstance(payload, dict):
             raise refused("a message is no row", "message-envelope", payload, "an object of columns")
@@ -245,7 +252,8 @@ class FlatJson:
         sequence = None if name is None else sequence_of(payload, name, "" if name in payload else "__source_")
         server = server_of(payload, "__source_") if name is not None and is_of_log(name) else None
         if op == "d" or _DELETED[deleted]:
-            row, source = _deleted(payload, kind, message, reader)
+            row, source = certain(payload, kind, key)
+            check_key(row)
             yield Change("DELETE", _columns(row, columns), source, sequence, server)
         else:
             yield Change(_KINDS.get(op or "", "UPDATE_AFTER"), _columns(payload, columns), kind, sequence, server)
@@ -253,20 +261,3 @@ class FlatJson:
 
 def _columns(row: Row, columns: set[str]) -> Row:
     return {n: v for n, v in row.items() if not n.startswith("__") or n in columns}
-
-
-def _deleted(
-    payload: Row, kind: SourceType | None, message: Message, reader: StrictJson
-) -> tuple[Row, SourceType | None]:
-    """Return the columns of a deleted row whose values are certain: those of the key, if the message has one."""
-    if message.key is None:
-        return {n: v for n, v in payload.items() if v is not None}, kind
-    row, source = _key(message, reader)
-    return ({n: payload[n] for n in row}, kind) if row.keys() <= payload.keys() else (row, source)
-
-
-def _key(message: Message, reader: StrictJson) -> tuple[Row, SourceType | None]:
-    row, source = (None, None) if message.key is None else reader.payload(message.key)
-    if not isinstance(row, dict) or not row:
-        raise refused("a delete without a key", "message-key", row, "an object of columns as the message's key")
-    return row, source

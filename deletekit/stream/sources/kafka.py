@@ -79,21 +79,12 @@ class Offsets:
             partitions={(name, p): o for name, topic in topics.items() for p, o in enumerate(topic["offsets"])},
         )
 
-    def moved(self, partitions: Mapping[Partition, int]) -> Offsets:
-        """Return the position after what was read."""
-        return replace(self, partitions=dict(partitions), is_first=False)
 
-
-def first_offsets(found: Offsets, position: str | None) -> Offsets:
-    """Return where to begin in topics as they were found: at the position or, without one, at the beginning.
+def next_offsets(found: Offsets, last: Offsets) -> Offsets:
+    """Return the position with the partitions that were found; new ones begin at 0.
 
     Raise InvalidInputError if the position is of other topics or of another cluster, or a topic was made again.
     """
-    return replace(found, is_first=True) if position is None else next_offsets(found, Offsets.parse(position))
-
-
-def next_offsets(found: Offsets, last: Offsets) -> Offsets:
-    """Return the position with the partitions that were found; new ones begin at 0. Raise as `first_offsets`."""
     check_same({"cluster": last.cluster}, cluster=found.cluster)
     check_same({"topics": sorted(last.topics)}, topics=sorted(found.topics))
     for name, topic_id in found.topics.items():
@@ -192,7 +183,8 @@ class Kafka:
 
     def _batches(self, consumer: Any, position: str | None, until: Until) -> Iterator[SourceBatch]:
         admin = self._admin()
-        offsets = first_offsets(self._found(admin), position)
+        found = self._found(admin)
+        offsets = replace(found, is_first=True) if position is None else next_offsets(found, Offsets.parse(position))
         reading = _Reading(consumer, offsets, is_endless=until is None)
         self._consumer = consumer
         while True:
@@ -203,7 +195,6 @@ class Kafka:
                 yield SourceBatch(
                     position=offsets.text(),
                     decode=lambda schema, reject, m=messages: self._decoder.decode(m, schema, reject=reject),  # type: ignore[misc]
-                    count=len(messages),
                     behind=reading.behind(),
                     unordered=_in_two_partitions(messages),
                 )
@@ -294,7 +285,7 @@ class _Reading:
             messages += taken
             if now >= deadline and (messages or self.is_endless):
                 break
-        self.offsets = self.offsets.moved(self.at)
+        self.offsets = replace(self.offsets, partitions=dict(self.at), is_first=False)
         return sorted(messages, key=lambda m: (m.topic, m.partition, m.offset))
 
     def behind(self) -> int | None:

@@ -31,7 +31,6 @@ class SourceBatch:
     position: the position after the batch.
     decode: gives the change rows, as `Decoder.decode`, for the table's schema and a taker of messages that cannot be
         understood. It has the key columns even if there are no rows.
-    count: how many messages or changes the batch has.
     behind: how much the source has after this batch: messages of Kafka, bytes of PostgreSQL, snapshots of a table; None
         if it is not known.
     unordered: the error for a sink without an order column, if the order of changes is not known; None if it is.
@@ -39,7 +38,6 @@ class SourceBatch:
 
     position: str
     decode: Decode
-    count: int
     behind: int | None = None
     unordered: InvalidInputError | None = None
 

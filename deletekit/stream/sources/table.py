@@ -98,9 +98,7 @@ class TableChanges:
                 rows = self._rows(step)
                 at = step.end
                 after = position_text(self.kind, {"table": self._table.metadata.table_uuid, "snapshot": at})
-                yield SourceBatch(
-                    position=after, decode=lambda *_, rows=rows: rows, count=len(rows), behind=len(steps) - number
-                )
+                yield SourceBatch(position=after, decode=lambda *_, rows=rows: rows, behind=len(steps) - number)
             if until == "end":
                 return
             time.sleep(self._poll_seconds)

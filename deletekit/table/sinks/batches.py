@@ -18,8 +18,6 @@ BATCH_ID = "deletekit.batch-id"
 DIGEST = "deletekit.batch-digest"
 FILE = "deletekit.batch-file"
 FILE_LOGS = "deletekit.batch-files"
-HIGHEST_FILE = "deletekit.batch-file-highest"
-FILES_TOTAL = "deletekit.batch-files-total"
 POSITION = "deletekit.source-position"
 KEY = "deletekit.sink-key"
 NEWEST_TIME = "deletekit.batch-newest-ms"
@@ -42,10 +40,9 @@ class Marker:
     batch_id: -1 after a reset to the beginning.
     key: field ids of the sink's key columns; None if the summary has none.
     table_uuid: the table that the batch was written to; None for a table without one.
-    file: the path of the batch's file; `highest` is the last one, by its name, of all files up to it, and `files_total`
-        their `name_total`; None where no batch came from a file.
+    file: the path of the batch's file; None if it comes from none.
     position: the position of the batch's source after it; None if the batch is not of a source.
-    logs: names of the logs of all these files, the oldest first.
+    logs: names of the logs of all files that were applied, the oldest first.
     newest_ms: the newest time in the sink's order column, in milliseconds since 1970; None if there is none.
     """
 
@@ -57,8 +54,6 @@ class Marker:
     key: tuple[int, ...] | None
     table_uuid: str | None
     file: str | None
-    highest: str | None
-    files_total: int | None
     position: str | None = None
     logs: tuple[str, ...] = ()
     newest_ms: int | None = None
@@ -123,7 +118,7 @@ def file_logs(metadata: TableMetadata, snapshots: Iterable[Snapshot]) -> set[str
 def marker_of(snapshot: Snapshot) -> Marker | None:
     """Return the batch that a snapshot holds."""
     summary = snapshot.summary
-    number, key, total, newest = (summary.get(name, "") for name in (BATCH_ID, KEY, FILES_TOTAL, NEWEST_TIME))
+    number, key, newest = (summary.get(name, "") for name in (BATCH_ID, KEY, NEWEST_TIME))
     is_reset = summary.get(DIGEST) == RESET
     if SINK_ID not in summary or not re.fullmatch(r"-1|[0-9]{1,19}" if is_reset else r"[0-9]{1,19}", number):
         return None
@@ -136,8 +131,6 @@ def marker_of(snapshot: Snapshot) -> Marker | None:
         key=tuple(map(int, key.split(","))) if re.fullmatch(r"[0-9]{1,10}(,[0-9]{1,10})*", key) else None,
         table_uuid=summary.get(TABLE_UUID),
         file=summary.get(FILE),
-        highest=summary.get(HIGHEST_FILE, summary.get(FILE)),
-        files_total=int(total, 16) if re.fullmatch(r"[0-9a-f]{32}", total) else None,
         position=summary.get(POSITION),
         newest_ms=int(newest) if re.fullmatch(r"-?[0-9]{1,18}", newest) else None,
         logs=tuple(filter(None, summary.get(FILE_LOGS, "").split(","))),

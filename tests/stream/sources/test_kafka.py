@@ -236,45 +236,6 @@ def test_after_a_rollback_that_is_accepted(kafka_broker: KafkaBroker, table: dk.
     assert live(table.refresh()) == [row(1), row(2), row(3)]
 
 
-def test_events_of_debezium(kafka_broker: KafkaBroker, table: dk.Table) -> None:
-    topic, state = kafka_broker.topic(2), State()
-    with kafka_broker.producer() as producer:
-        sent = send_events(producer, topic, random_changes(7, 60, 10, state), 2)
-    # Batches of one message: that of a tombstone deletes its key again.
-    decoder = dk.stream.sources.decoder("debezium-json")
-    source = dk.stream.sources.kafka(kafka_broker.servers, topic, decoder, batch_messages=1)
-    with dk.stream.sink(table, "s", equality_fields="id") as sink:
-        done = list(sink.run_source(source))
-    assert len(done) == sent
-    assert {p.status for p in done} == {"committed"}
-    assert live(table.refresh()) == expected(list(state.values()))
-
-
-def test_two_sinks_at_once_take_turns(kafka_broker: KafkaBroker, table: dk.Table) -> None:
-    topic, state = kafka_broker.topic(2), State()
-    with kafka_broker.producer() as producer:
-        send(producer, topic, random_changes(5, 300, 30, state), 2)
-    sources = [kafka(kafka_broker.servers, topic, PlainJson(), batch_messages=n) for n in (20, 33)]
-    with (
-        dk.stream.sink(table, "s", equality_fields="id") as one,
-        dk.stream.sink(table, "s", equality_fields="id") as two,
-    ):
-        runs = [one.run_source(sources[0]), two.run_source(sources[1])]
-        done = []
-        while runs:
-            for each in list(runs):
-                progress = next(each, None)
-                if progress is None:
-                    runs.remove(each)
-                else:
-                    done.append(progress)
-    committed = [p for p in done if p.status == "committed"]
-    assert [p.batch_id for p in committed] == list(range(len(committed)))
-    assert sum(p.rows for p in committed) == 300
-    assert {p.rows for p in committed} >= {20, 33}
-    assert live(table.refresh()) == expected(list(state.values()))
-
-
 @pytest.mark.slow
 def test_processes_that_are_killed_and_others_that_go_on(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
     topic, state, random_ = kafka_broker.topic(3), State(), random.Random(1)

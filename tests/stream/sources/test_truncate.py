@@ -37,17 +37,11 @@ def test_a_truncate_is_refused_unless_asked_for(catalog: dk.Catalog, name: str) 
     assert not rejected
 
 
-# What a source's form has to do with the mode, the third tier asks.
-MODES = [("auto", 3), ("eq-only", 3), ("index-only", 2)]
-OTHERS = [("auto", 2), ("eq-only", 2), ("index-only", 3)]
-CASES = [(name, mode, version) for name in TRUNCATING for mode, version in MODES + OTHERS]
-SOON = {("postgresql", *mode) for mode in MODES} | {(name, "auto", 3) for name in TRUNCATING}
+MODES = [("auto", 3), ("auto", 2), ("eq-only", 3), ("index-only", 2)]
+CASES = [("postgresql", *mode) for mode in MODES] + [("avro", "auto", 3), ("flat", "auto", 3)]
 
 
-@pytest.mark.sampled(2, tier=1)
-@pytest.mark.parametrize(
-    ("name", "mode", "version"), [pytest.param(*case, marks=() if case in SOON else pytest.mark.long) for case in CASES]
-)
+@pytest.mark.parametrize(("name", "mode", "version"), CASES)
 def test_a_truncate_deletes_all_rows_before_it(catalog: dk.Catalog, name: str, version: int, mode: Any) -> None:
     form, how, options = SOURCES[name]
     messages = decoder(form, **options, truncate="apply")

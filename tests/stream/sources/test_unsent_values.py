@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import hashlib
 import json
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -32,6 +34,13 @@ def rows_of(table: dk.Table) -> list[dict[str, Any]]:
     return rows
 
 
+def java_uuid(data: bytes) -> str:
+    """Java's UUID.nameUUIDFromBytes."""
+    hashed = bytearray(hashlib.md5(data, usedforsecurity=False).digest())
+    hashed[6], hashed[8] = hashed[6] & 0x0F | 0x30, hashed[8] & 0x3F | 0x80
+    return str(UUID(bytes=bytes(hashed)))
+
+
 def test_each_form_of_the_placeholder(catalog: dk.Catalog) -> None:
     """Of each type, in JSON with and without a schema, and with a placeholder of one's own."""
     mine = "mine ÿ"
@@ -46,6 +55,7 @@ def test_each_form_of_the_placeholder(catalog: dk.Catalog) -> None:
             (pa.list_(pa.float64()), [1.5], [1.5], [float(b) for b in data]),
             (pa.list_(pa.binary()), [b"v"], [base64.b64encode(b"v").decode()], [base64.b64encode(data).decode()]),
             (pa.map_(pa.string(), pa.string()), [("a", "b")], {"a": "b"}, {text: text}),
+            (pa.uuid(), UUID(int=1), str(UUID(int=1)), java_uuid(data)),
         ]
         for kind, stored, sent, placeholder in forms:
             binary = "hex" if sent == "76" else "base64"

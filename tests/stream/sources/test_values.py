@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import math
 from datetime import UTC, date, datetime, time
@@ -184,34 +183,6 @@ def test_a_value_that_does_not_fit_is_refused(kind: pa.DataType, value: Any, sou
         decode(kind, value, source)
     assert found.value.kind == "message-value"
     assert found.value.field in ("v", "x")
-
-
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [
-        (pa.string(), TOAST),
-        (pa.binary(), b64(TOAST.encode())),
-        (pa.list_(pa.string()), [TOAST]),
-        (pa.map_(pa.string(), pa.string()), {TOAST: TOAST}),
-        (pa.list_(pa.int32()), list(TOAST.encode())),
-        (pa.uuid(), ""),
-    ],
-)
-def test_an_unavailable_value_is_never_written(kind: pa.DataType, value: Any) -> None:
-    with pytest.raises(dk.InvalidInputError) as found:
-        decode(kind, value if kind != pa.uuid() else _toast_uuid(), None, binary="base64")
-    assert found.value.kind == "message-unavailable"
-    assert "REPLICA IDENTITY FULL" in str(found.value)
-    assert decode(pa.string(), "else", None, unavailable="else where") == "else"
-    with pytest.raises(dk.InvalidInputError, match="did not change"):
-        decode(pa.string(), "mine", None, unavailable="mine")
-
-
-def _toast_uuid() -> str:
-    """Java's UUID.nameUUIDFromBytes."""
-    data = bytearray(hashlib.md5(TOAST.encode(), usedforsecurity=False).digest())
-    data[6], data[8] = data[6] & 0x0F | 0x30, data[8] & 0x3F | 0x80
-    return str(UUID(bytes=bytes(data)))
 
 
 def test_an_option_settles_what_messages_do_not_say() -> None:
