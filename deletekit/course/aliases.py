@@ -61,8 +61,7 @@ class Aliases:
 
     def snapshot_id(self, alias: str) -> int:
         """Return the id of the snapshot with this name."""
-        self._look()
-        return int(_found({name: i for i, name in self._snapshot_names.items()}, alias))
+        return self.snapshot(alias).snapshot_id
 
     def of(self, thing: Any) -> str:
         """Return the name of a path, a snapshot id or a listed file; its own text if it has no name."""
@@ -104,9 +103,9 @@ class Aliases:
 
     def snapshot(self, name: str) -> Snapshot:
         """Return the snapshot of a name. Raises NotFoundError."""
-        for snapshot in self.snapshots:
-            if self._snapshot_names[snapshot.snapshot_id] == name:
-                return snapshot
+        self._look()
+        if 1 <= (number := alias_number(name)) <= len(self.snapshots) and name == f"S{number}":
+            return self.snapshots[number - 1]
         known = f"S1 .. S{len(self.snapshots)}"
         raise NotFoundError("no such snapshot", kind="snapshot-not-found", field="snapshot", found=name, expected=known)
 

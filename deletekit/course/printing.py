@@ -5,7 +5,7 @@ HTML table, with the same lines beside it; elsewhere the lines are printed.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -92,11 +92,16 @@ def aligned(rows: Iterable[Sequence[Any]]) -> list[str]:
     """Return rows as lines with aligned columns; numbers are aligned to the right."""
     cells = [[cell(value) for value in row] for row in rows]
     right = [[isinstance(v, int | float) and not isinstance(v, bool) for v in row] for row in rows]
-    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
     numbers = [all(column[1:]) and len(column) > 1 for column in zip(*right, strict=True)]
+    return in_columns(cells, [i for i, is_number in enumerate(numbers) if is_number])
+
+
+def in_columns(rows: Sequence[Sequence[str]], numbers: Collection[int] = ()) -> list[str]:
+    """Return texts as lines with aligned columns, those of `numbers` to the right."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     return [
-        "  ".join(_padded(c, w, right=n) for c, w, n in zip(row, widths, numbers, strict=True)).rstrip()
-        for row in cells
+        "  ".join(_padded(c, w, right=i in numbers) for i, (c, w) in enumerate(zip(row, widths, strict=True))).rstrip()
+        for row in rows
     ]
 
 

@@ -23,6 +23,7 @@ from deletekit.course.translations import LANGUAGES
 from deletekit.delta.sync import sync_delta
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
+from tests.course.widgets.pixels import contrast
 from tests.delta.handmade import HandMade, remove, with_vector
 from tests.tables import MODES, entries, head_json, items, make, new_catalog
 
@@ -174,22 +175,15 @@ def test_the_same_data_give_the_same_bytes_without_ids(draw: Any) -> None:
         assert "prefers-color-scheme:dark" in svg.markup
 
 
-def luminance(colour: str) -> float:
-    parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(one: str, other: str) -> float:
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
+def rgb(colour: str) -> tuple[int, int, int]:
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
 
 
 @pytest.mark.parametrize("scheme", [0, 1])
 def test_colours_can_be_told_from_what_is_behind_them(scheme: int) -> None:
     for fill in FILLS.values():
-        assert contrast(INKS["ink"][scheme], fill[scheme]) >= 7
-        assert all(contrast(ink[scheme], fill[scheme]) >= 3 for ink in INKS.values())
+        assert contrast(rgb(INKS["ink"][scheme]), rgb(fill[scheme])) >= 7
+        assert all(contrast(rgb(ink[scheme]), rgb(fill[scheme])) >= 3 for ink in INKS.values())
 
 
 def test_hostile_names_are_inert(catalog: dk.Catalog) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -33,27 +32,6 @@ def ids(table: dk.Table, **which: Any) -> list[int]:
     return sorted(dk.scan(table, columns=["id"], **which).to_arrow()["id"].to_pylist())
 
 
-def data_files(table: dk.Table) -> dict[str, int]:
-    """Sequence numbers of the live data files, by their names."""
-    names = Aliases(table)
-    found = [e for m in dk.inspect(table)["manifests"] if m["content"] == 0 for e in m["entries"] if e["status"] != 2]
-    return {names.of(e["data_file"]["file_path"]): e["sequence_number"] for e in found}
-
-
-def deletes(table: dk.Table) -> dict[str, int]:
-    """Sequence numbers of the live deletes, by their names."""
-    return {d["name"]: d["sequence_number"] for d in Aliases(table).deletes()}
-
-
-def positions(table: dk.Table) -> dict[str, list[int]]:
-    """Positions that each live delete holds."""
-    return {
-        d["name"]: d.get("positions") or next(iter(d["positions_by_file"].values()))
-        for d in Aliases(table).deletes()
-        if d["kind"] != "equality-delete"
-    }
-
-
 def test_rows_were_gone_on_monday_and_are_back(tables: dict[str, dk.Table]) -> None:
     assert {name: ids(table) for name, table in tables.items()} == FOUND
     for table in tables.values():
@@ -69,52 +47,6 @@ def test_no_table_is_damaged(tables: dict[str, dk.Table]) -> None:
         "events": ["dangling-position-delete"],
     }
     assert all(dk.verify(table).ok for table in tables.values())
-
-
-def rolled_back(table: dk.Table) -> bool:
-    names, snapshots = Aliases(table), table.metadata.snapshots
-    line, at = [], table.current_snapshot
-    while at is not None:
-        line.append(names.of(at.snapshot_id))
-        at = snapshots.get(at.parent_snapshot_id or 0)
-    return line == ["S5", "S2", "S1"] and deletes(table) == {}
-
-
-def inserted_again(table: dk.Table) -> bool:
-    return operation(table) == "append" and (data_files(table), deletes(table)) == (
-        {"D1": 1, "D2": 2, "D3": 4},
-        {"E1": 3},
-    )
-
-
-def rewritten_as_new(table: dk.Table) -> bool:
-    return operation(table) == "replace" and (data_files(table), deletes(table)) == ({"D3": 4}, {"E1": 3})
-
-
-def vector_not_merged(table: dk.Table) -> bool:
-    return positions(table) == {"V2": [1], "V3": [3]} and Aliases(table).file("V1").record_count == 1
-
-
-def not_folded(table: dk.Table) -> bool:
-    return table.format_version == 3 and positions(table) == {"P1": [2], "P2": [1], "V1": [3]}
-
-
-def operation(table: dk.Table) -> str | None:
-    return table.current_snapshot.operation if table.current_snapshot else None
-
-
-@pytest.mark.parametrize(
-    ("name", "cause"),
-    [
-        ("accounts", rolled_back),
-        ("baskets", inserted_again),
-        ("contacts", rewritten_as_new),
-        ("devices", vector_not_merged),
-        ("events", not_folded),
-    ],
-)
-def test_each_has_its_own_cause(tables: dict[str, dk.Table], name: str, cause: Callable[[dk.Table], bool]) -> None:
-    assert [other for other, table in tables.items() if cause(table)] == [name]
 
 
 def by_month(table: dk.Table) -> list[int]:

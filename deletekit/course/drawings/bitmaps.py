@@ -7,12 +7,12 @@ import numpy as np
 
 from deletekit.course.drawings.svg import GAP, PAD, Canvas, Label, Svg, label, wrapped
 from deletekit.course.translations import Messages
+from deletekit.course.views.bitmap_bytes import vector_entry
 from deletekit.course.views.byte_layout import ByteRange, blob_layout
 from deletekit.course.views.byte_words import field_name, value_text
 from deletekit.course.views.table_view import as_table_view, delete_of
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
-from deletekit.formats.manifest_list import ManifestContent
 from deletekit.text import runs
 
 WIDEST = 880.0
@@ -105,19 +105,15 @@ def _stored(source: Any, delete_file: str | None, snapshot: str | None) -> tuple
     """Return the name and the blob of a vector of a table."""
     view = as_table_view(source)
     at = view.snapshot(snapshot)
-    vectors = (
-        [] if at is None else [e for e in view.live(at, ManifestContent.DELETES) if delete_of(e).is_deletion_vector]
-    )
-    found = {view.aliases.of(e): delete_of(e) for e in sorted(vectors, key=view.aliases.order)}
-    name = delete_file or next(iter(found), "V1")
-    if name not in found:
-        known = ", ".join(found) or "none"
-        raise NotFoundError("no such vector", kind="vector", field="delete_file", found=name, expected=known)
-    vector = found[name]
+    entry = vector_entry(view, at, delete_file) if at is not None else None
+    if entry is None:
+        name = delete_file or "V1"
+        raise NotFoundError("no such vector", kind="vector", field="delete_file", found=name, expected="none")
+    vector = delete_of(entry)
     offset, size = vector.content_offset, vector.content_size_in_bytes
     assert offset is not None
     assert size is not None
-    return name, view.table.io.read(vector.file_path, offset, size)
+    return view.aliases.of(entry), view.table.io.read(vector.file_path, offset, size)
 
 
 def _part(say: Messages, part: ByteRange, blob: bytes) -> Label:

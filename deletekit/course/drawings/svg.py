@@ -69,9 +69,6 @@ class Svg:
     def __repr__(self) -> str:
         return self.text
 
-    def _repr_svg_(self) -> str:
-        return self.markup
-
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/html": self.to_html(), "image/svg+xml": self.markup, "text/plain": self.text}
 

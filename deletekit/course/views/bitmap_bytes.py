@@ -283,7 +283,7 @@ def open_vector_file(source: Any, delete_file: str | None, snapshot: str | None)
             raise e.in_file(str(path)) from e
     view = as_table_view(source)
     at = view.snapshot(snapshot)
-    entry = _vector(view, at, delete_file) if at is not None else None
+    entry = vector_entry(view, at, delete_file) if at is not None else None
     if at is None or entry is None:
         return None
     try:
@@ -330,7 +330,8 @@ def _of_entry(view: TableView, snapshot: Snapshot, entry: ManifestEntry) -> Vect
     return replace(shown, bitmap=bitmap, limit=found.data_file.record_count if found is not None else None)
 
 
-def _vector(view: TableView, snapshot: Snapshot, name: str | None) -> ManifestEntry | None:
+def vector_entry(view: TableView, snapshot: Snapshot, name: str | None) -> ManifestEntry | None:
+    """Return a live deletion vector by alias, or the first one. Raise InvalidInputError for another delete."""
     if name is not None:
         entry = view.delete_file(snapshot, name)
         if not delete_of(entry).is_deletion_vector:

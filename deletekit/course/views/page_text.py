@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from rich.cells import cell_len
-
+from deletekit.course.printing import in_columns
 from deletekit.course.views.page import Block, Cells, Facts, Grid, Mark, Page, Tree
 
 LONGEST = 30
@@ -52,23 +51,18 @@ def _block(block: Block) -> Iterator[str]:
             chosen = "*" if n.key == block.selected else " "
             yield f"{chosen}{'  ' * (n.level - 1)}{sign}{n.label}{': ' if n.value else ''}{n.value}".rstrip()
     elif isinstance(block, Facts):
-        width = max((cell_len(name) for name, _ in block.items), default=0)
-        for name, value in block.items:
-            yield f"  {_padded(name, width)}  {value}".rstrip()
+        yield from (f"  {line}" for line in in_columns(block.items))
     else:
         yield from _cells(block)
 
 
 def _grid(grid: Grid) -> Iterator[str]:
-    rows = [grid.columns, *(line.cells for line in grid.lines)]
-    widths = [max(cell_len(row[i]) for row in rows) for i in range(len(grid.columns))]
+    rows = in_columns([grid.columns, *(line.cells for line in grid.lines)], grid.numbers)
     signed = any(line.mark in _SIGNS for line in grid.lines)
-    for i, row in enumerate(rows):
-        line = grid.lines[i - 1] if i else None
+    for line, row in zip((None, *grid.lines), rows, strict=True):
         chosen = "*" if line is not None and grid.select and line.key == grid.selected else " "
         sign = f"{_SIGNS.get(line.mark, ' ') if line else ' '} " if signed else ""
-        cells = (_padded(c, widths[n], right=n in grid.numbers) for n, c in enumerate(row))
-        yield f"{chosen} {sign}{'  '.join(cells)}".rstrip()
+        yield f"{chosen} {sign}{row}".rstrip()
     if grid.shown:
         yield f"  {grid.shown}"
 
@@ -81,8 +75,3 @@ def _cells(block: Cells) -> Iterator[str]:
     yield f"  {block.legend}"
     for sign, meaning in block.meanings:
         yield f"  {sign}  {meaning}"
-
-
-def _padded(text: str, width: int, *, right: bool = False) -> str:
-    room = " " * (width - cell_len(text))
-    return room + text if right else text + room

@@ -93,10 +93,9 @@ def _fill(work: Path, targets: Sequence[Target], spark: bool, report: Callable[[
     report("The wheel of deletekit")
     (work / "wheels").mkdir()
     own_wheel(work / "wheels")
-    first_releases = {}
     for target in targets:
         report(f"Wheels for {target.platform}, Python {target.python}")
-        first_releases[target] = collect_wheels(work / "wheels", target, extras)
+        collect_wheels(work / "wheels", target, extras)
     if spark:
         report("Spark's jars")
         fetch_jars(work / "jars")
@@ -109,9 +108,9 @@ def _fill(work: Path, targets: Sequence[Target], spark: bool, report: Callable[[
         shutil.copy(datasets.path(name), work / "data")
     titles = write_pages(work / "html")
     write_instructor_pages(work / "html" / "instructor")
-    (work / "START_HERE.html").write_text(start_here(first_releases, titles, spark=spark), encoding="utf-8")
+    (work / "START_HERE.html").write_text(start_here(targets, titles, spark=spark), encoding="utf-8")
     shutil.copy(_INSTALLER, work / "install.py")
-    machines = [[target.platform, target.python, first] for target, first in first_releases.items()]
+    machines = [[target.platform, target.python] for target in targets]
     described = {"deletekit": __version__, "extras": extras, "targets": machines}
     (work / "bundle.json").write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
     return len(titles["en"])

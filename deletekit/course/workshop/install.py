@@ -44,11 +44,9 @@ def _wrong_machine(targets: list[list[str]]) -> str | None:
     system = {"darwin": "macos"}.get(platform.system().lower(), platform.system().lower())
     machine = platform.machine().lower()
     here = "{}-{}".format(system, "x86_64" if machine == "amd64" else machine)
-    for name, python, first in targets:
-        release = tuple(int(part) for part in first.split("."))
-        if name == here and python == "{}.{}".format(*sys.version_info) and sys.version_info[:3] >= release:
-            return None
-    known = "; ".join("{} with Python {} ({} or later)".format(*target) for target in targets)
+    if [here, "{}.{}".format(*sys.version_info)] in targets:
+        return None
+    known = "; ".join("{} with Python {}".format(*target) for target in targets)
     return f"This bundle is for {known}. This is {here} with Python {platform.python_version()}."
 
 

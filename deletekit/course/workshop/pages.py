@@ -1,7 +1,7 @@
 """Write a bundle's HTML pages: lessons, pages for instructors, START_HERE.html. They need no network and no script."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
@@ -69,17 +69,17 @@ def write_instructor_pages(folder: Path) -> None:
             (folder / language / f"{name}.html").write_text(page, encoding="utf-8")
 
 
-def start_here(first_releases: Mapping[Target, str], titles: Mapping[str, Mapping[str, str]], *, spark: bool) -> str:
+def start_here(targets: Sequence[Target], titles: Mapping[str, Mapping[str, str]], *, spark: bool) -> str:
     """Return the page that says, in every language, how to install and begin, and which lessons can be read.
 
     Parameters
     ----------
-    first_releases: the machines that the bundle is for, each with the first release of its Python that works.
+    targets: the machines that the bundle is for.
     titles: the lessons' titles by language and lesson, as `write_pages` returns them.
     spark: whether Spark is in the bundle.
     """
     links = " · ".join(f'<a href="#{code}" lang="{code}">{name}</a>' for code, name in LANGUAGES.items())
-    machines = "".join(f"<li>{t.platform}, Python {t.python} (≥ {first})</li>" for t, first in first_releases.items())
+    machines = "".join(f"<li>{t.platform}, Python {t.python}</li>" for t in targets)
     parts = "".join(_start_in(code, machines, titles[code], spark=spark) for code in LANGUAGES)
     return html_file("en", "START HERE · deletekit", _STYLE, f"<nav><span>{links}</span></nav>\n<main>\n{parts}</main>")
 

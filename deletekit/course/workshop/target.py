@@ -16,7 +16,6 @@ from typing import Any
 
 from packaging.markers import Marker
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 from packaging.tags import mac_platforms
 
 from deletekit.errors import InvalidInputError
@@ -103,12 +102,6 @@ class Target:
         for requirement in held:
             requirement.marker = None
         return held
-
-    def first_release(self, bounds: Iterable[str]) -> str:
-        """Return the first release of this Python (as `3.11.5`) that meets all `Requires-Python`, else the newest."""
-        wanted = [SpecifierSet(bound) for bound in bounds]
-        releases = (f"{self.python}.{micro}" for micro in range(_LAST_MICRO))
-        return next((r for r in releases if all(bound.contains(r) for bound in wanted)), self._newest)
 
     @property
     def _newest(self) -> str:

@@ -63,11 +63,10 @@ def _packed(installed: Distribution, folder: Path) -> Path:
     return wheel
 
 
-def collect_wheels(folder: Path, target: Target, extras: Sequence[str]) -> str:
+def collect_wheels(folder: Path, target: Target, extras: Sequence[str]) -> None:
     """Fetch what deletekit, whose wheel is in the folder, needs on a target.
 
-    Returns the first release of Python that all of it supports. Raises EnvironmentMissingError with pip's message if
-    pip finds no wheel.
+    Raises EnvironmentMissingError with pip's message if pip finds no wheel.
     """
     (own,) = folder.glob("deletekit-*.whl")
     roots = map(str, target.wanted(metadata_of(own), extras))
@@ -78,9 +77,6 @@ def collect_wheels(folder: Path, target: Target, extras: Sequence[str]) -> str:
             _pip("wheel", "--no-deps", "--wheel-dir", str(folder), pins[name])
     wheels = [pin for name, pin in pins.items() if name not in _SOURCE_ONLY]
     _pip("download", "--no-deps", "--dest", str(folder), *target.pip_options, *wheels)
-    there = (metadata_of(wheel) for wheel in folder.glob("*.whl"))
-    bounds = {name: d.metadata["Requires-Python"] for d in there if (name := canonicalize_name(d.name)) in versions}
-    return target.first_release(bound for bound in bounds.values() if bound)
 
 
 def dependency_versions(

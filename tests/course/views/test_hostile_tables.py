@@ -6,7 +6,6 @@ import gzip
 import json
 import random
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -114,12 +113,3 @@ def test_names_and_values_without_end_are_cut(tmp_path: Path) -> None:
             grid = page.block("rows")
             assert isinstance(grid, Grid)
             assert "Columns not shown: 29." in grid.shown
-
-
-@pytest.mark.parametrize("start", [-1, -(10**30), 10**30, 79, 80])
-def test_a_page_that_is_not_there_is_the_nearest(tmp_path: Path, start: Any) -> None:
-    with new_catalog(tmp_path) as catalog:
-        table = make(catalog, [{"id": i, "category": "a", "value": 1.0} for i in range(80)], format_version=3)
-        grid = row_fate(table, start=start).block("rows")
-    assert isinstance(grid, Grid)
-    assert [line.key for line in grid.lines] == (list(range(50)) if start < 0 else list(range(50, 80)))
