@@ -10,6 +10,7 @@ from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Output, show_error
 from deletekit.errors import DeletekitError, InvalidInputError
 from deletekit.table.modes import DELETE_MODES
+from deletekit.text import plain
 
 Callback = Callable[..., Any]
 Decorator = Callable[[Callback], Callback]
@@ -19,7 +20,12 @@ TRACEBACK = "deletekit.traceback"
 INTERRUPTED = "deletekit.interrupted"
 """Where it holds the warning to print if Ctrl-C ends the command."""
 _ONE_OF = "deletekit_one_of"
-_EXAMPLES = {"KEY=VALUE": "uri=http://localhost:8181", "COLUMN=VALUE": "name=Ann"}
+_EXAMPLES = {
+    "KEY=VALUE": "uri=http://localhost:8181",
+    "COLUMN=VALUE": "name=Ann",
+    "NAME=VALUE": "truncate=apply",
+    "A,B=C": "s3a,s3n=s3",
+}
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -38,6 +44,8 @@ def key_values(_: click.Context, parameter: click.Parameter, values: tuple[str, 
         if not equals or not key:
             # Do not repeat the value: it may be a password whose key was forgotten.
             raise click.BadParameter(f"each is {parameter.metavar}, such as {_EXAMPLES[str(parameter.metavar)]}")
+        if key in pairs:
+            raise click.BadParameter(f"given twice: {plain(key)}")
         pairs[key] = text
     return pairs
 

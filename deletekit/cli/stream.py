@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -14,6 +14,7 @@ from deletekit.cli.options import (
     TableAnswerCommand,
     branch_option,
     choice_option,
+    key_values,
     one_of,
     repeated_option,
     when_interrupted,
@@ -22,7 +23,6 @@ from deletekit.cli.printer import one_line
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output, show
 from deletekit.cli.verb_command import result_fields, table_answer, verb_command
-from deletekit.text import plain
 
 _key_option = repeated_option("--key", "equality_fields", "COLUMN", "Key column. Repeatable.  [default: the schema's]")
 _RATE = "Instead of FILES: make up so many changes per batch."
@@ -45,7 +45,7 @@ _PROMOTION = "Delete old rows by position, or write no delete file."
 @click.option("--order", metavar="COLUMN", help="Column that orders the rows of a batch.  [default: as they come]")
 @click.option("--allow-rewind", is_flag=True, help="Apply batches even if the stream or the branch went back.")
 @choice_option("--format", _FORMATS, _FORMAT, metavar="NAME")
-@repeated_option("--format-option", "format_options", "NAME=VALUE", _OPTION)
+@repeated_option("--format-option", "format_options", "NAME=VALUE", _OPTION, callback=key_values)
 @click.option("--as-given", is_flag=True, help="Keep the order of FILES even if 10.parquet comes before 2.parquet.")
 def stream(
     argument: TableArgument,
@@ -57,7 +57,7 @@ def stream(
     files: Sequence[str] = (),
     rate: int | None = None,
     format: str | None = None,  # noqa: A002  # the option's own name
-    format_options: Sequence[str] = (),
+    format_options: Mapping[str, str],
     **options: Any,
 ) -> Answer:
     """Apply the changes in FILES (Parquet, CSV or JSON lines) to TABLE, each file a batch, in the order given.
@@ -141,19 +141,10 @@ def promote() -> None:
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
 
 
-def _of_format(texts: Sequence[str]) -> dict[str, Any]:
+def _of_format(texts: Mapping[str, str]) -> dict[str, Any]:
     """Return options of a format as `stream.decoder` takes them; it checks them."""
-    made: dict[str, Any] = {}
-    for text in texts:
-        name, is_given, value = text.partition("=")
-        if not is_given:
-            raise click.BadParameter(f"not NAME=VALUE: {plain(text)}", param_hint="--format-option")
-        if name in made:
-            raise click.BadParameter(f"given twice: {plain(name)}", param_hint="--format-option")
-        made[name] = (
-            value.split(",") if name in ("ignore", "servers") else {"true": True, "false": False}.get(value, value)
-        )
-    return made
+    lists, words = ("ignore", "servers"), {"true": True, "false": False}
+    return {name: text.split(",") if name in lists else words.get(text, text) for name, text in texts.items()}
 
 
 def _open_or_create(argument: TableArgument) -> dk.Table:

@@ -122,12 +122,5 @@ def upgrade(argument: TableArgument, output: Output, format_version: int) -> Ans
     Examples:
       deletekit upgrade --warehouse wh demo.users 3
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    before: list[int] = []
-
-    def verb(table: dk.Table) -> None:
-        before.append(table.format_version)
-        dk.upgrade_format_version(table, format_version)
-
-    table, _ = change(verb, argument, output, "Upgrading")
-    (old,), new = before, table.format_version
-    return table_answer(table, {"previous_format_version": old, "format_version": new})
+    table, _ = change(dk.upgrade_format_version, argument, output, "Upgrading", format_version=format_version)
+    return table_answer(table, {"format_version": table.format_version})

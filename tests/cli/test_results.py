@@ -132,7 +132,7 @@ CASES = [
     Case("branch", {"refs": lambda refs: sorted(refs) == ["audit", "main"]}, LEFT, dry=False),
     Case("branch v1 --tag --snapshot {audit}", {"refs": lambda refs: refs["v1"]["type"] == "tag"}, dry=False),
     Case("branch audit --drop", {"refs": lambda refs: list(refs) == ["main"]}, LEFT, dry=False),
-    Case("upgrade 3", {"previous_format_version": 2, "format_version": 3}, dry=False, table="demo.old"),
+    Case("upgrade 3", {"format_version": 3}, dry=False, table="demo.old"),
     Case("sinks", {"sinks": 0}, dry=False),
     Case("promote audit --key id", {"added_rows": 1, "deleted_rows": 0}, [1, 3, 4], dry=False),
     Case("scan -o {folder}/out.csv", {"rows": 2, "bytes": lambda n: n > 20}, LEFT, dry=False),
@@ -231,7 +231,7 @@ def test_a_refusal_comes_before_anything_is_written(run: Run, world: World, argu
         "update true --set name=x --set-null name", "branch --drop", "branch --tag", "branch a --drop --tag", "stream",
         "stream x --rate 3", "sinks --reset numbers", "sinks --batch 3", "sinks --query q", "sinks --reset a --drop b",
         "verify --heads --snapshot 1", "scan --format csv", "compact --strategy gently", "erase", "sync-delta",
-        "changes --to 1 --ref main", "verify --level deepest",
+        "changes --to 1 --ref main", "verify --level deepest", "remove-orphan-files --equal-scheme s3a",
     ],
 )  # fmt: skip
 def test_wrong_usage(run: Run, world: World, arguments: str) -> None:

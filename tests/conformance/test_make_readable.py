@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import deletekit as dk
 from conformance.runner import judge, suite_folder
 from conformance.suite import load_suite, relocate
-from deletekit.cli import main
 from deletekit.conformance.engines import EngineProcess, engine_of
 from tests.conformance.readers_scenes import (
     BY_POSITION,
@@ -25,8 +22,6 @@ from tests.conformance.readers_scenes import (
     verdict,
     verdicts_file,
 )
-from tests.maintenance.model import history
-from tests.maintenance.test_compact import busy, clean
 from tests.tables import expected, ids, items, live, live_files, make, refused, unchanged
 
 CONVERT, REWRITE, COMPACT = "convert-equality-deletes", "rewrite-position-deletes", "compact"
@@ -73,21 +68,6 @@ def test_the_least_change(catalog: dk.Catalog, tmp_path: Path, need: Need) -> No
     assert bool(done.commits) == bool(steps)
     with unchanged(table):
         assert dk.make_readable(table, ["x"], verdicts=tmp_path / "verdicts.json", verify=False).steps == ()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("need", [need for need in NEEDS if E in need[1]], ids=lambda need: str(need[:3]))
-@pytest.mark.parametrize("kind", ["partitioned", "evolved"])
-def test_the_least_change_of_many_deletes(catalog: dk.Catalog, tmp_path: Path, need: Need, kind: str) -> None:
-    version, cannot, steps, left = need
-    table, rows = busy(catalog, version, kind)
-    past = history(table)
-    done = made(table, verdicts_file(tmp_path, *engine_without("x", *cannot)), "x")
-    assert (tuple(step.action for step in done.steps), kinds_of(table)) == (steps, left)
-    assert live(table) == expected(rows)
-    assert past.items() <= history(table).items()
-    assert all(c.operation == "replace" for c in done.commits)
-    clean(table)
 
 
 @pytest.mark.sampled(2, tier=1)
@@ -180,15 +160,9 @@ def test_only_data_files_with_deletes_are_written_again(catalog: dk.Catalog, tmp
         done = made(table, verdicts_file(tmp_path, *engine_without("x", E, P)), "x")
         (step,) = done.steps
         assert len(before & {f["file_path"] for f in live_files(table, 0)}) == 1
-        sizes = {
-            f["file_path"]: f["file_size_in_bytes"] for c in done.commits for f in map(vars_of, c.removed_data_files)
-        }
+        sizes = {f.file_path: f.file_size_in_bytes for c in done.commits for f in c.removed_data_files}
         assert (step.files, step.rows, step.bytes_written) == (1, 5, sum(sizes.values()))
         assert (kinds_of(table), live(table)) == (set(), expected(rows))
-
-
-def vars_of(file: Any) -> dict[str, Any]:
-    return {name: getattr(file, name) for name in ("file_path", "file_size_in_bytes")}
 
 
 def test_what_no_step_can_help_is_refused_before_anything_is_written(catalog: dk.Catalog, tmp_path: Path) -> None:
@@ -219,18 +193,6 @@ def test_a_branch(catalog: dk.Catalog, tmp_path: Path) -> None:
     assert {f["content"] for f in live_files(table, 1, "side")} == {1}
     assert kinds_of(table) == {E}
     assert ids(table, ref="side") == [0, 2, 4, 6, 7, 8, 9]
-
-
-def test_the_command(catalog: dk.Catalog, tmp_path: Path) -> None:
-    table, _, _ = plain(catalog, 2, E)
-    file = verdicts_file(tmp_path, *engine_without("x", E))
-    where = ["make-readable", "--warehouse", str(tmp_path / "warehouse"), table.name]
-    where += ["--engine", "x", "--verdicts", str(file)]
-    tried = CliRunner().invoke(main, [*where, "--dry-run"])
-    assert (tried.exit_code, "Nothing was changed." in tried.output) == (0, True)
-    done = CliRunner().invoke(main, [*where, "--json", "--no-verify"])
-    assert (done.exit_code, json.loads(done.output)["steps"][0]["action"]) == (0, CONVERT)
-    assert kinds_of(table.refresh()) == {P}
 
 
 @pytest.mark.slow

@@ -6,13 +6,12 @@ import datetime as dt
 import math
 import uuid
 from decimal import Decimal
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from conformance.suite import load_suite, moved
+from conformance.suite import moved
 from deletekit.conformance.rows import rows_of, same
 from deletekit.formats.puffin import Blob, write_puffin
 from tests.conformance.test_suite import CASES, read
@@ -62,12 +61,6 @@ def test_rows_are_the_same_in_any_order_each_as_often() -> None:
     assert not same([[1]], [[True]])
     assert not same([["1"]], [[1]])
     assert not same([[[1, 2]]], [[[2, 1]]])
-
-
-def test_a_folder_without_an_index_is_no_suite(tmp_path: Path) -> None:
-    with pytest.raises(dk.NotFoundError) as caught:
-        load_suite(tmp_path)
-    assert caught.value.kind == "suite-not-found"
 
 
 def test_a_puffin_file_with_gaps_is_not_moved() -> None:

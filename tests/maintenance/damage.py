@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import ANY
 
 import fastavro
 import pyarrow.parquet as pq
@@ -36,6 +37,50 @@ def found(report: Sequence[dk.results.Finding], kind: str, severity: str = "erro
     assert [str(f) for f in report if f.kind != kind and f.severity == "error"] == []
     assert ours[0].severity == severity
     return ours[0]
+
+
+Change = Callable[[dk.Table], Any]
+"""Breaks a table. Returns the path of the broken file, or ANY."""
+
+
+class Case(NamedTuple):
+    """A damage and its findings.
+
+    Attributes
+    ----------
+    number: how many findings of the kind there are.
+    beside: other kinds of errors that follow from the damage; None: any.
+    unseen: a level that does not look so deep, and finds nothing.
+    """
+
+    change: Change
+    kind: str
+    field: Any = ANY
+    found: Any = ANY
+    expected: Any = ANY
+    severity: str = "error"
+    number: Any = 1
+    beside: frozenset[str] | None = frozenset()
+    level: str = "data"
+    unseen: str | None = None
+    repair: str | None = None
+
+    def check(self, table: dk.Table) -> None:
+        """Break a table, hold that verify finds it in the head, and put the files back."""
+        with put_back(table):
+            path = self.change(table)
+            seen = findings(table, level=self.level)
+            ours = [f for f in seen if f.kind == self.kind]
+            assert ours
+            assert self.number == len(ours), list(map(str, seen))
+            for f in ours:
+                assert (f.severity, f.file, f.field) == (self.severity, path, self.field)
+                assert (f.found, f.expected, f.repair) == (self.found, self.expected, self.repair)
+                assert f.snapshot_ids == (head_id(table),)
+            if self.beside is not None:
+                assert {f.kind for f in seen if f.severity == "error"} - {self.kind} <= self.beside
+            if self.unseen is not None:
+                assert findings(table, level=self.unseen) == ()
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import ANY
 
 import pyarrow as pa
@@ -16,12 +16,13 @@ import deletekit as dk
 from deletekit.engines.local import LocalEngine
 from deletekit.formats.reserved_fields import POS_ID
 from tests.maintenance.damage import (
+    Case,
+    Change,
     edit_bytes,
     edit_file,
     edit_parquet,
     findings,
     found,
-    head_id,
     put_back,
     resized,
     with_metadata,
@@ -32,8 +33,6 @@ from tests.tables import items, live_files, make, new_catalog
 ROWS = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, "c", 5.0), (6, "b", float("nan")))
 INT = struct.Struct("<i")
 Tables = dict[str, dk.Table]
-Change = Callable[[dk.Table], str]
-"""Breaks a table. Returns the path of the broken file."""
 
 
 @pytest.fixture(scope="module")
@@ -150,69 +149,53 @@ def of_another(table: dk.Table) -> str:
     return edit_file(table, 1, referenced_data_file=file_of(table, 0))
 
 
-class Case(NamedTuple):
-    """A damage and its findings.
-
-    Attributes
-    ----------
-    number: how many findings of the kind there are.
-    beside: other kinds of errors that follow from the damage; None: any.
-    unseen: a level that does not look so deep, and finds nothing.
-    """
-
-    table: str
-    change: Change
-    kind: str
-    field: Any = ANY
-    found: Any = ANY
-    expected: Any = ANY
-    severity: str = "error"
-    number: Any = 1
-    beside: frozenset[str] | None = frozenset()
-    level: str = "data"
-    unseen: str | None = None
-    repair: str | None = None
-
-
 ROWS_COUNTED = {"value_counts": None, "null_value_counts": None, "nan_value_counts": None}
-CASES: dict[str, Case] = {
+CASES: dict[str, tuple[str, Case]] = {
     **{
         f"{name}, content {content}": case
         for content in (0, 1)
         for name, case in {
-            "gone": Case("keys", gone(content), "missing-file", "file_path", unseen="metadata"),
-            "another size": Case("keys", entry(content, file_size_in_bytes=10**6), "file-size", found=10**6),
-            "damaged": Case(
-                "keys", in_bytes(content, lambda data: data[:-4] + b"LIAR"), "unreadable-file", level="deletes"
+            "gone": ("keys", Case(gone(content), "missing-file", "file_path", unseen="metadata")),
+            "another size": ("keys", Case(entry(content, file_size_in_bytes=10**6), "file-size", found=10**6)),
+            "damaged": (
+                "keys",
+                Case(in_bytes(content, lambda data: data[:-4] + b"LIAR"), "unreadable-file", level="deletes"),
             ),
-            "encrypted": Case(
-                "keys", entry(content, key_metadata=b"key"), "not-checked", "key_metadata", severity="warning"
+            "encrypted": (
+                "keys",
+                Case(entry(content, key_metadata=b"key"), "not-checked", "key_metadata", severity="warning"),
             ),
         }.items()
     },
-    "damage within the rows": Case(
-        "keys", in_bytes(0, lambda data: data[:4] + bytes(60) + data[64:]), "unreadable-file", unseen="deletes"
+    "damage within the rows": (
+        "keys",
+        Case(in_bytes(0, lambda data: data[:4] + bytes(60) + data[64:]), "unreadable-file", unseen="deletes"),
     ),
     # Puffin
-    "length": Case(
+    "length": (
         "vectors",
-        in_vector(0, lambda b: struct.pack(">I", struct.unpack(">I", b)[0] + 1), crc=False),
-        "deletion-vector",
-        "length",
+        Case(
+            in_vector(0, lambda b: struct.pack(">I", struct.unpack(">I", b)[0] + 1), crc=False),
+            "deletion-vector",
+            "length",
+        ),
     ),
-    "magic": Case("vectors", in_vector(4, lambda _: b"WRNG"), "deletion-vector", "magic"),
-    "bitmaps": Case("vectors", in_vector(8, lambda _: b"\xff\xff\xff\xff"), "deletion-vector"),
-    "checksum": Case("vectors", in_vector(8, lambda _: b"\x02\x00\x00\x00", crc=False), "deletion-vector", "crc"),
-    "outside": Case("vectors", entry(1, content_offset=10**6), "deletion-vector", "content_offset", beside=None),
-    "cardinality": Case(
-        "vectors", entry(1, record_count=2), "record-count", ANY, 2, 3, beside=frozenset({"manifest-count"})
+    "magic": ("vectors", Case(in_vector(4, lambda _: b"WRNG"), "deletion-vector", "magic")),
+    "bitmaps": ("vectors", Case(in_vector(8, lambda _: b"\xff\xff\xff\xff"), "deletion-vector")),
+    "checksum": ("vectors", Case(in_vector(8, lambda _: b"\x02\x00\x00\x00", crc=False), "deletion-vector", "crc")),
+    "outside": ("vectors", Case(entry(1, content_offset=10**6), "deletion-vector", "content_offset", beside=None)),
+    "cardinality": (
+        "vectors",
+        Case(entry(1, record_count=2), "record-count", ANY, 2, 3, beside=frozenset({"manifest-count"})),
     ),
-    "bound of a vector": Case(
-        "vectors", entry(1, upper_bounds=[{"key": POS_ID, "value": bytes(8)}]), "bounds", "upper_bounds.pos"
+    "bound of a vector": (
+        "vectors",
+        Case(entry(1, upper_bounds=[{"key": POS_ID, "value": bytes(8)}]), "bounds", "upper_bounds.pos"),
     ),
     **{
-        f"footer, {name}": Case(
-            "vectors", in_bytes(1, edit), "puffin-footer", repair="puffin-footer", beside=frozenset({"file-size"})
+        f"footer, {name}": (
+            "vectors",
+            Case(in_bytes(1, edit), "puffin-footer", repair="puffin-footer", beside=frozenset({"file-size"})),
         )
         for name, edit in {
             "end magic": lambda data: data[:-4] + b"NOPE",
@@ -223,8 +206,9 @@ CASES: dict[str, Case] = {
         }.items()
     },
     **{
-        f"blob, {field}": Case(
-            "vectors", in_bytes(1, lambda data, b=before, a=after: data.replace(b, a, 1)), "puffin-blob", field
+        f"blob, {field}": (
+            "vectors",
+            Case(in_bytes(1, lambda data, b=before, a=after: data.replace(b, a, 1)), "puffin-blob", field),
         )
         for field, before, after in (
             ("type", b"deletion-vector-v1", b"deletion-vector-v2"),
@@ -234,31 +218,37 @@ CASES: dict[str, Case] = {
         )
     },
     # position delete files
-    "out of order": Case("positions", in_rows(1, lambda t: t.take([1, 0, 2, 3, 4, 5])), "delete-order", found="row 1"),
-    "paths out of order": Case(
+    "out of order": (
         "positions",
-        in_rows(1, lambda t: t.sort_by([("file_path", "descending"), ("pos", "ascending")])),
-        "delete-order",
-        found="row 3",
+        Case(in_rows(1, lambda t: t.take([1, 0, 2, 3, 4, 5])), "delete-order", found="row 1"),
     ),
-    "fewer deletes": Case("positions", in_rows(1, lambda t: t.slice(0, 5)), "record-count", ANY, 6, 5),
-    "no reserved ids": Case("positions", in_rows(1, without_ids), "field-ids", number=2),
-    "another kind": Case("positions", in_rows(1, lambda t: t, {b"delete-type": b"equality"}), "delete-type"),
-    "another file": Case("positions", of_another, "delete-scope"),
-    "bound of positions": Case("position", bound_of_position, "bounds", "lower_bounds.pos", struct.pack("<q", 1)),
-    "null positions": Case("positions", in_rows(1, null_positions), "unreadable-file"),
+    "paths out of order": (
+        "positions",
+        Case(
+            in_rows(1, lambda t: t.sort_by([("file_path", "descending"), ("pos", "ascending")])),
+            "delete-order",
+            found="row 3",
+        ),
+    ),
+    "fewer deletes": ("positions", Case(in_rows(1, lambda t: t.slice(0, 5)), "record-count", ANY, 6, 5)),
+    "no reserved ids": ("positions", Case(in_rows(1, without_ids), "field-ids", number=2)),
+    "another kind": ("positions", Case(in_rows(1, lambda t: t, {b"delete-type": b"equality"}), "delete-type")),
+    "another file": ("positions", Case(of_another, "delete-scope")),
+    "bound of positions": ("position", Case(bound_of_position, "bounds", "lower_bounds.pos", struct.pack("<q", 1))),
+    "null positions": ("positions", Case(in_rows(1, null_positions), "unreadable-file")),
     # equality delete files
-    "no key": Case("keys", in_rows(1, lambda t: t.select(["id"])), "equality-column", "category"),
-    "key of another type": Case("keys", in_rows(1, as_text("id")), "column-type", "id", number=ANY),
-    "keys without ids": Case("keys", in_rows(1, without_ids), "field-ids"),
+    "no key": ("keys", Case(in_rows(1, lambda t: t.select(["id"])), "equality-column", "category")),
+    "key of another type": ("keys", Case(in_rows(1, as_text("id")), "column-type", "id", number=ANY)),
+    "keys without ids": ("keys", Case(in_rows(1, without_ids), "field-ids")),
     # data files
-    "more rows counted": Case(
-        "vectors", entry(0, record_count=7, **ROWS_COUNTED), "record-count", ANY, 7, 6, beside=None, level="deletes"
+    "more rows counted": (
+        "vectors",
+        Case(entry(0, record_count=7, **ROWS_COUNTED), "record-count", ANY, 7, 6, beside=None, level="deletes"),
     ),
-    "split offsets": Case("vectors", entry(0, split_offsets=[5]), "split-offsets", ANY, [5], [4], level="deletes"),
-    "no field ids": Case("vectors", in_rows(0, without_ids), "field-ids", level="deletes"),
-    "null in a required column": Case("vectors", a_null_id, "required-null", "id", 1),
-    "column of another type": Case("vectors", in_rows(0, as_text("value")), "column-type", "value"),
+    "split offsets": ("vectors", Case(entry(0, split_offsets=[5]), "split-offsets", ANY, [5], [4], level="deletes")),
+    "no field ids": ("vectors", Case(in_rows(0, without_ids), "field-ids", level="deletes")),
+    "null in a required column": ("vectors", Case(a_null_id, "required-null", "id", 1)),
+    "column of another type": ("vectors", Case(in_rows(0, as_text("value")), "column-type", "value")),
 }
 METRICS: dict[str, tuple[str, dict[str, Any]]] = {
     "value_counts.id": ("value-count", {"value_counts": [{"key": 1, "value": 9}]}),
@@ -273,30 +263,15 @@ DATA_METRICS = METRICS | {
     "lower_bounds.category": ("bounds", {"lower_bounds": [{"key": 2, "value": b"aa"}]}),
 }
 for field, (kind, fields) in METRICS.items():
-    CASES[f"deletes, {field}"] = Case("keys", entry(1, **fields), kind, field, beside=None, level="deletes")
+    CASES[f"deletes, {field}"] = ("keys", Case(entry(1, **fields), kind, field, beside=None, level="deletes"))
 for field, (kind, fields) in DATA_METRICS.items():
-    CASES[f"data, {field}"] = Case("vectors", entry(0, **fields), kind, field, beside=None)
+    CASES[f"data, {field}"] = ("vectors", Case(entry(0, **fields), kind, field, beside=None))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_damage_is_found(tables: Tables, name: str) -> None:
-    case = CASES[name]
-    table = tables[case.table]
-    with put_back(table):
-        path = case.change(table)
-        seen = findings(table, level=case.level)
-        ours = [f for f in seen if f.kind == case.kind]
-        if case.number is not ANY:
-            assert len(ours) == case.number, list(map(str, seen))
-        assert ours
-        for f in ours:
-            assert (f.severity, f.file, f.field) == (case.severity, path, case.field)
-            assert (f.found, f.expected, f.repair) == (case.found, case.expected, case.repair)
-            assert f.snapshot_ids == (head_id(table),)
-        if case.beside is not None:
-            assert {f.kind for f in seen if f.severity == "error"} - {case.kind} <= case.beside
-        if case.unseen is not None:
-            assert findings(table, level=case.unseen) == ()
+    kind, case = CASES[name]
+    case.check(tables[kind])
 
 
 RIGHT: dict[str, tuple[str, Change]] = {

@@ -5,12 +5,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import ANY
 
 import fastavro
 import pytest
 
 import deletekit as dk
 from tests.maintenance.damage import (
+    Case,
+    Change,
     Record,
     edit_avro,
     edit_file,
@@ -54,6 +57,16 @@ def old(catalog: dk.Catalog) -> dk.Table:
     return table
 
 
+def in_list(change: Callable[[list[Record]], Any], metadata: Any = None) -> Change:
+    """Change the rows of the manifest list: the finding is about the list or one of its manifests."""
+
+    def damage(table: dk.Table) -> Any:
+        path = edit_list(table, change, metadata)
+        return path if metadata else ANY
+
+    return damage
+
+
 def row_of(content: int, **fields: Any) -> Callable[[list[Record]], None]:
     def change(rows: list[Record]) -> None:
         next(r for r in rows if r["content"] == content).update(fields)
@@ -63,65 +76,103 @@ def row_of(content: int, **fields: Any) -> Callable[[list[Record]], None]:
 
 def partitions(**fields: Any) -> Callable[[list[Record]], None]:
     def change(rows: list[Record]) -> None:
-        for row in rows:
-            if row["content"] == 0:
-                row["partitions"][0].update(fields)
-                return
+        next(r for r in rows if r["content"] == 0)["partitions"][0].update(fields)
 
     return change
 
 
-ROW_CASES: dict[str, tuple[str, str, Callable[[list[Record]], Any]]] = {
-    "length": ("manifest-length", "manifest_length", row_of(0, manifest_length=7)),
-    "newer than the snapshot": (
+def entry_with(**fields: Any) -> Change:
+    """Change the first entry of the first data manifest. A function is asked for the value."""
+
+    def damage(table: dk.Table) -> str:
+        path = str(live_files(table, 0)[0]["file_path"])
+        given = {name: value(table) if callable(value) else value for name, value in fields.items()}
+        edit_manifest(table, lambda stored: stored[0].update(given))
+        return path
+
+    return damage
+
+
+def file_with(content: int = 0, **fields: Any) -> Change:
+    return lambda table: edit_file(table, content, **fields)
+
+
+def bound(value: bytes) -> list[dict[str, Any]]:
+    return [{"key": 1, "value": value}]
+
+
+PARTITIONS, COUNT, SEQUENCE = "manifest-partitions", "manifest-count", "entry-sequence"
+OF_ROW = frozenset({SEQUENCE})  # entries inherit the row's number, which then is not that of who added them
+OF_ENTRY = frozenset({COUNT, "manifest-min-sequence", "delete-sequence"})
+FIVE, FOUR = struct.pack("<i", 5), struct.pack("<i", 4)
+CASES = {
+    "length": Case(in_list(row_of(0, manifest_length=7)), "manifest-length", "manifest_length"),
+    "newer than the snapshot": Case(
+        in_list(row_of(1, sequence_number=9, min_sequence_number=9)),
         "manifest-sequence",
         "sequence_number",
-        row_of(1, sequence_number=9, min_sequence_number=9),
+        beside=OF_ROW,
     ),
-    "lowest sequence": ("manifest-min-sequence", "min_sequence_number", row_of(0, min_sequence_number=0)),
-    "files": ("manifest-count", "added_files_count", row_of(1, added_files_count=9)),
-    "rows": ("manifest-count", "added_rows_count", row_of(0, added_rows_count=9)),
-    "row ids of deletes": ("manifest-row-id", "first_row_id", row_of(1, first_row_id=0)),
-    "no null partition": ("manifest-partitions", "partitions.category.contains_null", partitions(contains_null=False)),
-    "low bound": ("manifest-partitions", "partitions.category.lower_bound", partitions(lower_bound=b"b")),
-    "high bound": ("manifest-partitions", "partitions.category.upper_bound", partitions(upper_bound=b"a")),
+    "lowest sequence": Case(
+        in_list(row_of(0, min_sequence_number=0)), "manifest-min-sequence", "min_sequence_number", beside=OF_ROW
+    ),
+    "files": Case(in_list(row_of(1, added_files_count=9)), COUNT, "added_files_count"),
+    "rows": Case(in_list(row_of(0, added_rows_count=9)), COUNT, "added_rows_count"),
+    "row ids of deletes": Case(in_list(row_of(1, first_row_id=0)), "manifest-row-id", "first_row_id"),
+    "no row ids": Case(
+        in_list(lambda rows: [r | {"first_row_id": None} for r in rows]), "manifest-row-id", "first_row_id", number=2
+    ),
+    "no null": Case(in_list(partitions(contains_null=False)), PARTITIONS, "partitions.category.contains_null"),
+    "low bound": Case(in_list(partitions(lower_bound=b"b")), PARTITIONS, "partitions.category.lower_bound"),
+    "high bound": Case(in_list(partitions(upper_bound=b"a")), PARTITIONS, "partitions.category.upper_bound"),
+    "no summaries": Case(in_list(row_of(0, partitions=[])), PARTITIONS, "partitions"),
+    "list of another snapshot": Case(
+        in_list(lambda _: None, {"snapshot-id": "7"}), "manifest-list-metadata", "snapshot-id", "7", severity="warning"
+    ),
+    "holds others": Case(
+        lambda table: edit_manifest(table, lambda _: None, metadata={"content": "deletes"}),
+        "manifest-content",
+        ANY,
+        "deletes",
+        "data",
+    ),
+    # entries
+    "sequence": Case(entry_with(sequence_number=9), SEQUENCE, "sequence_number", beside=OF_ENTRY),
+    "file sequence": Case(entry_with(file_sequence_number=9), SEQUENCE, "file_sequence_number", beside=OF_ENTRY),
+    "file sequence of another": Case(
+        entry_with(status=0, snapshot_id=head_id, sequence_number=1, file_sequence_number=1),
+        SEQUENCE,
+        "file_sequence_number",
+        1,
+        4,
+        beside=None,
+    ),
+    "existing inherits": Case(entry_with(status=0), SEQUENCE, "sequence_number", beside=OF_ENTRY),
+    "snapshot": Case(entry_with(snapshot_id=7), "entry-snapshot", "snapshot_id", beside=OF_ENTRY),
+    "counts": Case(
+        file_with(value_counts=[{"key": 1, "value": 2}], null_value_counts=[{"key": 1, "value": 3}]),
+        "metrics",
+        "null_value_counts.1",
+        3,
+    ),
+    "no range": Case(file_with(lower_bounds=bound(FIVE), upper_bounds=bound(FOUR)), "metrics", "lower_bounds.1"),
+    "no number": Case(file_with(lower_bounds=bound(FIVE), upper_bounds=bound(b"abc")), "metrics", "lower_bounds.1"),
+    **{
+        f"split offsets {offsets}": Case(file_with(split_offsets=offsets), "split-offsets", ANY, offsets)
+        for offsets in ([4, 4], [9, 4], [-1], [10**9])
+    },
+    **{f"keys {ids}": Case(file_with(1, equality_ids=ids), "equality-id", ANY, 99) for ids in ([99], [1, 99])},
 }
 
 
-@pytest.mark.parametrize("case", ROW_CASES)
-def test_damaged_rows_of_a_manifest_list_are_found(table: dk.Table, case: str) -> None:
-    kind, field, change = ROW_CASES[case]
-    edit_list(table, change)
-    # Entries inherit the manifest's sequence number, which then is not that of who added them.
-    seen = [f for f in findings(table, level="metadata") if f.kind != "entry-sequence" or "sequence" not in field]
-    finding = found(seen, kind)
-    assert finding.field == field
-    assert finding.file in {row["manifest_path"] for row in manifest_list(table)}
-    assert finding.snapshot_ids == (head_id(table),)
-    assert finding.repair is None
-
-
-def test_a_data_manifest_without_row_ids(table: dk.Table) -> None:
-    edit_list(table, lambda rows: [r | {"first_row_id": None} for r in rows])
-    seen = findings(table, level="metadata")
-    assert {(f.kind, f.field) for f in seen} == {("manifest-row-id", "first_row_id")}
-    assert len(seen) == 2, "one for each data manifest"
+@pytest.mark.parametrize("name", CASES)
+def test_a_damage_is_found(made: dk.Table, name: str) -> None:
+    CASES[name]._replace(level="metadata").check(made)
 
 
 def test_looser_summaries_are_right(table: dk.Table) -> None:
     edit_list(table, partitions(contains_null=True, lower_bound=b"", upper_bound=b"zz"))
     assert findings(table) == ()
-
-
-def test_a_summary_of_another_number_of_fields(table: dk.Table) -> None:
-    edit_list(table, row_of(0, partitions=[]))
-    assert found(findings(table), "manifest-partitions").field == "partitions"
-
-
-def test_a_list_of_another_snapshot_shows_in_its_metadata(table: dk.Table) -> None:
-    path = edit_list(table, lambda _: None, {"snapshot-id": "7"})
-    finding = found(findings(table), "manifest-list-metadata", "warning")
-    assert (finding.file, finding.field, finding.found) == (path, "snapshot-id", "7")
 
 
 @pytest.mark.parametrize("what", ["list", "manifest"])
@@ -152,12 +203,6 @@ def test_a_manifest_of_another_spec(catalog: dk.Catalog) -> None:
     assert {f.field for f in seen if f.kind == "manifest-spec"} == {"partition-spec-id", "partition"}
 
 
-def test_a_manifest_that_says_it_holds_others(table: dk.Table) -> None:
-    path = edit_manifest(table, lambda _: None, metadata={"content": "deletes"})
-    finding = found(findings(table), "manifest-content")
-    assert (finding.file, finding.found, finding.expected) == (path, "deletes", "data")
-
-
 def test_data_and_deletes_in_one_manifest(table: dk.Table) -> None:
     deletes = [e["data_file"] for e in entries(table, 1)]
 
@@ -177,68 +222,10 @@ def test_a_manifest_of_a_later_version(old: dk.Table) -> None:
 # --- entries ----------------------------------------------------------------------------------------------------------
 
 
-def entry_with(**fields: Any) -> Callable[[list[Record]], None]:
-    return lambda stored: stored[0].update(fields)
-
-
-ENTRY_CASES: dict[str, tuple[str, str, Callable[[list[Record]], Any], int]] = {
-    "sequence": ("entry-sequence", "sequence_number", entry_with(sequence_number=9), 0),
-    "file sequence": ("entry-sequence", "file_sequence_number", entry_with(file_sequence_number=9), 0),
-    "existing inherits": ("entry-sequence", "sequence_number", entry_with(status=0), 0),
-    "snapshot": ("entry-snapshot", "snapshot_id", entry_with(snapshot_id=7), 0),
-}
-
-
-@pytest.mark.parametrize("case", ENTRY_CASES)
-def test_damaged_entries_are_found(table: dk.Table, case: str) -> None:
-    kind, field, change, content = ENTRY_CASES[case]
-    path = live_files(table, content)[0]["file_path"]
-    edit_manifest(table, change, content)
-    seen = [f for f in findings(table, level="metadata") if f.severity == "error"]
-    assert [(f.kind, f.field, f.file) for f in seen if f.kind == kind] == [(kind, field, path)]
-    # Counts, the lowest sequence number and the age of the deletes follow from the entry.
-    assert {f.kind for f in seen} <= {kind, "manifest-count", "manifest-min-sequence", "delete-sequence"}
-
-
-def test_the_file_sequence_number_is_of_who_added_it(table: dk.Table) -> None:
-    head = head_id(table)
-
-    def change(stored: list[Record]) -> None:
-        stored[0].update(status=0, snapshot_id=head, sequence_number=1, file_sequence_number=1)
-
-    edit_manifest(table, change)
-    seen = [f for f in findings(table, level="metadata") if f.kind == "entry-sequence"]
-    assert [(f.field, f.found, f.expected) for f in seen] == [("file_sequence_number", 1, 4)]
-
-
-def test_counts_that_cannot_be(table: dk.Table) -> None:
-    counted = [{"key": 1, "value": 2}]
-    path = edit_file(table, value_counts=counted, null_value_counts=[{"key": 1, "value": 3}])
-    finding = found(findings(table, level="metadata"), "metrics")
-    assert (finding.file, finding.field, finding.found) == (path, "null_value_counts.1", 3)
-
-
-def test_bounds_that_are_no_range(table: dk.Table) -> None:
-    path = edit_file(table, lower_bounds=[{"key": 1, "value": struct.pack("<i", 5)}])
-    upper = [{"key": 1, "value": struct.pack("<i", 4)}]
-    edit_file(table, upper_bounds=upper)
-    finding = found(findings(table, level="metadata"), "metrics")
-    assert (finding.file, finding.field) == (path, "lower_bounds.1")
-    edit_file(table, upper_bounds=[{"key": 1, "value": b"abc"}])
-    assert found(findings(table, level="metadata"), "metrics").file == path
-
-
 def test_a_bound_from_before_a_promotion_is_right(old: dk.Table) -> None:
     dk.update_column(old, "id", type="long")
     edit_file(old, lower_bounds=[{"key": 1, "value": struct.pack("<i", -3)}])
     assert findings(old) == ()
-
-
-@pytest.mark.parametrize("offsets", [[4, 4], [9, 4], [-1], [10**9]])
-def test_split_offsets_that_do_not_ascend(table: dk.Table, offsets: list[int]) -> None:
-    path = edit_file(table, split_offsets=offsets)
-    finding = found(findings(table, level="metadata"), "split-offsets")
-    assert (finding.file, finding.found) == (path, offsets)
 
 
 def test_a_vector_in_a_table_of_version_2(table: dk.Table) -> None:
@@ -284,13 +271,6 @@ def test_fields_that_a_delete_may_not_have(catalog: dk.Catalog, old: dk.Table, c
     path = edit_file(old, 1, **fields)
     finding = found(findings(old, level="metadata"), "delete-file-field")
     assert (finding.file, finding.field) == (path, next(iter(fields)))
-
-
-@pytest.mark.parametrize("ids", [[99], [1, 99]])
-def test_equality_ids_of_no_column(table: dk.Table, ids: list[int]) -> None:
-    path = edit_file(table, 1, equality_ids=ids)
-    finding = found(findings(table), "equality-id")
-    assert (finding.file, finding.found) == (path, 99)
 
 
 def test_equality_ids_in_a_list(catalog: dk.Catalog) -> None:

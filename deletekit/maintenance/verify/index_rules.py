@@ -3,8 +3,10 @@
 A sink makes a damaged index again. Remembered deletes and logs that are lost cannot be made again.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +19,9 @@ from deletekit.table.sinks.batches import FILE_LOGS, marker_of
 from deletekit.table.sinks.file_logs import read_log
 from deletekit.table.sinks.files import SEQUENCE_DELETES, delete_names, root_name, sink_path
 from deletekit.table.sinks.index_files import DamagedIndexError, RunInfo, read_blocks, read_root, read_tail
+
+Named = defaultdict[Any, list[int]]
+"""What snapshots name, with the ids of these snapshots."""
 
 _REPAIRED = "made again by the next batch of its sink"
 _UNKNOWN = "what the sink wrote; without it the sink refuses more files"
@@ -31,47 +36,36 @@ def check_indexes(
 
     Raises StorageError.
     """
-    snapshots = tuple(snapshots)
-    yield from _check_deletes(io, metadata, snapshots, engine)
-    yield from _check_logs(io, metadata, snapshots, engine)
-    named: dict[str, list[int]] = {}
-    for snapshot in snapshots:
-        name = root_name(snapshot)
-        if name is not None:
-            named.setdefault(name, []).append(snapshot.snapshot_id)
-    of_run: dict[RunInfo, list[int]] = {}
-    for name, (runs, found) in zip(named, engine.map(partial(_root, io, metadata), named), strict=True):
-        for run in runs:
-            of_run.setdefault(run, []).extend(named[name])
-        yield from ((finding, named[name]) for finding in found)
-    if level != "metadata":
-        for run, found in zip(of_run, engine.map(partial(_run, io, metadata, level), of_run), strict=True):
-            yield from ((finding, of_run[run]) for finding in found)
-
-
-def _check_deletes(
-    io: FileIO, metadata: TableMetadata, snapshots: Iterable[Snapshot], engine: Engine
-) -> Iterator[tuple[Finding, list[int]]]:
-    named: dict[str, list[int]] = {}
+    deletes, logs, roots, runs = (Named(list) for _ in range(4))
     for snapshot in snapshots:
         for name in delete_names([snapshot]):
-            named.setdefault(sink_path(metadata, name), []).append(snapshot.snapshot_id)
-    for path, is_there in zip(named, engine.map(io.exists, named), strict=True):
-        if not is_there:
-            message, expected = "remembered deletes of a sink are missing", "the file that the snapshot names"
-            found = warning("sequence-deletes", message, SEQUENCE_DELETES, "no file", expected, file=path)
-            yield found, named[path]
+            deletes[sink_path(metadata, name)].append(snapshot.snapshot_id)
+        marker = marker_of(snapshot)
+        for name in marker.logs if marker is not None else ():
+            logs[marker.sink_id, name].append(snapshot.snapshot_id)
+        if (root := root_name(snapshot)) is not None:
+            roots[root].append(snapshot.snapshot_id)
+    yield from _each(partial(_deletes, io), deletes, engine)
+    yield from _each(partial(_log, io, metadata), logs, engine)
+    for name, (of_root, found) in zip(roots, engine.map(partial(_root, io, metadata), roots), strict=True):
+        for run in of_root:
+            runs[run] += roots[name]
+        yield from ((finding, roots[name]) for finding in found)
+    if level != "metadata":
+        yield from _each(partial(_run, io, metadata, level), runs, engine)
 
 
-def _check_logs(
-    io: FileIO, metadata: TableMetadata, snapshots: Iterable[Snapshot], engine: Engine
-) -> Iterator[tuple[Finding, list[int]]]:
-    named: dict[tuple[str, str], list[int]] = {}
-    for marker in filter(None, map(marker_of, snapshots)):
-        for name in marker.logs:
-            named.setdefault((marker.sink_id, name), []).append(marker.snapshot.snapshot_id)
-    for log, found in zip(named, engine.map(partial(_log, io, metadata), named), strict=True):
-        yield from ((finding, named[log]) for finding in found)
+def _each(check: Callable[[Any], list[Finding]], named: Named, engine: Engine) -> Iterator[tuple[Finding, list[int]]]:
+    """Check what snapshots name. Yield findings with their snapshots."""
+    for ids, found in zip(named.values(), engine.map(check, named), strict=True):
+        yield from ((finding, ids) for finding in found)
+
+
+def _deletes(io: FileIO, path: str) -> list[Finding]:
+    if io.exists(path):
+        return []
+    message, expected = "remembered deletes of a sink are missing", "the file that the snapshot names"
+    return [warning("sequence-deletes", message, SEQUENCE_DELETES, "no file", expected, file=path)]
 
 
 def _log(io: FileIO, metadata: TableMetadata, log: tuple[str, str]) -> list[Finding]:
