@@ -43,8 +43,8 @@ class ManifestWriter:
     def added(
         self,
         files: Sequence[DataFile | DeleteFile],
-        sequence_numbers: Mapping[str, int] | None = None,
-        with_row_ids: Collection[str] = (),
+        sequence_numbers: Mapping[str, int],
+        with_row_ids: Collection[str],
     ) -> list[ManifestFile]:
         """Make manifests of ADDED entries, each of one partition spec and of about the target size.
 
@@ -59,7 +59,7 @@ class ManifestWriter:
             entry = ManifestEntry(
                 status=EntryStatus.ADDED,
                 snapshot_id=self._snapshot_id,
-                sequence_number=(sequence_numbers or {}).get(file.file_path),
+                sequence_number=sequence_numbers.get(file.file_path),
                 file_sequence_number=None,
                 data_file=file,
             )

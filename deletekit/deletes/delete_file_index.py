@@ -34,8 +34,9 @@ from deletekit.rows.key_bounds import Known, known_of
 
 Numbers = npt.NDArray[np.int64]
 _NONE = np.array([-1])
-_VECTORS_WORTH_POLARS = 20_000
-"""From so many vectors on, polars looks them up: it decoded their manifests, and is faster than Arrow."""
+_PATHS_LOOKED_UP_AT_A_TIME = 1 << 16  # paths that are looked up together
+_VECTORS_WORTH_HASHING = 20_000
+"""From so many vectors on, polars looks them up: it decoded their manifests."""
 
 
 class DeleteFileIndex:
@@ -194,10 +195,12 @@ class VectorIndex:
         self._parts = [(columns, rows) for columns, rows in vectors if len(rows)]
         self._ends = np.cumsum([len(rows) for _, rows in self._parts], dtype=np.int64)
         self._paths = pa.chunked_array([columns.referenced(rows) for columns, rows in self._parts], pa.large_string())
-        self._by_polars = len(self._paths) >= _VECTORS_WORTH_POLARS
-        distinct = pl.Series(self._paths).n_unique() if self._by_polars else pc.count_distinct(self._paths).as_py()
-        shortest = pc.min_max(pc.binary_length(self._paths))["min"].as_py()
-        if self._paths.null_count or distinct < len(self._paths) or shortest == 0:
+        # polars hashes texts where they are; Arrow copies them into its table, as many bytes as the paths take.
+        self._by_hash = _SortedHashes(self._paths) if len(self._paths) >= _VECTORS_WORTH_HASHING else None
+        are_distinct = (
+            self._by_hash.are_distinct if self._by_hash else pc.count_distinct(self._paths).as_py() == len(self._paths)
+        )
+        if self._paths.null_count or not are_distinct or pc.min_max(pc.binary_length(self._paths))["min"].as_py() == 0:
             self._refuse()
         self._scopes: dict[Scope, int] = {}
 
@@ -231,11 +234,8 @@ class VectorIndex:
             return [np.full(len(rows), -1, np.int64) for _, rows in files]
         # One call for all: `index_in` hashes the paths of all vectors each time.
         paths = pa.chunked_array([columns.paths(rows) for columns, rows in files], pa.large_string())
-        if self._by_polars:
-            known = pl.Series("path", self._paths).to_frame().with_row_index("number")
-            joined = pl.Series("path", paths).to_frame().join(known, on="path", how="left", maintain_order="left")
-            numbers = joined["number"].cast(pl.Int64).fill_null(-1).to_numpy()
-        else:
+        numbers = self._by_hash.find(paths) if self._by_hash else None
+        if numbers is None:  # polars was not asked, or two paths have one hash
             found = pc.index_in(paths, value_set=self._paths).cast(pa.int64()).combine_chunks()
             numbers = np.asarray(to_numpy(pc.coalesce(found, as_numbers(_NONE)[0])), np.int64)
         return np.split(numbers, np.cumsum([len(rows) for _, rows in files])[:-1])
@@ -307,6 +307,37 @@ class VectorIndex:
                     found=f"{entry.data_file.file_path} and {other.data_file.file_path}",
                     expected="at most one",
                 )
+
+
+class _SortedHashes:
+    """Texts to look up. Sorted hashes take a fraction of the memory of a table of texts."""
+
+    def __init__(self, texts: pa.ChunkedArray) -> None:
+        self._texts = texts
+        hashes = pl.Series(texts).hash().to_numpy()
+        self._order = np.argsort(hashes)
+        self._hashes = hashes[self._order]
+
+    @property
+    def are_distinct(self) -> bool:
+        """Tell whether no text is there twice."""
+        if (self._hashes[1:] != self._hashes[:-1]).all():
+            return True
+        return bool(pl.Series(self._texts).n_unique() == len(self._texts))
+
+    def find(self, wanted: pa.ChunkedArray) -> Numbers | None:
+        """Return the place of each text that is wanted, -1 for none; None where two texts have one hash."""
+        texts = pl.Series(self._texts)
+        parts: list[Numbers] = []
+        for start in range(0, len(wanted), _PATHS_LOOKED_UP_AT_A_TIME):
+            some = pl.Series(wanted.slice(start, _PATHS_LOOKED_UP_AT_A_TIME))
+            hashes = some.hash().to_numpy()
+            places = np.minimum(np.searchsorted(self._hashes, hashes), len(self._order) - 1)
+            parts.append(np.where(self._hashes[places] == hashes, self._order[places], -1))
+            known = parts[-1] >= 0
+            if not (texts.gather(parts[-1][known]) == some.filter(pl.Series(known))).all():
+                return None
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
 def _check_scope(delete: ManifestEntry, data: ManifestEntry) -> None:

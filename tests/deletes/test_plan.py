@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import deletekit as dk
@@ -88,11 +89,14 @@ def test_each_file_has_its_own_vector(way: str, table: dk.Table) -> None:
     assert pickle.loads(pickle.dumps(tasks)) == tasks  # noqa: S301
 
 
-@pytest.mark.parametrize("least", [0, 1 << 60], ids=["polars", "arrow"])
+@pytest.mark.parametrize("lookup", ["few", "many", "all hashes equal", "some hashes equal"])
 def test_files_without_a_vector_are_between_those_that_have_one(
-    way: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    way: str, lookup: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delete_file_index, "_VECTORS_WORTH_POLARS", least)
+    monkeypatch.setattr(delete_file_index, "_VECTORS_WORTH_HASHING", 0 if lookup != "few" else 1 << 60)
+    monkeypatch.setattr(delete_file_index, "_PATHS_LOOKED_UP_AT_A_TIME", 97)
+    if lookup.endswith("equal"):
+        monkeypatch.setattr(pl.Series, "hash", lambda paths: paths.str.len_bytes() * (lookup[0] == "s"))
 
     def of_some(root: str, n: int) -> Any:
         return replace(vector(root, n), referenced_data_file=data_file(root, n).file_path if n % 3 else f"gone-{n}")
