@@ -106,6 +106,9 @@ class RowDelta:
     read_set: what the change has read, which allows rebasing it after a lost race. None: it is always replanned.
     merges_manifests: small manifests are merged, whatever `commit.manifest.min-count-to-merge` says.
     granularity: granularity of its delete files; vectors that are merged after a lost race keep to it.
+    replaced_manifests, manifests: a change that writes the same live files into other manifests, and nothing else: rows
+        of the base's manifest list, and the live entries of all of them, one group for each new manifest. Each group is
+        of one partition spec and one kind of content.
     """
 
     added_data_files: tuple[DataFile, ...] = ()
@@ -125,12 +128,14 @@ class RowDelta:
     read_set: ReadSet | None = None
     merges_manifests: bool = False
     granularity: str | None = None
+    replaced_manifests: tuple[ManifestFile, ...] = ()
+    manifests: tuple[tuple[ManifestEntry, ...], ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to commit."""
         files = self.added_data_files or self.removed_data_files or self.added_delete_files or self.removed_delete_files
-        return not (files or self.refs) and self.parent_totals is None
+        return not (files or self.refs or self.replaced_manifests) and self.parent_totals is None
 
     @property
     def removed_data_paths(self) -> set[str]:
@@ -155,23 +160,3 @@ class RowDelta:
         if not self.added_data_files and (self.added_delete_files or self.removed_data_files):
             return "delete"
         return "overwrite"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManifestRewrite:
-    """A change that writes the same live files into other manifests.
-
-    Attributes
-    ----------
-    replaced: rows of the base's manifest list.
-    manifests: the live entries of all of them, one group for each new manifest; each group of one partition spec and
-        one kind of content.
-    """
-
-    replaced: tuple[ManifestFile, ...] = ()
-    manifests: tuple[tuple[ManifestEntry, ...], ...] = ()
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to commit."""
-        return not self.replaced

@@ -43,8 +43,8 @@ class ManifestWriter:
     def added(
         self,
         files: Sequence[DataFile | DeleteFile],
-        sequence_numbers: Mapping[str, int] | None = None,
-        with_row_ids: Collection[str] = (),
+        sequence_numbers: Mapping[str, int],
+        with_row_ids: Collection[str],
     ) -> list[ManifestFile]:
         """Make manifests of ADDED entries, each of one partition spec and of about the target size.
 
@@ -59,7 +59,7 @@ class ManifestWriter:
             entry = ManifestEntry(
                 status=EntryStatus.ADDED,
                 snapshot_id=self._snapshot_id,
-                sequence_number=(sequence_numbers or {}).get(file.file_path),
+                sequence_number=sequence_numbers.get(file.file_path),
                 file_sequence_number=None,
                 data_file=file,
             )
@@ -112,11 +112,15 @@ class ManifestWriter:
             raise FormatError("file to remove is in no manifest", kind="missing-file", file=str(next(iter(pending))[0]))
         return out
 
-    def merged(self, manifests: Sequence[ManifestFile], reader: SnapshotReader) -> list[ManifestFile]:
+    def merged(
+        self, manifests: Sequence[ManifestFile], reader: SnapshotReader, *, at_once: bool = False
+    ) -> list[ManifestFile]:
         """Merge small manifests of one kind of content, each spec for itself, as `commit.manifest*` properties say.
 
-        The first manifest is merged only when there are `commit.manifest.min-count-to-merge` to merge it with, so that
-        most commits write none again. Every entry keeps its snapshot id and its sequence numbers.
+        Neighbours are merged up to the target size. The first manifest is merged only when there are
+        `commit.manifest.min-count-to-merge` to merge it with, so that most commits write none again. With `at_once`
+        it is merged with those that are small beside each other. Every entry keeps its snapshot id and its sequence
+        numbers.
         """
         properties = self._write.metadata.properties
         if not value_of(properties, "commit.manifest-merge.enabled"):
@@ -129,40 +133,16 @@ class ManifestWriter:
         out: list[ManifestFile] = []
         for _, mine in sorted(by_spec.items()):
             for group in packed(mine, target, lambda m: m.manifest_length):
-                if len(group) == 1 or (manifests[0] in group and len(group) < least):
+                chosen = group
+                if manifests[0] in group:
+                    chosen = _small(group) if at_once else group if len(group) >= least else []
+                if len(chosen) < 2:
                     out += group
-                elif entries := [e for m in reversed(group) for e in self._carried(m, reader)]:
+                    continue
+                out += [m for m in group if m not in chosen]
+                if entries := [e for m in reversed(chosen) for e in self._carried(m, reader)]:
                     out.append(self.make(entries))
         return out[::-1]
-
-    def levelled(self, manifests: Sequence[ManifestFile], reader: SnapshotReader) -> list[ManifestFile]:
-        """Merge old manifests of one kind of content that are small beside each other, each spec for itself.
-
-        One with more than a few times the entries of all smaller ones together stays. So an entry is written again only
-        a few times, however many there are. One without counts stays too.
-        """
-        properties = self._write.metadata.properties
-        if not value_of(properties, "commit.manifest-merge.enabled"):
-            return list(manifests)
-        target = value_of(properties, "commit.manifest.target-size-bytes")
-        by_spec: dict[int, list[ManifestFile]] = {}
-        for listed in manifests:
-            by_spec.setdefault(listed.partition_spec_id, []).append(listed)
-        out: list[ManifestFile] = []
-        for mine in by_spec.values():
-            small: set[str] = set()
-            entries, size = 0.0, 0
-            for listed in sorted(mine, key=_entry_count):
-                count, size = _entry_count(listed), size + listed.manifest_length
-                if (small and count > _MAX_GROWTH_OF_A_MERGE * entries) or count == inf or size > target:
-                    break
-                entries += count
-                small.add(listed.manifest_path)
-            group = [m for m in mine if m.manifest_path in small]
-            out += [m for m in mine if m.manifest_path not in small] if len(group) > 1 else mine
-            if len(group) > 1:
-                out.append(self.make([e for m in group for e in self._carried(m, reader)]))
-        return out
 
     def _carried(self, listed: ManifestFile, reader: SnapshotReader) -> Iterable[ManifestEntry]:
         """Return the entries of a manifest as another one of this snapshot lists them."""
@@ -224,6 +204,23 @@ def packed(items: Iterable[_T], most: int, size: Callable[[_T], int]) -> list[li
         out[-1].append(item)
         total += size(item)
     return out
+
+
+def _small(manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
+    """Return the manifests that are small beside each other.
+
+    One with more than a few times the entries of all smaller ones together stays. So an entry is written again only a
+    few times, however many there are. One without counts stays too.
+    """
+    small: list[ManifestFile] = []
+    entries = 0.0
+    for listed in sorted(manifests, key=_entry_count):
+        count = _entry_count(listed)
+        if (small and count > _MAX_GROWTH_OF_A_MERGE * entries) or count == inf:
+            break
+        entries += count
+        small.append(listed)
+    return [m for m in manifests if m in small]
 
 
 def _entry_count(listed: ManifestFile) -> float:

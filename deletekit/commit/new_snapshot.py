@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deletekit.commit.change import Base, ManifestRewrite, RowDelta
+from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.manifest_merging import ManifestWriter
 from deletekit.commit.validation import check_delta, check_same_files
 from deletekit.deletes.which_apply import referenced_path, scope_of
@@ -43,7 +43,7 @@ class NewSnapshot:
     requirements: tuple[Mapping[str, Any], ...]
 
 
-def new_snapshot(base: Base, change: RowDelta | ManifestRewrite, properties: Mapping[str, str]) -> NewSnapshot:
+def new_snapshot(base: Base, delta: RowDelta, properties: Mapping[str, str]) -> NewSnapshot:
     """Write the manifests and the manifest list of a change.
 
     Parameters
@@ -54,7 +54,7 @@ def new_snapshot(base: Base, change: RowDelta | ManifestRewrite, properties: Map
     Raises InvalidInputError for a change that the format version or the table does not allow; CommitConflictError if a
     file to remove is not live; FormatError for broken metadata. Nothing is written then.
     """
-    old, delta = base.metadata, change if isinstance(change, RowDelta) else RowDelta(operation="replace")
+    old = base.metadata
     if delta.metadata_updates:
         base = replace(base, metadata=apply_updates(old, delta.metadata_updates))
     metadata, parent = base.metadata, base.snapshot
@@ -62,17 +62,17 @@ def new_snapshot(base: Base, change: RowDelta | ManifestRewrite, properties: Map
     next_number = metadata.version.next_sequence_number(metadata.last_sequence_number)
     sequence_number = max(next_number, delta.least_sequence_number)
     writer = ManifestWriter(base.write, snapshot_id, sequence_number)
-    if isinstance(change, RowDelta):
+    if delta.replaced_manifests:
+        check_same_files(base, delta)
+        manifests = _manifests_of_rewrite(base, delta, writer)
+        extra = {"entries-processed": str(sum(map(len, delta.manifests))), **properties}
+    else:
         found = _live_files(base, delta)
         delta = _with_vectors_of_removed(delta, metadata, found)
         check_delta(delta, metadata, found)
         _check_rows_of_ids(base)
         manifests = _manifests_of_delta(base, delta, writer)
         extra = {**properties, **delta.summary}
-    else:
-        check_same_files(base, change)
-        manifests = _manifests_of_rewrite(base, change, writer)
-        extra = {"entries-processed": str(sum(map(len, change.manifests))), **properties}
     writer.flush(manifests)
     kept = len({m.manifest_path for m in manifests} & {m.manifest_path for m in base.manifests})
     replaced = sum(m.has_live_files for m in base.manifests) - kept
@@ -148,18 +148,15 @@ def _manifests_of_delta(base: Base, delta: RowDelta, writer: ManifestWriter) -> 
         old = [m for m in base.manifests if m.content == content]
         new = writer.added(added, delta.sequence_numbers, delta.with_row_ids)
         kept = writer.without(base.reader, old, removed)
-        if delta.merges_manifests:
-            out += [*new, *writer.levelled(kept, base.reader)]
-        else:
-            out += writer.merged([*new, *kept], base.reader)
+        out += writer.merged([*new, *kept], base.reader, at_once=delta.merges_manifests)
     return out
 
 
-def _manifests_of_rewrite(base: Base, change: ManifestRewrite, writer: ManifestWriter) -> list[ManifestFile]:
+def _manifests_of_rewrite(base: Base, delta: RowDelta, writer: ManifestWriter) -> list[ManifestFile]:
     """Make the new manifests; each live entry keeps its sequence numbers, ids, first row id and partition values."""
-    paths = {m.manifest_path for m in change.replaced}
+    paths = {m.manifest_path for m in delta.replaced_manifests}
     kept = [m for m in base.manifests if m.manifest_path not in paths and m.has_live_files]
-    new = [writer.make([e.existing() for e in group]) for group in change.manifests]
+    new = [writer.make([e.existing() for e in group]) for group in delta.manifests]
     return sorted([*new, *kept], key=lambda m: m.content == ManifestContent.DELETES)
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deletekit.commit.change import Base, ManifestRewrite, RowDelta
+from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.conflicts import judge, merge_vectors
 from deletekit.deletes.read import ReadContext
 from deletekit.errors import CommitConflictError, DeletekitError, InvalidInputError, NotFoundError
@@ -26,7 +26,7 @@ from deletekit.table.properties import check_heeded
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
-Plan = Callable[[Base], RowDelta | ManifestRewrite]
+Plan = Callable[[Base], RowDelta]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class PlannedChange:
     """
 
     base: Base
-    delta: RowDelta | ManifestRewrite
+    delta: RowDelta
     request: CommitRequest
     back_off: BackOff
     plans: int
@@ -69,7 +69,7 @@ class PlannedChange:
 
     def conflict(self, lost: CommitConflictError) -> CommitConflictError:
         """Return what keeps the change from being rebased onto the current head; if that is unknown, the lost race."""
-        if isinstance(self.delta, ManifestRewrite) or self.delta.read_set is None:
+        if self.delta.read_set is None:
             return lost
         try:
             head = read_base(self.request.table.refresh(), self.request.ref, reader=self.base.reader.follow)
@@ -99,7 +99,7 @@ class PlannedChange:
     def _delta_on(self, head: Base) -> RowDelta | None:
         """Return the change for a new head, or None if it must be planned again."""
         delta = self.delta
-        if isinstance(delta, ManifestRewrite) or delta.read_set is None:
+        if delta.read_set is None:
             return None
         if any(head.metadata.refs.get(ref.name, {}).get("snapshot-id") != ref.found for ref in delta.refs):
             return None

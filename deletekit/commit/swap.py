@@ -80,15 +80,27 @@ def commit(change: PlannedChange) -> Commit:
     failed commit are deleted, but in the unknown case they are kept.
     """
     if change.request.dry_run:
-        planned = result_of(write_snapshot(change))
+        planned = _result_of(_write_snapshot(change))
         return replace(planned, snapshot_id=None, sequence_number=None, attempts=0, plans=change.plans, dry_run=True)
-    with telling_failure(change.request.table.name, change.request.ref):
-        done = _commit(change)
-    tell_commit(change, done)
+    return commit_together([change])[0]
+
+
+def commit_together(changes: Sequence[PlannedChange]) -> list[Commit]:
+    """Commit changes of different tables of one catalog in one transaction: all of them or none.
+
+    Spec: REST catalog, "CommitTransactionRequest".
+
+    Raises as `commit`, and UnsupportedError if the catalog has no transactions over several tables.
+    """
+    attempts = _Attempts(list(changes))
+    with telling_failure(", ".join(change.request.table.name for change in changes), changes[0].request.ref):
+        done = attempts.until_committed()
+    for change, one in zip(attempts.changes, done, strict=True):
+        _tell_commit(change, one)
     return done
 
 
-def tell_commit(change: PlannedChange, done: Commit) -> None:
+def _tell_commit(change: PlannedChange, done: Commit) -> None:
     """Log a commit, if something had to change."""
     table, ref = change.request.table, change.request.ref
     if done.snapshot_id is not None:
@@ -98,40 +110,87 @@ def tell_commit(change: PlannedChange, done: Commit) -> None:
         tell("commit", table=table.name, ref=ref, **facts, seconds=change.back_off.seconds)
 
 
-def _commit(change: PlannedChange) -> Commit:
-    started = lost = unknown = False
+class _Question:
+    """A swap that a catalog is asked for.
 
-    def attempt() -> Commit:
-        nonlocal change, started, lost, unknown
-        again = (change.rebased if lost else change.replanned) if started else None
-        started, lost = True, False
-        change = again() if again else change
-        snapshot = write_snapshot(change)
-        if snapshot is not None:
-            unknown = True
-            try:
-                state = _swap(change, snapshot)
-            except CommitStateUnknownError:
-                raise
-            except DeletekitError as error:  # a definite no
-                unknown, lost = False, isinstance(error, CommitConflictError)
-                raise
-            change.request.table.adopt(state)
-        return replace(result_of(snapshot), attempts=change.back_off.attempts, plans=change.plans)
+    Attributes
+    ----------
+    is_open: the catalog was asked and has not refused, so the commit may have happened.
+    """
 
-    try:
-        return retry(attempt, change.back_off)
-    except BaseException as error:
-        if unknown:
-            if isinstance(error, CommitStateUnknownError) or not isinstance(error, Exception):
-                raise
-            raise _broken_off(error) from error
+    is_open = False
+
+    def ask(self, swap: Callable[[], _T]) -> _T:
+        """Return the catalog's answer. Raise CommitStateUnknownError for any error that is none."""
+        self.is_open = True
         try:
-            if lost and isinstance(error, CommitConflictError):
-                raise change.conflict(error) from error
+            return swap()
+        except CommitStateUnknownError:
             raise
-        finally:
-            change.discard()
+        except DeletekitError:
+            self.is_open = False
+            raise
+        except Exception as e:
+            raise _broken_off(e) from e
+
+
+class _Attempts:
+    """The attempts to commit changes together.
+
+    Attributes
+    ----------
+    changes: as they were last planned.
+    """
+
+    def __init__(self, changes: list[PlannedChange]) -> None:
+        self.changes = changes
+        self._back_off = changes[0].back_off
+        self._question = _Question()
+        self._again: Callable[[PlannedChange], PlannedChange] | None = None
+
+    def until_committed(self) -> list[Commit]:
+        """Try until no race is lost."""
+        try:
+            return retry(self._attempt, self._back_off)
+        except BaseException as error:
+            if self._question.is_open:
+                if isinstance(error, CommitStateUnknownError) or not isinstance(error, Exception):
+                    raise
+                raise _broken_off(error) from error
+            try:
+                if self._again is PlannedChange.rebased and isinstance(error, CommitConflictError):
+                    raise self.changes[0].conflict(error) from error
+                raise
+            finally:
+                for change in self.changes:
+                    change.discard()
+
+    def _attempt(self) -> list[Commit]:
+        again, self._again = self._again, PlannedChange.replanned
+        if again is not None:
+            for number, change in enumerate(self.changes):
+                self.changes[number] = again(change)
+        made = [(change, _write_snapshot(change)) for change in self.changes]
+        offered = [(change, snapshot) for change, snapshot in made if snapshot is not None]
+        if offered:
+            self._swap(offered)
+        attempts = self._back_off.attempts
+        return [replace(_result_of(snapshot), attempts=attempts, plans=change.plans) for change, snapshot in made]
+
+    def _swap(self, offered: Sequence[tuple[PlannedChange, NewSnapshot]]) -> None:
+        tables = [change.request.table for change, _ in offered]
+        parts = [(change.request.table.identifier, new.requirements, _updates(change, new)) for change, new in offered]
+        catalog = tables[0].require_catalog()
+        try:
+            if len(parts) == 1:
+                states = [self._question.ask(lambda: catalog.commit(*parts[0]))]
+            else:
+                states = self._question.ask(lambda: catalog.commit_together(parts))
+        except CommitConflictError:
+            self._again = PlannedChange.rebased
+            raise
+        for table, state in zip(tables, states, strict=True):
+            table.adopt(state)
 
 
 def commit_metadata(
@@ -191,27 +250,20 @@ def create_with(
     """
     catalog.check_writable(metadata.format_version)
     base = read_base(Table(identifier, TableState(metadata, metadata.location, io), catalog))
-    unknown = False
+    question = _Question()
     try:
         delta = plan(base)
         made = None if delta.is_empty else new_snapshot(base, delta, properties or {})
         whole = metadata if made is None else apply_updates(metadata, made.updates)
-        unknown = True
-        try:
-            state = answered(lambda: catalog.create(identifier, whole))
-        except CommitStateUnknownError:
-            raise
-        except DeletekitError:  # a definite no
-            unknown = False
-            raise
+        state = question.ask(lambda: catalog.create(identifier, whole))
     except BaseException:
-        if not unknown:
+        if not question.is_open:
             base.write.discard()
         raise
-    return Table(identifier, state, catalog), result_of(made)
+    return Table(identifier, state, catalog), _result_of(made)
 
 
-def result_of(made: NewSnapshot | None) -> Commit:
+def _result_of(made: NewSnapshot | None) -> Commit:
     """Return what a verb returns for a snapshot that was committed; None: nothing had to change."""
     if made is None:
         return Commit()
@@ -231,7 +283,7 @@ def result_of(made: NewSnapshot | None) -> Commit:
     )
 
 
-def write_snapshot(change: PlannedChange) -> NewSnapshot | None:
+def _write_snapshot(change: PlannedChange) -> NewSnapshot | None:
     """Write the manifests of a change; None, and no file left, for an empty one."""
     if change.delta.is_empty:
         change.discard()
@@ -240,35 +292,22 @@ def write_snapshot(change: PlannedChange) -> NewSnapshot | None:
         return new_snapshot(change.base, change.delta, change.request.properties)
 
 
-def _swap(change: PlannedChange, made: NewSnapshot) -> TableState:
-    table, pinned = change.request.table, change.request.pinned_snapshot_id
-    updates = made.updates if pinned is None else _while_retained(pinned, made)
-    return answered(lambda: table.require_catalog().commit(table.identifier, made.requirements, updates))
-
-
-def answered(ask: Callable[[], _T]) -> _T:
-    """Ask the catalog to commit. Raise CommitStateUnknownError for any error that is not its answer."""
-    try:
-        return ask()
-    except DeletekitError:
-        raise
-    except Exception as e:
-        raise _broken_off(e) from e
-
-
 def _broken_off(error: Exception) -> CommitStateUnknownError:
     return CommitStateUnknownError("the commit broke off", found=f"{type(error).__name__}: {error}")
 
 
-def _while_retained(snapshot_id: int, made: NewSnapshot) -> tuple[Mapping[str, Any], ...]:
-    """Return updates that a catalog refuses when it no longer has the snapshot.
+def _updates(change: PlannedChange, made: NewSnapshot) -> tuple[Mapping[str, Any], ...]:
+    """Return the updates of a commit, such that a catalog refuses them when it no longer has the pinned snapshot.
 
     No requirement of the REST catalog says so. But every catalog refuses a ref to a missing snapshot, and a ref that
     the same commit sets and removes is never visible.
     """
+    pinned = change.request.pinned_snapshot_id
+    if pinned is None:
+        return made.updates
     name = f"deletekit-{made.snapshot.snapshot_id}"
     return (
-        {"action": "set-snapshot-ref", "ref-name": name, "type": "tag", "snapshot-id": snapshot_id},
+        {"action": "set-snapshot-ref", "ref-name": name, "type": "tag", "snapshot-id": pinned},
         *made.updates,
         {"action": "remove-snapshot-ref", "ref-name": name},
     )

@@ -7,7 +7,7 @@ checks less.
 
 from collections.abc import Collection
 
-from deletekit.commit.change import Base, ManifestRewrite, RowDelta
+from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.which_apply import scope_of
 from deletekit.errors import CommitConflictError, InvalidInputError
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
@@ -33,10 +33,12 @@ def check_delta(delta: RowDelta, metadata: TableMetadata, live: FoundFiles) -> N
     _check_one_vector(delta, live)
 
 
-def check_same_files(base: Base, change: ManifestRewrite) -> None:
+def check_same_files(base: Base, delta: RowDelta) -> None:
     """Raise InvalidInputError unless the new manifests hold exactly the live files of the replaced ones."""
-    old = sorted(repr(e.data_file.identity) for m in change.replaced for e in base.reader.entries(m) if e.is_live)
-    new = sorted(repr(e.data_file.identity) for group in change.manifests for e in group)
+    old = sorted(
+        repr(e.data_file.identity) for m in delta.replaced_manifests for e in base.reader.entries(m) if e.is_live
+    )
+    new = sorted(repr(e.data_file.identity) for group in delta.manifests for e in group)
     if old != new:
         found, expected = f"{len(new)} entries", f"the {len(old)} live ones of the replaced manifests"
         message = "a rewrite of manifests may not add or lose a file"

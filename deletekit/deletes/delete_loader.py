@@ -157,7 +157,8 @@ class DeleteLoader:
         """Tell whether the bounds of each delete of a shared set include all of its keys."""
 
         def look() -> bool:
-            files = (e.data_file for e in self._shared[family].values() if isinstance(e.data_file, DeleteFile))
+            files = _delete_files(self._shared[family].values())
+            self._keys_of_all(family[0], files)  # several at a time
             return all(self._includes_keys(file, family[0]) for file in files)
 
         return self._kept.get(("honest", family, tuple(self._shared[family])), look)
@@ -206,16 +207,17 @@ class DeleteLoader:
         return self._kept.get(("eq", file.file_path, ids), partial(self._read_keys, file, ids))
 
     def _read_set(self, ids: tuple[int, ...], entries: list[ManifestEntry]) -> KeySet:
-        files = [entry.data_file for entry in entries if isinstance(entry.data_file, DeleteFile)]
-        keys_of = partial(self.key_columns, ids)
-        if len(files) <= _FEW_FILES:
-            found = [keys_of(f) for f in files]
-        else:
-            with ThreadPoolExecutor(os.cpu_count()) as pool:
-                found = list(pool.map(keys_of, files))
+        found = self._keys_of_all(ids, _delete_files(entries))
         same = zip(*found, strict=True)  # the parts of one key column
         columns = [pa.chunked_array([c for part in parts for c in part.chunks], parts[0].type) for parts in same]
         return KeySet(columns, np.repeat(list(map(newest_covered, entries)), [len(keys[0]) for keys in found]))
+
+    def _keys_of_all(self, ids: tuple[int, ...], files: list[DeleteFile]) -> list[list[pa.ChunkedArray]]:
+        keys_of = partial(self.key_columns, ids)
+        if len(files) <= _FEW_FILES:
+            return [keys_of(f) for f in files]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return list(pool.map(keys_of, files))
 
     def _read_positions(self, delete: DeleteFile) -> Mapping[str, PositionBitmap]:
         with naming(delete.file_path), open_sized(self._io, delete.file_path, delete.file_size_in_bytes) as source:
@@ -250,6 +252,10 @@ class DeleteLoader:
         named = pa.schema([pa.field(field.name, stored.type, True, stored.metadata)])
         optional = field.model_copy(update={"required": False})
         return project(pa.table([column], schema=named), FileColumns(named), optional)
+
+
+def _delete_files(entries: Iterable[ManifestEntry]) -> list[DeleteFile]:
+    return [entry.data_file for entry in entries if isinstance(entry.data_file, DeleteFile)]
 
 
 def _blob(delete: DeleteFile) -> tuple[int, int] | None:

@@ -121,10 +121,6 @@ class FileBatch:
         """`live_mask` as a numpy array."""
         return _numpy(self.live_mask, len(self), none=True)
 
-    def are_live(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return which of the rows at some places of the batch are live."""
-        return self.live[places] if self.live_mask is not None else np.ones(len(places), np.bool_)
-
     def positions(self, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         """Return the positions in the file of the rows where `mask` is True."""
         return np.flatnonzero(mask).astype(np.int64) + self.first_position

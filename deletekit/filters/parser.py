@@ -82,20 +82,12 @@ _MAX_LEVELS = 60
 _Made = TypeVar("_Made")
 
 
-def parse_text(text: str, check_column: Callable[[str], object]) -> ex.BooleanExpression:
-    """Parse a filter to an expression whose literals do not have their columns' types yet.
+class Parser(Tokens):
+    """Reads one text to an expression whose literals do not have their columns' types yet.
 
     Parameters
     ----------
     check_column: takes the full name of a column. An InvalidInputError of it is shown with the column's place.
-
-    Raises InvalidInputError, with the place and what was expected there.
-    """
-    return Parser(text, check_column).filter()
-
-
-class Parser(Tokens):
-    """Reads one text.
 
     Attributes
     ----------
@@ -109,11 +101,11 @@ class Parser(Tokens):
         self.places: list[tuple[ex.BooleanExpression, int]] = []
 
     def filter(self) -> ex.BooleanExpression:
-        """Return the whole text as a filter. Raises as `parse_text`."""
+        """Return the whole text as a filter. Raises InvalidInputError, with the place and what was expected there."""
         return self._whole(self._any_of(), "AND, OR or the end")
 
     def value(self) -> Value:
-        """Return the whole text as a value. Raises as `parse_text`."""
+        """Return the whole text as a value. Raises as `filter`."""
         return self._whole(self._sum(), "an operator such as + or the end")
 
     # --- filters ------------------------------------------------------------------------------------------------------

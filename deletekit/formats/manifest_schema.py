@@ -13,8 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from deletekit.errors import FormatError, UnsupportedError
-from deletekit.formats.avro import field_ids_by_name
-from deletekit.formats.avro_schema import check_types
+from deletekit.formats.avro import check_types, field_ids_by_name
 from deletekit.formats.content_file import METRIC_MAPS
 from deletekit.formats.decimals import decimal_size
 

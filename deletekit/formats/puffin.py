@@ -22,7 +22,6 @@ FOOTER_TAIL_BYTES = 12
 ReadRange = Callable[[int, int], bytes]
 _SMALLEST_FILE = len(MAGIC) * 2 + FOOTER_TAIL_BYTES
 _FLAG_PAYLOAD_COMPRESSED = 1
-_MAX_UNCOMPRESSED = 1 << 28
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,20 +135,6 @@ def read_footer(
 def read_puffin(data: bytes, *, largest_footer: int | None = None) -> FileMetadata:
     """Parse a whole Puffin file held in memory; the first magic is checked too. Raises as `read_footer`."""
     return read_footer(lambda at, size: data[at : at + size], len(data), largest=largest_footer, check_start=True)
-
-
-def blob_payload(stored: bytes, metadata: BlobMetadata) -> bytes:
-    """Return a blob's bytes, decompressed. Raises FormatError for a wrong length or an unknown codec."""
-    codec = metadata.compression_codec
-    if len(stored) != metadata.length:
-        found, expected = f"{len(stored)} bytes", f"{metadata.length} bytes"
-        raise _bad("blob cut off", "length", found, expected, kind="puffin-blob")
-    if codec is None:
-        return bytes(stored)
-    if metadata.type == DELETION_VECTOR_V1:
-        raise _bad("deletion vectors are never compressed", "compression-codec", codec, "none", kind="puffin-codec")
-    _check_codec(codec)
-    return decompress(codec, bytes(stored), limit=_MAX_UNCOMPRESSED, kind="puffin-codec", field="blob")
 
 
 def _footer_json(metadata: FileMetadata) -> dict[str, Any]:

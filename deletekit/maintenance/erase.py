@@ -12,7 +12,7 @@ from typing import Any
 
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 
-from deletekit.commit.change import Base, ManifestRewrite, RowDelta
+from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit, commit_metadata
 from deletekit.deletes.rewrite import rewrite_data_files
@@ -235,12 +235,13 @@ class _Erasing:
                     yield entry
 
 
-def _without_removed(base: Base) -> ManifestRewrite:
+def _without_removed(base: Base) -> RowDelta:
     """Rewrite manifests without the entries of removed files: their bounds are values of rows."""
     listed = base.reader.manifests(base.snapshot) if base.snapshot else ()
     old = [m for m in listed if any(not e.is_live for e in base.reader.entries(m))]
     live = [tuple(e for e in base.reader.entries(m) if e.is_live) for m in old]
-    return ManifestRewrite(replaced=tuple(old), manifests=tuple(entries for entries in live if entries))
+    manifests = tuple(entries for entries in live if entries)
+    return RowDelta(operation="replace", replaced_manifests=tuple(old), manifests=manifests)
 
 
 def _drop_tags(table: Table, holding: HoldingFiles) -> dict[str, set[int]]:

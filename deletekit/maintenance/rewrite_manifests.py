@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from deletekit.commit.change import Base, ManifestRewrite
+from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.errors import InvalidInputError
@@ -69,9 +69,9 @@ def rewrite_manifests(
         raise InvalidInputError(
             "no such partition spec", "partition-spec", "spec_id", spec_id, sorted(table.metadata.specs)
         )
-    tried: list[tuple[ManifestRewrite, WriteContext]] = []
+    tried: list[tuple[RowDelta, WriteContext]] = []
 
-    def build(base: Base) -> ManifestRewrite:
+    def build(base: Base) -> RowDelta:
         tried.append((_plan(base, spec_id), base.write))
         return tried[-1][0]
 
@@ -84,7 +84,7 @@ def rewrite_manifests(
         manifest_list = table.metadata.snapshots[done.snapshot_id].manifest_list
         added = tuple(path for path in write.written if path != manifest_list)
     return RewrittenManifests(
-        rewritten_manifests=tuple(m.manifest_path for m in rewrite.replaced),
+        rewritten_manifests=tuple(m.manifest_path for m in rewrite.replaced_manifests),
         added_manifests=added,
         added_manifests_count=len(rewrite.manifests),
         commit=done if done.snapshot_id is not None else None,
@@ -92,7 +92,7 @@ def rewrite_manifests(
     )
 
 
-def _plan(base: Base, spec_id: int | None) -> ManifestRewrite:
+def _plan(base: Base, spec_id: int | None) -> RowDelta:
     target = value_of(base.metadata.properties, "commit.manifest.target-size-bytes")
     chosen = sorted((m for m in base.manifests if spec_id in (None, m.partition_spec_id)), key=_group)
     replaced: list[ManifestFile] = []
@@ -104,7 +104,7 @@ def _plan(base: Base, spec_id: int | None) -> ManifestRewrite:
         if new and not _is_same(old, new, base.reader):
             replaced += old
             manifests += new
-    return ManifestRewrite(replaced=tuple(replaced), manifests=tuple(manifests))
+    return RowDelta(operation="replace", replaced_manifests=tuple(replaced), manifests=tuple(manifests))
 
 
 def _group(listed: ManifestFile) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from deletekit.commit.planned_change import PlannedChange
-from deletekit.commit.together import commit_together
+from deletekit.commit.swap import commit_together
 from deletekit.errors import CommitStateUnknownError, InvalidInputError, NotFoundError
 from deletekit.public import public, public_methods
 from deletekit.spark.releases import query_of_frame

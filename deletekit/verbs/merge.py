@@ -174,7 +174,7 @@ class _Merge(Change):
 
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         rows, keys = self._keys.matches(batch.table.columns[: self._key_columns])
-        live = batch.are_live(rows)
+        live = batch.live[rows]
         rows, keys = rows[live], keys[live]
         chosen = np.full(len(rows), -1, np.int64)
         if self._matched.clauses:

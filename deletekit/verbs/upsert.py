@@ -137,7 +137,7 @@ class _Upsert(Change):
 
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         rows, places = self._keys.matches(batch.table.columns)
-        live = batch.are_live(rows)
+        live = batch.live[rows]
         rows, places = rows[live], places[live]
         row_ids = np.full(len(rows), -1, dtype=np.int64)
         if self.request.row_ids:

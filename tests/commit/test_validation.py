@@ -21,8 +21,7 @@ from deletekit.rows.input_rows import align
 from deletekit.verbs.shared.equality_keys import nested_keys
 from tests.invariants import check_table
 from tests.maintenance.damage import edit_list
-from tests.storage import stored_at
-from tests.tables import ids, items, live_files, make, position_deletes, refused, unchanged, vectors
+from tests.tables import ids, items, live_files, make, refused, unchanged, vectors
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
 QUICK = {"commit.retry.num-retries": "1", "commit.retry.min-wait-ms": "1"}
@@ -90,22 +89,6 @@ def test_kinds_that_a_format_version_does_not_take(
     for verb in verbs:
         with refused(table, dk.InvalidInputError, "delete-kind", field="mode", found=kind):
             verb()
-
-
-@pytest.mark.parametrize(
-    ("version", "make_delete"),
-    [
-        (2, lambda a: position_delete(a, data_files(a)[0], 0)),
-        (2, equality_delete),
-        (3, equality_delete),
-        (3, lambda a: vector(a, data_files(a)[0], 0)),
-    ],
-)
-def test_kinds_that_it_takes(catalog: dk.Catalog, version: int, make_delete: Any) -> None:
-    table = make(catalog, FIVE, format_version=version)
-    commit(plan_change(table, adding(make_delete)))
-    assert ids(table) == [2, 3, 4, 5]
-    check_table(table)
 
 
 # --- fields -----------------------------------------------------------------------------------------------------------
@@ -268,18 +251,6 @@ def test_a_path_is_added_once(catalog: dk.Catalog, version: int) -> None:
         commit(plan_change(table, twice))
 
 
-@pytest.mark.parametrize("version", [2, 3])
-def test_a_delete_file_is_added_once(catalog: dk.Catalog, version: int) -> None:
-    table = make(catalog, FIVE, format_version=version)
-
-    def twice(base: Base) -> RowDelta:
-        file = equality_delete(base)
-        return RowDelta(added_delete_files=(file, file))
-
-    with refused(table, dk.InvalidInputError, "duplicate-file"):
-        commit(plan_change(table, twice))
-
-
 def test_vectors_of_one_puffin_file_are_not_one_file(catalog: dk.Catalog) -> None:
     table = make(catalog, FIVE, FIVE, format_version=3)
 
@@ -308,31 +279,6 @@ def test_a_removed_file_has_to_be_live(catalog: dk.Catalog, part: str) -> None:
     dk.delete(table, "true", mode="copy-on-write")
     with refused(table, dk.CommitConflictError, "missing-file", file=entry.data_file.file_path):
         commit(plan_change(table, lambda _: RowDelta(**{part: (entry,)})))
-
-
-def test_an_empty_change_commits_nothing(catalog: dk.Catalog) -> None:
-    table = make(catalog, FIVE)
-    location = table.metadata_location
-    assert commit(plan_change(table, lambda _: RowDelta())).snapshot_id is None
-    assert table.refresh().metadata_location == location
-
-
-def test_a_refused_change_leaves_its_own_files_nowhere(catalog: dk.Catalog) -> None:
-    """The files were written before the change could be judged."""
-    table = make(catalog, FIVE)
-    written: list[str] = []
-
-    def build(base: Base) -> RowDelta:
-        file = new_file(base)
-        delete = position_delete(base, file, 0)
-        written.extend([file.file_path, delete.file_path])
-        assert all(stored_at(path).exists() for path in written)
-        return RowDelta(added_delete_files=(delete,))
-
-    with refused(table, dk.InvalidInputError, "referenced-data-file"):
-        commit(plan_change(table, build))
-    assert not any(stored_at(path).exists() for path in written)
-    assert position_deletes(table) == []
 
 
 # --- what the operation is called -------------------------------------------------------------------------------------

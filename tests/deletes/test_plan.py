@@ -126,19 +126,6 @@ def test_a_filter_leaves_the_files_whose_partition_and_bounds_may_match(
     assert [t.data_file.file_path for t in planned(table, where)] == [data_file(root, n).file_path for n in numbers]
 
 
-def test_tasks_are_a_sequence(way: str, table: dk.Table) -> None:
-    tasks = dk.scan(table).plan()
-    assert len(tasks) == FILES
-    assert tasks[-1] == tasks[FILES - 1] == list(tasks)[-1]
-    assert tasks[2:9:3] == [tasks[2], tasks[5], tasks[8]]
-    assert tasks == list(tasks)
-    assert tasks != list(tasks)[1:]
-    assert tasks[3] in tasks
-    with pytest.raises(IndexError):
-        _ = tasks[FILES]
-    assert pickle.loads(pickle.dumps(tasks)) == list(tasks)  # noqa: S301
-
-
 # --- what is read -----------------------------------------------------------------------------------------------------
 
 
@@ -287,12 +274,6 @@ def test_python_keeps_no_object_for_each_file(tmp_path: Path, monkeypatch: pytes
         tracemalloc.stop()
     assert planned_bytes[2] - planned_bytes[1] <= 3 * FILES * PYTHON_BYTES_PER_FILE, planned_bytes
     assert most_bytes[2] <= 4 * FILES * PYTHON_BYTES_PER_FILE, most_bytes
-
-
-def test_data_files_of_the_tables_are_about_as_long_as_real_paths() -> None:
-    file = data_file("s3://bucket/warehouse/database.db/table", 123456)
-    assert isinstance(file, DataFile)
-    assert 90 <= len(file.file_path) <= 130
 
 
 def test_more_rows_than_64_bits_count_are_not_fewer() -> None:

@@ -29,7 +29,7 @@ from pyiceberg.expressions import (
 
 import deletekit as dk
 from deletekit.filters.filter import parse_filter, unbound_filter
-from deletekit.filters.parser import parse_text
+from deletekit.filters.parser import Parser
 from deletekit.table.types import schema_from_arrow
 
 SCHEMA = schema_from_arrow(
@@ -51,7 +51,7 @@ SCHEMA = schema_from_arrow(
 
 
 def parsed(text: str) -> BooleanExpression:
-    return parse_text(text, str)
+    return Parser(text, str).filter()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,7 @@ from deletekit.errors import FormatError, InvalidInputError, UnsupportedError
 from deletekit.formats import avro
 from deletekit.formats.avro import field_ids_by_name, read_container, write_container
 from tests.avro_bytes import SYNC, avro_file, block, header, long
-from tests.golden_files import Entry, cases, content
+from tests.golden_files import content
 
 SCHEMA: Any = {
     "type": "record",
@@ -36,21 +35,6 @@ def read_all(data: bytes) -> list[dict[str, Any]]:
 
 
 # --- golden -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.golden
-@pytest.mark.parametrize("entry", cases("manifests"))
-def test_metadata_is_what_java_wrote(entry: Entry) -> None:
-    metadata = dict(read_container(content("manifests", entry["file"])).metadata)
-    assert json.loads(metadata.pop("avro.schema"))["type"] == "record"
-    assert json.loads(metadata.pop("iceberg.schema"))["type"] == "struct"
-    assert metadata == entry["avro_metadata"]
-
-
-@pytest.mark.golden
-@pytest.mark.parametrize("entry", cases("manifests", lambda e: e["kind"] == "manifest" and "codec" in e["file"]))
-def test_every_codec_of_java_is_read(entry: Entry) -> None:
-    assert len(read_all(content("manifests", entry["file"]))) == len(entry["raw_entries"])
 
 
 @pytest.mark.golden
@@ -85,15 +69,6 @@ def test_fastavro_files_are_read(codec: str) -> None:
     sink = io.BytesIO()
     fastavro.writer(sink, SCHEMA, ROWS * 3000, codec=codec)
     assert read_all(sink.getvalue()) == ROWS * 3000
-
-
-def test_file_can_be_read_twice() -> None:
-    container = read_container(write_container(SCHEMA, ROWS, {}))
-    assert list(container) == list(container) == ROWS
-
-
-def test_file_without_records() -> None:
-    assert read_all(write_container(SCHEMA, [], {})) == []
 
 
 def test_empty_block_between_others() -> None:

@@ -8,7 +8,7 @@ import fastavro
 import pytest
 
 from deletekit.errors import FormatError
-from deletekit.formats.avro_schema import check_types, has_plain_fixed, record_bytes, strip
+from deletekit.formats.avro import check_types, record_bytes
 
 
 def record(*kinds: Any, name: str = "r") -> Any:
@@ -43,30 +43,6 @@ def test_what_is_no_schema_has_no_size(schema: Any) -> None:
     with pytest.raises(FormatError) as error:
         record_bytes(schema)
     assert (error.value.kind, error.value.field) == ("avro-schema", "avro.schema")
-
-
-def test_strip_takes_logical_types_and_defaults_away_at_every_level() -> None:
-    date = {"type": "int", "logicalType": "date"}
-    schema = record(
-        ["null", date], {"type": "array", "items": date}, {"type": "map", "values": date}, record(date, name="s")
-    )
-    schema["fields"][0]["default"] = None
-    plain = {"type": "int"}
-    assert strip(schema) == record(
-        ["null", plain], {"type": "array", "items": plain}, {"type": "map", "values": plain}, record(plain, name="s")
-    )
-
-
-def test_strip_leaves_names_alone() -> None:
-    schema = record(FIXED)
-    schema["fields"][0]["name"] = "f"
-    assert strip(schema, fixed_as_bytes=True)["fields"] == [{"name": "f", "type": "bytes"}]
-
-
-def test_plain_fixed_is_found_at_any_depth() -> None:
-    uuid = {**FIXED, "logicalType": "uuid"}
-    assert has_plain_fixed(record(record(["null", FIXED], name="s")))
-    assert not has_plain_fixed(record(record(["null", uuid], name="s")))
 
 
 MAP = {"type": "array", "items": record("int", "bytes", name="m")}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 import struct
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,9 +12,7 @@ from deletekit.errors import FormatError, UnsupportedError
 from deletekit.formats.content_file import (
     DataFile,
     DeleteFile,
-    EntryStatus,
     FileContent,
-    ManifestEntry,
     file_format_of,
     partition_key,
     refuse_encrypted,
@@ -32,9 +29,6 @@ POSITIONS = DeleteFile(
 )
 EQUALITY = replace(POSITIONS, content=FileContent.EQUALITY_DELETES, equality_ids=(1,))
 VECTOR = replace(POSITIONS, file_format="PUFFIN", referenced_data_file="a", content_offset=4, content_size_in_bytes=40)
-ENTRY = ManifestEntry(
-    status=EntryStatus.ADDED, snapshot_id=1, sequence_number=2, file_sequence_number=2, data_file=DATA
-)
 
 
 @pytest.mark.parametrize(
@@ -45,48 +39,9 @@ def test_kind_of_a_delete(file: DeleteFile, kind: str) -> None:
     assert file.is_deletion_vector == (kind == "deletion-vector")
 
 
-def test_puffin_file_of_equality_deletes_is_no_vector() -> None:
-    assert not replace(EQUALITY, file_format="PUFFIN").is_deletion_vector
-
-
-def test_offset_alone_makes_no_vector() -> None:
-    assert not replace(POSITIONS, content_offset=4, content_size_in_bytes=40).is_deletion_vector
-
-
-def test_vectors_of_one_file_are_told_apart() -> None:
-    other = replace(VECTOR, content_offset=44)
-    assert VECTOR.identity != other.identity
-    assert VECTOR.identity == replace(VECTOR, record_count=9).identity
-
-
-def test_data_file_is_its_path() -> None:
-    assert DATA.identity == ("a.parquet",)
-
-
 def test_bytes_of_a_vector_are_its_blobs_and_not_the_files() -> None:
     assert (POSITIONS.content_bytes, EQUALITY.content_bytes, VECTOR.content_bytes) == (100, 100, 40)
     assert replace(VECTOR, content_size_in_bytes=None).content_bytes == 100
-
-
-def test_entry_that_is_carried_on_keeps_its_snapshot() -> None:
-    assert ENTRY.existing() == replace(ENTRY, status=EntryStatus.EXISTING)
-    assert ENTRY.existing().is_live
-
-
-def test_entry_that_is_deleted_names_the_deleting_snapshot() -> None:
-    assert ENTRY.deleted(9) == replace(ENTRY, status=EntryStatus.DELETED, snapshot_id=9)
-    assert not ENTRY.deleted(9).is_live
-
-
-def test_values_are_frozen_and_travel() -> None:
-    with pytest.raises(FrozenInstanceError):
-        ENTRY.status = EntryStatus.DELETED  # type: ignore[misc]
-    assert pickle.loads(pickle.dumps(ENTRY)) == ENTRY  # noqa: S301  # our own bytes
-
-
-@pytest.mark.parametrize("name", ["parquet", "PARQUET", "Avro", "orc", "Puffin"])
-def test_format_is_found_in_any_case(name: str) -> None:
-    assert file_format_of(name) == name.upper()
 
 
 @pytest.mark.parametrize("name", ["", "csv", "parquet ", "metadata"])

@@ -276,15 +276,6 @@ def test_metrics_of_few_manifests_are_kept() -> None:
     assert cache._kept.cache_info().currsize == 2
 
 
-def test_columns_of_entries_give_the_same_entries_back() -> None:
-    entries = strictly(written(FILE, FILE, status=EntryStatus.ADDED, sequence_number=1), LISTED)
-    columns = columns_of(entries, 0, ())
-    assert [columns.entry(i) for i in range(2)] == entries
-    assert columns.file_path.to_pylist() == [FILE.file_path] * 2
-    assert columns.is_live.all()
-    assert not columns.is_vector.any()
-
-
 def test_entries_of_both_kinds_are_told_apart() -> None:
     """A table may not have such a manifest; who refuses it must see what it holds."""
     entry = strictly(written(FILE, status=EntryStatus.ADDED, sequence_number=1), LISTED)[0]

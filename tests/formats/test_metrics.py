@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from decimal import Decimal
 from typing import Any
-from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -19,7 +18,6 @@ from deletekit.formats.metrics import (
     field_id_of,
     metrics_mode,
     single_value_bytes,
-    to_optional,
 )
 from deletekit.table.types import arrow_schema, schema_from_json
 from tests.golden_files import Entry, cases, index
@@ -77,11 +75,6 @@ def test_bounds_of_each_type_are_java_s(field: Entry) -> None:
 
 
 # --- counts -----------------------------------------------------------------------------------------------------------
-
-
-def test_counts() -> None:
-    found = of([1, None, 3, None], pa.int32())
-    assert (found.value_counts, found.null_value_counts, found.nan_value_counts) == ({1: 4}, {1: 2}, {})
 
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
@@ -165,10 +158,6 @@ def test_bytes_are_cut_and_the_upper_bound_counted_up(
     assert bounds(of([value], kind, MetricsMode(length=3))) == (lower, upper)
 
 
-def test_full_bounds_are_whole() -> None:
-    assert bounds(of(["x" * 500, "y" * 500])) == (b"x" * 500, b"y" * 500)
-
-
 def test_text_is_ordered_by_code_points() -> None:
     assert bounds(of(["\U0001f600", "\uff61"])) == ("\uff61".encode(), "\U0001f600".encode())
 
@@ -219,19 +208,6 @@ def test_a_mode_says_what_is_collected(
     assert (found.value_counts, *bounds(found)) == (counted, lower, upper)
 
 
-def test_each_column_has_its_own_mode() -> None:
-    seen = []
-
-    def mode_of(field_id: int, name: str) -> MetricsMode:
-        seen.append((field_id, name))
-        return MetricsMode(bounds=field_id == 2)
-
-    fields = [pa.field(n, pa.int32(), True, {FIELD_ID_KEY: str(i).encode()}) for i, n in ((1, "a"), (2, "b"))]
-    both = pa.Table.from_arrays([pa.array([1], pa.int32())] * 2, schema=pa.schema(fields))
-    found = collect_metrics(both, mode_of)
-    assert (seen, set(found.value_counts), set(found.lower_bounds)) == ([(1, "a"), (2, "b")], {1, 2}, {2})
-
-
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
@@ -262,11 +238,6 @@ def test_leaves_of_structs_have_metrics_and_lists_and_maps_have_none() -> None:
     assert names == ["s.inner.x", "s.y"]
     assert (found.value_counts, found.null_value_counts) == ({4: 3, 5: 3}, {4: 2, 5: 2})
     assert (found.lower_bounds, found.upper_bounds) == ({4: struct.pack("<i", 5), 5: b"b"},) * 2
-
-
-def test_uuids_are_counted_and_have_no_bounds() -> None:
-    found = of([UUID(int=1).bytes, UUID(int=2**128 - 1).bytes], pa.uuid())
-    assert (found.value_counts, *bounds(found)) == ({1: 2}, None, None)
 
 
 def test_a_column_without_an_id_and_an_unknown_one_have_no_metrics() -> None:
@@ -322,8 +293,3 @@ def test_single_values(value: Any, kind: pa.DataType, hexadecimal: str) -> None:
 def test_a_type_without_a_single_value() -> None:
     with pytest.raises(InvalidInputError, match="no single-value form"):
         single_value_bytes([1], pa.list_(pa.int32()))
-
-
-def test_what_was_not_collected_is_none() -> None:
-    assert to_optional({}) is None
-    assert to_optional({1: 2}) == {1: 2}

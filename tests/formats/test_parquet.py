@@ -86,13 +86,6 @@ def test_split_offsets_are_where_the_row_groups_begin() -> None:
     assert list(written.split_offsets) == sorted(set(written.split_offsets))
 
 
-def test_size_is_that_of_the_file() -> None:
-    written = encode_parquet(TABLE, {}, ParquetOptions())
-    sink = io.BytesIO()
-    sink.write(written.data)
-    assert written.size == len(sink.getvalue())
-
-
 # --- required fields below a NULL struct get a value that no reader sees; every other NULL stays ----------------------
 
 

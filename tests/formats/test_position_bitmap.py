@@ -12,12 +12,9 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from deletekit.formats.deletion_vector import (
-    MAX_POSITION,
     PositionBitmap,
     decode_blob,
-    decode_vector,
     encode_blob,
-    encode_vector,
 )
 from deletekit.formats.roaring import unpacked
 
@@ -98,14 +95,6 @@ def test_membership(numbers: frozenset[int], probe: int) -> None:
 
 
 @patient
-@given(positions)
-def test_to_numpy(numbers: frozenset[int]) -> None:
-    array = PositionBitmap(numbers).to_numpy()
-    assert array.dtype == np.int64
-    assert array.tolist() == sorted(numbers)
-
-
-@patient
 @given(positions, spans)
 def test_count_in_and_mask_of_a_span(numbers: frozenset[int], span: tuple[int, int]) -> None:
     start, stop = span
@@ -138,14 +127,6 @@ def test_runs_and_single_positions_mix(ranges: list[tuple[int, int]], numbers: f
     assert decode_blob(encode_blob(found), cardinality=len(expected)) == found
 
 
-@patient
-@given(positions)
-def test_round_trip(numbers: frozenset[int]) -> None:
-    found = PositionBitmap(numbers)
-    assert decode_blob(encode_blob(found), cardinality=len(numbers)) == found
-    assert decode_vector(encode_vector(found)) == found
-
-
 short_spans = st.lists(
     st.builds(lambda start, length: (start, start + length), position, st.integers(1, 6)), max_size=8
 )
@@ -170,12 +151,6 @@ def test_full_bitmap_of_four_billion_positions() -> None:
     assert found - PositionBitmap.from_range(1, 2**32 + 1) == PositionBitmap([0, 2**32 + 1])
 
 
-def test_largest_position() -> None:
-    found = PositionBitmap([MAX_POSITION])
-    assert list(found) == [MAX_POSITION]
-    assert found.mask(MAX_POSITION, 1).tolist() == [True]
-
-
 @pytest.mark.parametrize("other", [-1, 1.0, "1", None])
 def test_what_is_no_position_is_not_in(other: object) -> None:
     assert other not in PositionBitmap([0, 1])
@@ -193,15 +168,6 @@ def test_empty() -> None:
     assert empty.to_numpy().tolist() == []
     assert empty.mask(0, 3).tolist() == [False] * 3
     assert empty.count_in(0, 10) == 0
-
-
-def test_is_not_equal_to_another_type() -> None:
-    assert PositionBitmap([1]) != {1}
-
-
-def test_cannot_be_hashed() -> None:
-    with pytest.raises(TypeError):
-        hash(PositionBitmap())
 
 
 def test_repr_shows_the_first_positions_and_the_cardinality() -> None:

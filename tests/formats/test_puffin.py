@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -13,15 +11,12 @@ import pytest
 
 from deletekit.errors import FormatError
 from deletekit.formats import compression, puffin
-from deletekit.formats.deletion_vector import PositionBitmap, decode_blob, encode_blob
+from deletekit.formats.deletion_vector import decode_blob
 from deletekit.formats.puffin import (
-    DELETION_VECTOR_V1,
     FOOTER_TAIL_BYTES,
     MAGIC,
     Blob,
-    BlobMetadata,
     FileMetadata,
-    blob_payload,
     footer_size,
     read_footer,
     read_puffin,
@@ -35,7 +30,6 @@ UNCOMPRESSED = cases(
     "puffin",
     lambda e: e["written_by"] != "regenerate.py" and not any("compression-codec" in b for b in e["footer"]["blobs"]),
 )
-UNCOMPRESSED_FOOTERS = cases("puffin", lambda e: "lz4_footer" not in e["file"] and "flag" not in e["file"])
 WITH_VECTORS = cases("puffin", lambda e: "deleted_positions" in e)
 
 
@@ -72,16 +66,6 @@ def test_footer_is_read_from_the_end_of_the_file_alone(entry: Entry) -> None:
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("entry", READABLE)
-def test_payloads_are_read(entry: Entry) -> None:
-    data = golden(entry)
-    metadata = read_puffin(data)
-    payloads = [blob_payload(s, b) for s, b in zip(stored_blobs(data, metadata), metadata.blobs, strict=True)]
-    found = [{"length": len(p), "sha256": hashlib.sha256(p).hexdigest()} for p in payloads]
-    assert found == entry["payloads"]
-
-
-@pytest.mark.golden
 @pytest.mark.parametrize("entry", UNCOMPRESSED)
 def test_file_has_java_bytes(entry: Entry) -> None:
     data = golden(entry)
@@ -101,14 +85,6 @@ def test_file_has_java_bytes(entry: Entry) -> None:
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize("entry", UNCOMPRESSED_FOOTERS)
-def test_footer_has_java_bytes(entry: Entry) -> None:
-    data = golden(entry)
-    payload = json.dumps(to_json(read_puffin(data)), ensure_ascii=False, separators=(",", ":")).encode()
-    assert data.endswith(MAGIC + payload + struct.pack("<iI", len(payload), 0) + MAGIC)
-
-
-@pytest.mark.golden
 @pytest.mark.parametrize("entry", WITH_VECTORS)
 def test_vectors_lie_where_java_says_and_hold_what_it_deleted(entry: Entry) -> None:
     data = golden(entry)
@@ -117,23 +93,6 @@ def test_vectors_lie_where_java_says_and_hold_what_it_deleted(entry: Entry) -> N
         blob = data[delete["content_offset"] :][: delete["content_size_in_bytes"]]
         found = decode_blob(blob, cardinality=delete["record_count"])
         assert list(found) == entry["deleted_positions"][delete["referenced_data_file"]]
-
-
-@pytest.mark.golden
-def test_file_of_one_vector_made_from_positions_has_java_bytes() -> None:
-    (entry,) = (p.values[0] for p in WITH_VECTORS if p.id == "one_dv.puffin")
-    (path, deleted), (delete,) = *entry["deleted_positions"].items(), entry["delete_files"]
-    vector = PositionBitmap(deleted)
-    blob = Blob(
-        type=DELETION_VECTOR_V1,
-        data=encode_blob(vector),
-        fields=(2147483645,),
-        properties={"referenced-data-file": path, "cardinality": str(len(vector))},
-    )
-    data, metadata = write_puffin([blob], {"created-by": entry["footer"]["properties"]["created-by"]})
-    assert data == golden(entry)
-    placed = metadata.blobs[0]
-    assert (placed.offset, placed.length) == (delete["content_offset"], delete["content_size_in_bytes"])
 
 
 @pytest.mark.golden
@@ -151,13 +110,6 @@ def test_smallest_file() -> None:
     data, metadata = write_puffin([])
     assert data == b'PFA1PFA1{"blobs":[]}\x0c\0\0\0\0\0\0\0PFA1'
     assert metadata == FileMetadata() == read_puffin(data)
-
-
-def test_blobs_lie_end_to_end_in_the_order_given() -> None:
-    data, metadata = write_puffin([Blob(type="b", data=b"12"), Blob(type="a", data=b""), Blob(type="c", data=b"345")])
-    assert data.startswith(b"PFA112345PFA1")
-    assert [(b.type, b.offset, b.length) for b in metadata.blobs] == [("b", 4, 2), ("a", 6, 0), ("c", 6, 3)]
-    assert read_puffin(data) == metadata
 
 
 def test_text_that_is_not_ascii_is_not_escaped() -> None:
@@ -299,54 +251,3 @@ def test_footer_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(FormatError) as error:
         read_puffin(file_of(payload=lz4(b'{"blobs":[]}' + b" " * 1000), flags=1))
     assert (error.value.kind, error.value.expected) == ("puffin-codec", "<= 1000 bytes")
-
-
-# --- payloads ---------------------------------------------------------------------------------------------------------
-
-
-def metadata_of(stored: bytes, codec: str | None = None, kind: str = "t") -> BlobMetadata:
-    return BlobMetadata(
-        type=kind, fields=(), snapshot_id=1, sequence_number=1, offset=4, length=len(stored), compression_codec=codec
-    )
-
-
-ZSTD = pa.compress(b"abc" * 100, codec="zstd", asbytes=True)
-PAYLOAD_DAMAGE: dict[str, tuple[Callable[[], bytes], str, str]] = {
-    "shorter": (lambda: blob_payload(b"12", metadata_of(b"123")), "puffin-blob", "length"),
-    "longer": (lambda: blob_payload(b"1234", metadata_of(b"123")), "puffin-blob", "length"),
-    "deletion vector compressed": (
-        lambda: blob_payload(ZSTD, metadata_of(ZSTD, "zstd", DELETION_VECTOR_V1)),
-        "puffin-codec",
-        "compression-codec",
-    ),
-    "codec unknown": (lambda: blob_payload(ZSTD, metadata_of(ZSTD, "gzip")), "puffin-codec", "compression-codec"),
-    "zstd is none": (lambda: blob_payload(b"123", metadata_of(b"123", "zstd")), "puffin-codec", "blob"),
-    "zstd cut off": (lambda: blob_payload(ZSTD[:-1], metadata_of(ZSTD[:-1], "zstd")), "puffin-codec", "blob"),
-    "lz4 is zstd": (lambda: blob_payload(ZSTD, metadata_of(ZSTD, "lz4")), "puffin-codec", "blob"),
-    "lz4 cut off": (
-        lambda: blob_payload(lz4(b"abc")[:-4], metadata_of(lz4(b"abc")[:-4], "lz4")),
-        "puffin-codec",
-        "blob",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", PAYLOAD_DAMAGE)
-def test_damaged_payload_is_named(name: str) -> None:
-    call, kind, field = PAYLOAD_DAMAGE[name]
-    with pytest.raises(FormatError) as error:
-        call()
-    assert (error.value.kind, error.value.field) == (kind, field)
-    assert error.value.found is not None
-
-
-def test_payload_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(puffin, "_MAX_UNCOMPRESSED", 299)
-    with pytest.raises(FormatError) as error:
-        blob_payload(ZSTD, metadata_of(ZSTD, "zstd"))
-    assert (error.value.kind, error.value.expected) == ("puffin-codec", "<= 299 bytes")
-
-
-def test_payload_may_be_a_memoryview() -> None:
-    blob = encode_blob(PositionBitmap([1]))
-    assert blob_payload(memoryview(blob), metadata_of(blob, kind=DELETION_VECTOR_V1)) == blob  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from pyroaring import BitMap
 
 from deletekit.errors import FormatError
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.formats.roaring import Container, bitmap_of, containers, position_mask, serialized_size, split
+from deletekit.formats.roaring import bitmap_of, containers, serialized_size, split
 from tests.golden_files import Entry, cases, content, positions
 
 
@@ -43,11 +43,6 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_size_is_the_size(name: str) -> None:
-    assert serialized_size(SAMPLES[name]) == len(SAMPLES[name])
-
-
-@pytest.mark.parametrize("name", SAMPLES)
 def test_size_does_not_depend_on_what_is_around(name: str) -> None:
     data = SAMPLES[name]
     assert serialized_size(b"\xff" * 3 + data + b"\xff" * 9, 3) == len(data)
@@ -60,21 +55,6 @@ def test_bitmap_cut_off_anywhere_is_refused(name: str) -> None:
         with pytest.raises(FormatError) as error:
             serialized_size(data[:end])
         assert error.value.kind == "roaring"
-
-
-def test_containers_tell_kind_key_and_place() -> None:
-    data = SAMPLES["one of each"]
-    found = containers(data)
-    assert [(c.key, c.kind, c.cardinality) for c in found] == [(0, "array", 1), (1, "bitmap", 4098), (2, "run", 100)]
-    assert [c.length for c in found] == [2, 8192, 6]
-    assert found[-1].offset + found[-1].length == len(data)
-    assert data[found[0].offset : found[0].offset + 2] == struct.pack("<H", 5)
-
-
-def test_container_at_the_limit_is_an_array() -> None:
-    assert containers(SAMPLES["largest array"])[0] == Container(
-        key=0, kind="array", cardinality=4096, offset=16, length=8192
-    )
 
 
 @pytest.mark.golden
@@ -159,17 +139,6 @@ def test_masks(kind: str, base: int) -> None:
         arrow.validate(full=True)
         assert (len(arrow), arrow.null_count) == (length, 0)
         assert found.count_in(base + start, base + start + length) == expected.sum(), (start, length)
-
-
-def test_each_kind_of_container_is_met() -> None:
-    kinds = set()
-    for rows in SETS.values():
-        found = BitMap(rows.astype(np.uint32))
-        found.run_optimize()
-        kinds |= {c.kind for c in containers(found.serialize())}
-        mask = position_mask({0: found}, 0, ROWS).to_numpy(zero_copy_only=False)
-        assert (np.flatnonzero(mask) == np.sort(rows)).all()
-    assert kinds == {"array", "bitmap", "run"}
 
 
 LAST = 1 << 32

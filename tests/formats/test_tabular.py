@@ -108,17 +108,6 @@ def test_every_orc_codec_but_lzo_is_read(codec: str) -> None:
     assert read_all(file).to_pylist() == TABLE.to_pylist()
 
 
-@pytest.mark.parametrize("file_format", ["Parquet", "PARQUET", "parquet"])
-def test_format_is_known_in_any_case(file_format: str) -> None:
-    assert open_tabular(io.BytesIO(to_parquet(TABLE)), file_format).schema.names == ["id", "name"]
-
-
-@pytest.mark.parametrize("file_format", FORMATS)
-def test_arrow_files_are_sources_too(file_format: str) -> None:
-    source = pa.BufferReader(WRITERS[file_format](TABLE))
-    assert read_all(open_tabular(source, file_format)).num_rows == 1000
-
-
 @pytest.mark.golden
 @pytest.mark.parametrize("entry", cases("delete_files", lambda e: e["delete_file"]))
 def test_java_files_have_field_ids(entry: dict[str, Any]) -> None:
@@ -134,12 +123,6 @@ def test_format_without_rows_is_refused() -> None:
     with pytest.raises(UnsupportedError) as error:
         open_tabular(io.BytesIO(b""), "puffin")
     assert (error.value.kind, error.value.found) == ("file-format", "PUFFIN")
-
-
-def test_unknown_format_is_refused() -> None:
-    with pytest.raises(FormatError) as error:
-        open_tabular(io.BytesIO(b""), "csv")
-    assert error.value.kind == "file-format"
 
 
 @pytest.mark.parametrize(

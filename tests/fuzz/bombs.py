@@ -41,7 +41,7 @@ from deletekit.formats.deletion_vector import MAGIC, decode_blob
 from deletekit.formats.manifest_list import read_manifest_list
 from deletekit.formats.manifest_schema import manifest_entry_schema
 from deletekit.formats.manifests import read_manifest
-from deletekit.formats.puffin import BlobMetadata, blob_payload, read_puffin
+from deletekit.formats.puffin import read_puffin
 from deletekit.formats.tabular import open_tabular
 from deletekit.table.metadata import parse_metadata
 from tests import thrift_bytes
@@ -106,15 +106,6 @@ def puffin_footer() -> int:
     return len(data)
 
 
-def puffin_blob() -> int:
-    stored = zstd(bytes(300 << 20))
-    metadata = BlobMetadata(
-        type="t", fields=(), snapshot_id=1, sequence_number=1, offset=4, length=len(stored), compression_codec="zstd"
-    )
-    blob_payload(stored, metadata)
-    return len(stored)
-
-
 def deletion_vector() -> int:
     """A quarter of a billion positions, in runs, which stay runs."""
     full = BitMap(range(1 << 28))
@@ -169,19 +160,6 @@ def puffin_footer_of_many_objects() -> int:
     data = b"PFA1PFA1" + payload + struct.pack("<iI", len(payload), 1) + b"PFA1"
     read_puffin(data)
     return len(data)
-
-
-def puffin_blob_of_lz4() -> int:
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, "lz4") as stream:
-        for _ in range(20):
-            stream.write(bytes(1 << 20))
-    stored = sink.getvalue().to_pybytes()
-    metadata = BlobMetadata(
-        type="t", fields=(), snapshot_id=1, sequence_number=1, offset=4, length=len(stored), compression_codec="lz4"
-    )
-    assert len(blob_payload(stored, metadata)) == 20 << 20
-    return len(stored)
 
 
 def puffin_that_says(size: int) -> int:
@@ -290,7 +268,6 @@ BOMBS: dict[str, Bomb] = {
         "table-metadata",
     ),
     "puffin: footer of twenty million objects": (puffin_footer_of_many_objects, "puffin-codec"),
-    "puffin: blob of 20 MB by lz4": (puffin_blob_of_lz4, "read"),
     "puffin: footer that says 2^31 bytes": (lambda: puffin_that_says((1 << 31) - 1), "puffin-footer"),
     "puffin: footer that says -1 bytes": (lambda: puffin_that_says(-1), "puffin-footer"),
     "deletion vector: says 2^31 bitmaps": (lambda: vector(struct.pack("<q", (1 << 31) - 1)), "deletion-vector-length"),
@@ -381,7 +358,6 @@ BOMBS: dict[str, Bomb] = {
     "manifest: twenty million metrics in columns": (lambda: columns_of_many_entries(3_500, 1000), "read"),
     "manifest list: five million manifests": (list_of_many_manifests, "avro"),
     "puffin: footer of 20 MB": (puffin_footer, "read"),
-    "puffin: blob of 300 MB": (puffin_blob, "puffin-codec"),
     "deletion vector: 2^28 positions": (deletion_vector, "read"),
     "orc: 2^31 rows": (lambda: orc_rows(1 << 31), "orc"),
     "orc: 2^63 rows": (lambda: orc_rows(1 << 63), "orc"),

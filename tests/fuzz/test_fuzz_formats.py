@@ -23,7 +23,7 @@ from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.deletion_vector import decode_blob, decode_vector
 from deletekit.formats.manifest_list import ManifestFile, read_manifest_list
 from deletekit.formats.manifests import inherit, read_manifest
-from deletekit.formats.puffin import blob_payload, read_footer, read_puffin
+from deletekit.formats.puffin import read_footer, read_puffin
 from deletekit.formats.roaring import serialized_size
 from deletekit.formats.tabular import open_tabular, read_all
 from deletekit.table.metadata import parse_metadata, serialise_metadata
@@ -37,10 +37,6 @@ LARGEST = 20_000  # larger golden files make a round slow and hit the same code
 LISTED = ManifestFile(manifest_path="m", manifest_length=1, partition_spec_id=0, added_snapshot_id=1, sequence_number=3)
 
 Decoder = Callable[[bytes], Any]
-
-
-def payloads(data: bytes) -> list[bytes]:
-    return [blob_payload(data[b.offset : b.offset + b.length], b) for b in read_puffin(data).blobs]
 
 
 def table(file_format: str) -> Decoder:
@@ -97,7 +93,6 @@ DECODERS: dict[str, tuple[str, str, Decoder]] = {
         ".puffin",
         lambda d: read_footer(lambda at, n: d[4:][max(at - 4, 0) : at - 4 + n], len(d)),
     ),
-    "blob_payload": ("puffin", ".puffin", payloads),
     "read_container": ("manifests", ".avro", lambda d: list(read_container(d))),
     "read_manifest": ("manifests", ".avro", read_manifest),
     "read_manifest by polars": ("manifests", ".avro", manifest_both_ways),

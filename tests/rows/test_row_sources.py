@@ -321,23 +321,6 @@ def test_a_process_that_dies_in_a_stream_has_committed_nothing(tmp_path: Path) -
     assert live(table) == wide.to_pylist()
 
 
-def test_a_stream_that_raises_half_way_has_written_before(catalog: dk.Catalog) -> None:
-    values = [random.Random(i).random() for i in range(50_000)]
-    wide = pa.table({"id": pa.array(range(50_000), pa.int32()), "value": values})
-    table = make(catalog, schema=ITEMS, properties={"write.target-file-size-bytes": "20000"})
-    seen: list[str] = []
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        yield from wide.to_batches(max_chunksize=5_000)
-        seen.extend(name for name in files_of(table) if name.endswith(".parquet"))
-        raise RuntimeError("the source broke")
-
-    with pytest.raises(RuntimeError):
-        dk.append(table, batches())
-    assert len(seen) > 5
-    assert not [name for name in files_of(table) if name.endswith(".parquet")]
-
-
 def test_a_batch_that_does_not_fit_is_refused_by_its_column(catalog: dk.Catalog) -> None:
     table = make(catalog, ROWS)
     files = files_of(table)
