@@ -58,8 +58,8 @@ def scan_of(table: dk.Table, read: Read, columns: list[str]) -> dk.results.Scan:
 
 
 def test_the_corpus_is_whole(corpus: list[Case]) -> None:
-    assert len(corpus) >= (191 if WHOLE else 35)
-    assert sum(len(case.reads) for case in corpus) >= (700 if WHOLE else 100)
+    assert len(corpus) >= (157 if WHOLE else 30)
+    assert sum(len(case.reads) for case in corpus) >= (550 if WHOLE else 80)
     features = {feature for case in corpus for feature in case.features}
     assert {"copy-on-write", "lineage", "avro", "orc"} <= features
 
