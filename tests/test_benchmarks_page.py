@@ -16,7 +16,7 @@ TABLE = table_of(
 PART: Part = {
     "date": "2026-11-26",
     "commit": "4d768479",
-    "command": "python -m tests.benchmarks --only delete",
+    "command": "python -m tests.benchmarks --only start",
     "machine": "2 cores",
     "text": TABLE.splitlines(),
 }
@@ -66,7 +66,7 @@ def test_publishing_a_part_leaves_the_others(tmp_path: Path) -> None:
         (tmp_path / path).write_text((ROOT / path).read_text(encoding="utf-8"), encoding="utf-8")
     before = results(tmp_path)
     failed = PART | {"text": ["failed: ZeroDivisionError: division by zero"]}
-    assert publish({"delete": PART}, {"scan": failed}, root=tmp_path) == 1
-    assert results(tmp_path) == before | {"delete": PART}
+    assert publish({"start": PART}, {"scan": failed}, root=tmp_path) == 1
+    assert results(tmp_path) == before | {"start": PART}
     page = (tmp_path / "tests/benchmarks/RESULTS.md").read_text(encoding="utf-8")
-    assert f"{TABLE}\n\n2026-11-26, commit 4d768479, `python -m tests.benchmarks --only delete`; 2 cores." in page
+    assert f"{TABLE}\n\n2026-11-26, commit 4d768479, `python -m tests.benchmarks --only start`; 2 cores." in page

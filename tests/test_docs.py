@@ -76,18 +76,11 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 RUN = """
-import os, sys, tempfile
+import sys
 from pathlib import Path
 from tests.test_docs import run_page
 
-for page in sys.argv[2:]:
-    os.chdir(tempfile.mkdtemp(dir=os.environ["PYICEBERG_HOME"]))
-    names = run_page(Path(page), {"python", sys.argv[1]})
-    if "spark" in sys.argv[1]:
-        from pyspark.sql import SparkSession
-
-        if (session := SparkSession.getActiveSession()) is not None:
-            session.stop()
+run_page(Path(sys.argv[1]), {"python", *sys.argv[2:]})
 """
 ANYWHERE = {"python"}
 PARSED = {"", "bash"}
@@ -183,9 +176,9 @@ def test_python_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     run_page(ROOT / name, ANYWHERE)
 
 
-def run_apart(kind: str, folder: Path, *pages: Path) -> None:
-    """Run pages, one after the other, in a process of their own, as a reader's: they start sessions, and configure."""
-    command = [sys.executable, "-c", RUN, kind, *map(str, pages)]
+def run_apart(page: Path, kind: str, folder: Path) -> None:
+    """Run a page in a process of its own, as a reader's: it starts its own session, and reads its configuration."""
+    command = [sys.executable, "-c", RUN, str(page), kind]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYICEBERG_HOME": str(folder)}
     done = subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
@@ -193,9 +186,10 @@ def run_apart(kind: str, folder: Path, *pages: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("own_spark")
-def test_python_runs_with_spark(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.mark.parametrize("name", [str(page.relative_to(ROOT)) for page in pages_with("python spark")])
+def test_python_runs_with_spark(name: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     with fetching_jars(tmp_path_factory):
-        run_apart("python spark", tmp_path, *pages_with("python spark"))
+        run_apart(ROOT / name, "python spark", tmp_path)
 
 
 @pytest.mark.spark
@@ -206,7 +200,7 @@ def test_python_runs_with_a_rest_catalog(name: str, rest_on_s3: dict[str, str], 
     [(catalog, properties)] = shown["catalog"].items()
     assert properties.keys() == rest_on_s3.keys()
     (tmp_path / ".pyiceberg.yaml").write_text(yaml.safe_dump({"catalog": {catalog: rest_on_s3}}), encoding="utf-8")
-    run_apart("python rest", tmp_path, ROOT / name)
+    run_apart(ROOT / name, "python rest", tmp_path)
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------

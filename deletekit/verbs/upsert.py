@@ -87,32 +87,38 @@ def upsert(
     """
     frame, source, runner = foreign_rows(rows, engine), RowSource(rows), engine_or_default(engine)
 
-    def checked(metadata: TableMetadata) -> tuple[Fields, ChangeOptions]:
-        options = ChangeOptions(choose_mode(metadata, "merge", mode), granularity_of(metadata, granularity))
-        names: Sequence[Any] = metadata.schema.identifier_field_ids if key is None else key
-        if not names:
-            expected = "column names, or identifier fields of the table"
-            raise InvalidInputError("an upsert needs a key", "upsert-key", "key", expected=expected)
-        return equality_fields_of(metadata.schema, names), options
-
-    def fitting(schema: Schema, fields: Fields) -> tuple[pa.Table, _Keys]:
-        aligned = pa.concat_tables([align(piece, schema) for piece in source.held() or [[]]])
-        return aligned, _keys(aligned, schema, fields)
-
     def plan(base: Base) -> RowDelta:
-        fields, options = checked(base.metadata)
+        fields, options = _checked(base.metadata, key, mode, granularity)
         if frame is not None:
             return frame.upsert(base, fields, options)
-        return _replaced(base, *fitting(base.metadata.schema, fields), fields, options, runner)
+        return _replaced(base, *_fitting(source, base.metadata.schema, fields), fields, options, runner)
 
     check_request(table.refresh(), ref, commit_properties, dry_run=dry_run)
     metadata = table.metadata
-    fields, options = checked(metadata)
+    fields, options = _checked(metadata, key, mode, granularity)
     # Deletes of all partitions are those of a spec without fields.
     is_global = options.mode == "equality-delete" and not partitionable(metadata, fields)
-    if is_global and (frame is not None or len(fitting(metadata.schema, fields)[0])):
+    if is_global and (frame is not None or len(_fitting(source, metadata.schema, fields)[0])):
         table = ensure_unpartitioned_spec(table, dry_run=dry_run)
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run, refreshed=True))
+
+
+def _checked(
+    metadata: TableMetadata, key: str | Sequence[str] | None, mode: str | None, granularity: str | None
+) -> tuple[Fields, ChangeOptions]:
+    """Return the key columns, and the options. Raises InvalidInputError for what the table cannot have."""
+    options = ChangeOptions(choose_mode(metadata, "merge", mode), granularity_of(metadata, granularity))
+    names: Sequence[Any] = metadata.schema.identifier_field_ids if key is None else key
+    if not names:
+        expected = "column names, or identifier fields of the table"
+        raise InvalidInputError("an upsert needs a key", "upsert-key", "key", expected=expected)
+    return equality_fields_of(metadata.schema, names), options
+
+
+def _fitting(source: RowSource, schema: Schema, fields: Fields) -> tuple[pa.Table, _Keys]:
+    """Return the rows as the table's types, and their keys."""
+    rows = pa.concat_tables([align(piece, schema) for piece in source.held() or [[]]])
+    return rows, _keys(rows, schema, fields)
 
 
 def not_unique(fields: Sequence[it.NestedField], found: str) -> InvalidInputError:

@@ -33,7 +33,6 @@ PACKAGES = ("pyarrow", "pyroaring", "fastavro", "polars", "duckdb", "pyiceberg",
 
 PARTS = {
     "scan": "Scan to Arrow",
-    "delete": "DELETE",
     "plan": "Planning",
     "maintain": "Actions that write",
     "changelog": "Changes of a table",

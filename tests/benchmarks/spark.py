@@ -9,7 +9,6 @@ import statistics
 from collections.abc import Callable
 
 import deletekit as dk
-from tests.benchmarks.delete import problem_of
 from tests.benchmarks.measure import Worker
 from tests.benchmarks.readers import AGGREGATES, Facts, Job, spark_session
 from tests.benchmarks.report import ms, table_of, verdict
@@ -55,6 +54,18 @@ def deletes(worker: Worker, tables: Tables, settings: Settings) -> str:
         rows.append(row_of(f"DELETE of {share}: `{where}`", seconds, DELETE_TARGET))
         settings.say(f"spark: {rows[-1]}")
     return table_of(["as DVs", OURS, THEIRS, "ratio", f"target {DELETE_TARGET}"], rows)
+
+
+def problem_of(table: dk.Table, tables: Tables, groups: range) -> str | None:
+    """What is wrong with a table after its DELETE: rows by numpy, and that all deletes are vectors."""
+    expected = tables["none"].expected.rows - sum(tables.group_rows[g] for g in groups)
+    found = dk.scan(table).count()
+    if found != expected:
+        return f"rows is {found}, not {expected}"
+    if dk.scan(table, f"grp >= {groups.start} and grp < {groups.stop}").count():
+        return "rows that should be gone are there"
+    kinds = {d.kind for task in dk.scan(table).plan() for d in task.delete_files}
+    return None if kinds == {"deletion-vector"} else f"deletes are {kinds}"
 
 
 def scans(worker: Worker, tables: Tables, settings: Settings) -> str:

@@ -51,7 +51,7 @@ def test_scan_table_has_every_row_and_right_results(work: Path) -> None:
 @pytest.mark.parametrize(
     "parts",
     [
-        ["delete", "start"],
+        ["start", "changelog"],
         pytest.param(["maintain", "ladder", "delta_ladder"], marks=pytest.mark.long),
     ],
     ids=["short", "long"],

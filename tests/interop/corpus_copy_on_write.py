@@ -19,35 +19,6 @@ def cow_delete(scene: Scene) -> None:
         scene.lineage()
 
 
-@RECIPES.add("copy-on-write", "update")
-def cow_update(scene: Scene) -> None:
-    """Copy-on-write UPDATE. Catches showing both versions of a row; v3: losing `_row_id` of the rows carried over."""
-    scene.create("id int, name string, value int", properties=COPY_ON_WRITE)
-    scene.insert(PEOPLE)
-    scene.sql("UPDATE {t} SET value = 99 WHERE id IN (1, 4)")
-    scene.current(ids=[1, 2, 3, 4, 5])
-    scene.where("value = 99", ids=[1, 4])
-    scene.where("value < 35", ids=[2, 3])
-    if scene.version == 3:
-        scene.lineage()
-
-
-@RECIPES.add("copy-on-write", "merge")
-def cow_merge(scene: Scene) -> None:
-    """Copy-on-write MERGE that deletes, updates and inserts. Catches rows of the replaced files and doubled rows."""
-    scene.create("id int, name string, value int", properties=COPY_ON_WRITE)
-    scene.insert(PEOPLE)
-    scene.sql(
-        "MERGE INTO {t} USING (SELECT * FROM VALUES (1, 0), (3, -1), (9, 90) AS s(id, value)) s ON {t}.id = s.id "
-        "WHEN MATCHED AND s.value < 0 THEN DELETE WHEN MATCHED THEN UPDATE SET value = s.value "
-        "WHEN NOT MATCHED THEN INSERT (id, name, value) VALUES (s.id, 'new', s.value)"
-    )
-    scene.current(ids=[1, 2, 4, 5, 9])
-    scene.history([1, 2, 3, 4, 5], [1, 2, 4, 5, 9])
-    if scene.version == 3:
-        scene.lineage()
-
-
 @RECIPES.add("metadata-delete", "partition-identity")
 def metadata_delete_of_partition(scene: Scene) -> None:
     """DELETE of whole partitions, done in metadata alone. Catches reading manifests with only DELETED entries."""

@@ -59,18 +59,6 @@ def equality_null_key_alone(scene: Scene) -> None:
     scene.columns("id")
 
 
-@RECIPES.add("equality-delete", "multi-column-key", "null-key")
-def equality_multi_column_key(scene: Scene) -> None:
-    """Two key columns, each NULL sometimes. Catches OR instead of AND, and rows compared with NULLs left out."""
-    scene.create("id int, a int, b string")
-    scene.insert("(1, 1, 'x'), (2, 1, 'y'), (3, 2, 'x'), (4, NULL, 'x'), (5, 1, NULL), (6, NULL, NULL)")
-    scene.delete_equal(["a", "b"], {"a": 1, "b": "x"}, {"a": None, "b": "x"}, {"a": None, "b": None})
-    scene.current(ids=[2, 3, 5])
-    scene.columns("id", "b")
-    scene.columns("id")
-    scene.where("b = 'x'", ids=[3])
-
-
 @RECIPES.add("equality-delete", "several-id-sets", "multi-column-key")
 def equality_several_id_sets(scene: Scene) -> None:
     """Deletes by id, by (a, b) and by (b, a). Catches mixing the key sets of different delete files, and caring about
@@ -269,16 +257,3 @@ def equality_nested_key_not_projected(scene: Scene) -> None:
     scene.current(ids=[3])
     wrong = "Iceberg reads a nested key that is not projected as a column of the top level, so as NULL"
     scene.columns("id", rows=pa.table({"id": pa.array([3], pa.int32())}), wrong=wrong)
-
-
-@RECIPES.add("equality-delete", "key-nested", "projection", "required", "spark-wrong", versions=(2,))
-def equality_nested_required_key_not_projected(scene: Scene) -> None:
-    """A required key in a required struct that the projection leaves out. Catches looking for the leaf at the top of
-    the row, where it is missing and may not be NULL.
-    """
-    scene.create("id int, s struct<k: int NOT NULL, v: string> NOT NULL")
-    scene.insert("(1, named_struct('k', 1, 'v', 'a')), (2, named_struct('k', 2, 'v', 'b'))")
-    scene.delete_equal(["s.k"], {"s": {"k": 2}})
-    scene.current(ids=[1])
-    wrong = "Iceberg reads a nested key that is not projected as a column of the top level, and fails: it is required"
-    scene.columns("id", rows=pa.table({"id": pa.array([1], pa.int32())}), wrong=wrong)

@@ -6,22 +6,6 @@ from tests.interop.corpus_scene import Scene
 RECIPES = Recipes()
 
 
-@RECIPES.add("equality-delete", "same-commit")
-def equality_same_commit_insert(scene: Scene) -> None:
-    """An upsert: one commit deletes keys 1 and 2 and inserts them again. Catches <= instead of < for
-    equality deletes.
-    """
-    scene.create("id int, name string")
-    scene.insert("(1, 'old'), (2, 'old'), (3, 'old')")
-    rows = [{"id": 1, "name": "new"}, {"id": 2, "name": "new"}]
-    scene.commit(data=[scene.data_file(rows)], deletes=[scene.equality_file(["id"], [{"id": 1}, {"id": 2}])])
-    scene.current(ids=[1, 2, 3])
-    scene.where("name = 'new'", ids=[1, 2])
-    scene.where("name = 'old'", ids=[3])
-    if scene.version == 3:
-        scene.lineage()
-
-
 @RECIPES.add("equality-delete", "position-delete", "deletion-vector", "same-commit")
 def upsert_twice_in_one_commit(scene: Scene) -> None:
     """A streaming writer's commit: key 1 arrives twice, key 2 arrives and is deleted, all in one commit with a delete
@@ -119,38 +103,3 @@ def equality_in_transformed_partitions(scene: Scene) -> None:
     live = [2, 3]
     scene.current(ids=live)
     scene.columns("id")
-
-
-@RECIPES.add("equality-delete", "ordering", "time-travel")
-def equality_insert_delete_insert(scene: Scene) -> None:
-    """One key inserted and deleted three times over. Catches any reading of sequence numbers but 'older data only', and
-    deletes that a later snapshot's reader applies to an earlier one.
-    """
-    scene.create("id int, version int")
-    for version in (1, 2, 3):
-        scene.insert(f"(1, {version}), ({10 + version}, {version})")
-        scene.delete_equal(["id"], {"id": 1})
-    scene.insert("(1, 4)")
-    scene.current(ids=[1, 11, 12, 13])
-    scene.where("version = 4", ids=[1])
-    scene.history([1, 11], [11], [1, 11, 12], [11, 12], [1, 11, 12, 13], [11, 12, 13], [1, 11, 12, 13])
-
-
-@RECIPES.add("equality-delete", "upgrade", "deletion-vector", "position-delete", versions=(2,))
-def equality_deletes_before_and_after_upgrade(scene: Scene) -> None:
-    """Equality and position deletes of v2, upgraded to v3, then a vector and an equality delete. Catches folding
-    equality deletes away with the position deletes that the vector replaces.
-    """
-    scene.create("id int, name string")
-    scene.insert("(1, 'a'), (2, 'b'), (3, 'c'), (4, 'd'), (5, 'e')")
-    scene.delete_equal(["id"], {"id": 1})
-    scene.sql("DELETE FROM {t} WHERE id = 2")
-    scene.set(format__version="3")
-    scene.sql("DELETE FROM {t} WHERE id = 3")
-    scene.delete_equal(["name"], {"name": "d"})
-    scene.insert("(1, 'again')")
-    assert sorted((file.content, file.file_format) for file in scene.delete_files()) == [
-        (1, "PUFFIN"), (2, "PARQUET"), (2, "PARQUET"),
-    ]  # fmt: skip
-    scene.current(ids=[1, 5])
-    scene.lineage()

@@ -27,18 +27,6 @@ def orc_everything(scene: Scene) -> None:
     assert formats == ({"ORC"} if scene.version == 2 else {"ORC", "PUFFIN"})
 
 
-@RECIPES.add("avro-deletes", "position-delete", "equality-delete", versions=(2,))
-def avro_deletes_on_parquet(scene: Scene) -> None:
-    """Parquet data with Avro deletes. Catches reading deletes in the data's format."""
-    _positions_and_equality(scene, {"write.delete.format.default": "avro"}, "avro")
-
-
-@RECIPES.add("orc-deletes", "position-delete", "equality-delete", versions=(2,))
-def orc_deletes_on_parquet(scene: Scene) -> None:
-    """Parquet data with ORC deletes. Catches reading deletes in the data's format."""
-    _positions_and_equality(scene, {"write.delete.format.default": "orc"}, "orc")
-
-
 @RECIPES.add("avro", "orc", "position-delete", "deletion-vector", "equality-delete", "partition-scoped", "multi-file")
 def three_formats_in_one_table(scene: Scene) -> None:
     """Data in Parquet, Avro and ORC under common deletes, themselves in three formats. Catches one format a table."""

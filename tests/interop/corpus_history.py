@@ -109,22 +109,6 @@ def staged_and_cherry_picked(scene: Scene) -> None:
         scene.lineage()
 
 
-@RECIPES.add("branch", "wap", "fast-forward", *KINDS)
-def branch_fast_forwarded(scene: Scene) -> None:
-    """Work on an audit branch, main fast-forwarded to it, then both go on. Catches deletes lost with
-    the branch's end.
-    """
-    scene.create("id int, name string")
-    scene.insert("(1, 'a'), (2, 'b'), (3, 'c'), (4, 'd'), (5, 'e')")
-    scene.sql("ALTER TABLE {t} CREATE BRANCH audit", "DELETE FROM {t}.branch_audit WHERE id = 1")
-    scene.commit(deletes=[scene.equality_file(["id"], [{"id": 2}])], branch="audit")
-    scene.call("fast_forward", "branch => 'main', to => 'audit'")
-    scene.sql("DELETE FROM {t}.branch_audit WHERE id = 3", "DELETE FROM {t} WHERE id = 4")
-    scene.current(ids=[3, 5])
-    scene.ref("audit", ids=[4, 5])
-    scene.history([1, 2, 3, 4, 5], [2, 3, 4, 5], [3, 4, 5], [4, 5], [3, 5])
-
-
 @RECIPES.add("replaced-table", "time-travel", "schema-evolution", *KINDS)
 def table_replaced(scene: Scene) -> None:
     """CREATE OR REPLACE with another schema and partitioning. Catches old snapshots read with the new schema, whose

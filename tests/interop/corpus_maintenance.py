@@ -10,27 +10,6 @@ REWRITE_ALL = "options => map('rewrite-all', 'true')"
 FOREVER = "older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1"
 
 
-@RECIPES.add("compaction", "lineage", *KINDS)
-def compacted_after_deletes(scene: Scene) -> None:
-    """Three files with all deletes compacted into one; deletes stay behind. Catches old deletes on the new file (it has
-    an old sequence number on purpose), and v3: row ids that the new file carries in a column.
-    """
-    scene.create("id int, name string", properties=PARTITION_SCOPED)
-    for start in (0, 10, 20):
-        scene.insert(f"({start + 1}, 'a'), ({start + 2}, 'b'), ({start + 3}, 'c'), ({start + 4}, 'd')")
-    scene.sql("DELETE FROM {t} WHERE id IN (1, 12, 23)")
-    scene.delete_equal(["name"], {"name": "d"})
-    scene.call("rewrite_data_files", REWRITE_ALL)
-    scene.checkpoint([2, 3, 11, 13, 21, 22])
-    scene.insert("(4, 'd'), (5, 'e')")
-    scene.sql("DELETE FROM {t} WHERE id IN (3, 5)")
-    scene.delete_equal(["id"], {"id": 13}, {"id": 4})
-    scene.current(ids=[2, 11, 21, 22])
-    scene.columns("name")
-    if scene.version == 3:
-        scene.lineage()
-
-
 @RECIPES.add("compaction", "remove-dangling", *KINDS)
 def compacted_and_dangling_deletes_removed(scene: Scene) -> None:
     """Compaction that removes the deletes it left without data. Catches needing them, and readers of
@@ -45,20 +24,6 @@ def compacted_and_dangling_deletes_removed(scene: Scene) -> None:
     scene.current(ids=[2, 3, 4, 5, 8])
     if scene.version == 3:
         scene.lineage()
-
-
-@RECIPES.add("compaction", "partition-identity", *KINDS)
-def one_partition_compacted(scene: Scene) -> None:
-    """Only partition a is compacted. Catches deletes of the others dropped, and a vector of a removed file kept."""
-    scene.create("id int, part string", "part", PARTITION_SCOPED)
-    scene.insert("(1, 'a'), (2, 'a'), (3, 'b'), (4, 'b'), (5, 'b')")
-    scene.insert("(6, 'a'), (7, 'b')")
-    scene.sql("DELETE FROM {t} WHERE id IN (1, 3)")
-    scene.delete_equal(["id"], {"id": 4}, partition=["b"])
-    scene.call("rewrite_data_files", f"where => 'part = \"a\"', {REWRITE_ALL}")
-    scene.sql("DELETE FROM {t} WHERE id IN (2, 5)")
-    scene.current(ids=[6, 7])
-    scene.where("part = 'b'", ids=[7])
 
 
 @RECIPES.add("rewrite", "equality-delete", "explicit-sequence-number")
@@ -145,18 +110,6 @@ def deletes_left_without_data(scene: Scene) -> None:
     assert {file.content for file in scene.delete_files()} == ({1, 2} if scene.version == 2 else {2})
     scene.insert("(1, 'a'), (2, 'a'), (3, 'b')")
     scene.current(ids=[1, 2, 3])
-
-
-@RECIPES.add("dangling", "empty", *KINDS)
-def nothing_left_but_deletes(scene: Scene) -> None:
-    """As before, with no data after it. Catches counting rows as records minus deletes."""
-    scene.create("id int, part string", "part", PARTITION_SCOPED)
-    scene.insert("(1, 'a'), (2, 'a')")
-    scene.sql("DELETE FROM {t} WHERE id = 1")
-    scene.delete_equal(["id"], {"id": 2}, {"id": 9}, partition=["a"])
-    scene.remove_data_files()
-    scene.current(ids=[])
-    scene.history([1, 2], [2], [], [])
 
 
 @RECIPES.add("overwrite", "deletion-vector", "position-delete", "partition-identity")

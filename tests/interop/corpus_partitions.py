@@ -27,22 +27,6 @@ def partitions_of_odd_texts(scene: Scene) -> None:
     scene.columns("part")
 
 
-@RECIPES.add("partition-identity", "null-partition", "position-delete", "deletion-vector", "equality-delete")
-def partitions_of_other_types(scene: Scene) -> None:
-    """Identity partitions of int, date, boolean and decimal, some NULL. Catches NULL partitions that match nothing."""
-    scene.create("id int, i int, d date, b boolean, n decimal(9,2)", "i, d, b, n", PARTITION_SCOPED)
-    full = "-7, DATE'1969-12-31', true, -1.50BD"
-    none = "CAST(NULL AS int), CAST(NULL AS date), CAST(NULL AS boolean), CAST(NULL AS decimal(9,2))"
-    half = "0, NULL, false, 0BD"
-    scene.insert(f"(1, {full}), (2, {full}), (3, {none}), (4, {none}), (5, {half}), (6, {half})")
-    scene.sql("DELETE FROM {t} WHERE id IN (1, 3)")
-    scene.delete_equal(["id"], {"id": 4}, partition=[None, None, None, None])
-    scene.delete_equal(["id"], {"id": 5}, {"id": 2}, partition=[0, None, False, "0.00"])
-    scene.current(ids=[2, 6])
-    scene.where("i = -7", ids=[2])
-    scene.where("d IS NULL", ids=[6])
-
-
 @RECIPES.add("partition-bucket", "partition-truncate", "position-delete", "deletion-vector")
 def partitions_of_buckets_and_prefixes(scene: Scene) -> None:
     """Buckets of int, string and date, truncated strings and negative ints. Catches transforms of one's own that prune
@@ -80,41 +64,6 @@ def partitions_of_times(scene: Scene) -> None:
     scene.current(ids=[2, 12, 22, 31, 32])
     scene.where("y < '1970-01-01'", ids=[2, 22])
     scene.where("m >= '1970-01-01T00:00:00'", ids=[12, 31, 32])
-
-
-@RECIPES.add("partition-evolution", "position-delete", "deletion-vector", "equality-delete", "partition-scoped")
-def partition_field_added(scene: Scene) -> None:
-    """Unpartitioned, then by part, then by part and bucket; deletes before and after each change. Catches deletes of a
-    file written under the table's newest spec instead of the file's own.
-    """
-    scene.create("id int, part string", properties=PARTITION_SCOPED)
-    scene.insert("(1, 'a'), (2, 'a'), (3, 'b')")
-    scene.sql("DELETE FROM {t} WHERE id = 1", "ALTER TABLE {t} ADD PARTITION FIELD part")
-    scene.insert("(4, 'a'), (5, 'a'), (6, 'b'), (7, 'b')")
-    scene.sql("DELETE FROM {t} WHERE id IN (2, 4)", "ALTER TABLE {t} ADD PARTITION FIELD bucket(2, id)")
-    scene.insert("(8, 'a'), (9, 'a'), (10, 'b')")
-    scene.sql("DELETE FROM {t} WHERE id IN (6, 8)")
-    scene.delete_equal(["id"], {"id": 5}, {"id": 9}, {"id": 3}, spec_id=1, partition=["a"])
-    scene.current(ids=[3, 7, 9, 10])
-    scene.where("part = 'b'", ids=[3, 7, 10])
-    scene.history(
-        [1, 2, 3], [2, 3], [2, 3, 4, 5, 6, 7], [3, 5, 6, 7], [3, 5, 6, 7, 8, 9, 10], [3, 5, 7, 9, 10], [3, 7, 9, 10]
-    )
-
-
-@RECIPES.add("partition-evolution", "partition-void", "position-delete", "deletion-vector", "partition-scoped")
-def partition_field_dropped(scene: Scene) -> None:
-    """By part, then by nothing, deletes before and after. Catches a delete of spec 1 (global for equality) mixed with
-    those of spec 0, and position deletes of the empty partition applied to every file.
-    """
-    scene.create("id int, part string", "part", PARTITION_SCOPED)
-    scene.insert("(1, 'a'), (2, 'a'), (3, 'b'), (4, 'b')")
-    scene.sql("DELETE FROM {t} WHERE id = 1", "ALTER TABLE {t} DROP PARTITION FIELD part")
-    scene.insert("(5, 'a'), (6, 'b'), (7, 'c')")
-    scene.sql("DELETE FROM {t} WHERE id IN (3, 5)")
-    scene.delete_equal(["part"], {"part": "c"}, partition=[])
-    scene.current(ids=[2, 4, 6])
-    scene.where("part = 'a'", ids=[2])
 
 
 @RECIPES.add("partition-evolution", "position-delete", "deletion-vector", "equality-delete", "partition-scoped")

@@ -34,31 +34,6 @@ def position_delete_partition_scoped(scene: Scene) -> None:
     scene.deleted(dead=[1, 12, 23])
 
 
-@RECIPES.add("position-delete", "deletion-vector", "several-commits", "time-travel")
-def position_deletes_in_several_commits(scene: Scene) -> None:
-    """Three DELETEs of one file: v2 rewrites the delete file, v3 replaces the vector. Catches keeping the older one
-    only, applying later deletes to earlier snapshots, or reading a vector that was replaced.
-    """
-    scene.create("id int, name string")
-    scene.insert("(1, 'a'), (2, 'b'), (3, 'c'), (4, 'd'), (5, 'e')")
-    scene.sql("DELETE FROM {t} WHERE id = 2", "DELETE FROM {t} WHERE id = 4", "DELETE FROM {t} WHERE id = 5")
-    scene.current(ids=[1, 3])
-    scene.history([1, 2, 3, 4, 5], [1, 3, 4, 5], [1, 3, 5], [1, 3])
-    scene.deleted(dead=[2, 4, 5])
-
-
-@RECIPES.add("position-delete", "duplicates", versions=(2,))
-def position_delete_duplicates(scene: Scene) -> None:
-    """The same position in two delete files, and once more in one of them. Catches counting deletes by subtraction."""
-    scene.create("id int, name string")
-    scene.insert("(1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')")
-    (path, first), (_, third) = scene.positions("id IN (1, 3)")
-    scene.commit(deletes=[scene.position_file([(path, first), (path, third), (path, third)])])
-    scene.commit(deletes=[scene.position_file([(path, third)])])
-    scene.current(ids=[2, 4])
-    scene.deleted(dead=[1, 3])
-
-
 @RECIPES.add("position-delete", "row", versions=(2,))
 def position_delete_with_row(scene: Scene) -> None:
     """A position delete file with the deprecated `row` struct, over two files. Catches refusing or misreading it."""

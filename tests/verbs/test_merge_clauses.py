@@ -242,16 +242,6 @@ def test_equality_deletes_refuse_to_take_a_spared_row(catalog: dk.Catalog) -> No
     assert [r["id"] for r in live(table)] == [1, 3, 4, 5]
 
 
-def test_two_source_rows_for_one_row_are_refused(catalog: dk.Catalog) -> None:
-    table = make(catalog, ROWS, schema=TABLE)
-    twice = [*CHANGES, {"key": 1, "amount": 0.0, "op": "N"}]
-    for merge in (Merge((dk.Clause("update", {"v": 1}, where="op = 'U'"),)), Merge((dk.Clause("delete"),))):
-        with refused(table, dk.InvalidInputError, "merge-cardinality", field="on", found=2):
-            merge.apply(table, twice)
-    Merge((), (), (dk.Clause("delete"),)).apply(table, twice)
-    assert [r["id"] for r in live(table)] == [1, 2, 3]
-
-
 def test_nothing_is_written_for_rows_that_no_clause_chooses(catalog: dk.Catalog) -> None:
     table = make(catalog, ROWS, schema=TABLE)
     files = live_files(table, 0)

@@ -93,7 +93,7 @@ def change_where(
     return run_change(base, change, options, verb, engine, unbound, check_keys=check, more=more)
 
 
-def required_filter(where: Filter, schema: Schema) -> tuple[BooleanExpression, BooleanExpression]:
+def required_filter(where: Filter, schema: Schema) -> tuple[BooleanExpression | None, BooleanExpression]:
     """Return a filter unbound and bound. Raises InvalidInputError for none: such a call would be about every row."""
     if where is None or (isinstance(where, str) and not where.strip()):
         message, expected = "a change of rows needs a filter", '"true", which means every row'
