@@ -40,9 +40,9 @@ def check_indexes(
     for snapshot in snapshots:
         for name in delete_names([snapshot]):
             deletes[sink_path(metadata, name)].append(snapshot.snapshot_id)
-        marker = marker_of(snapshot)
-        for name in marker.logs if marker is not None else ():
-            logs[marker.sink_id, name].append(snapshot.snapshot_id)
+        if (marker := marker_of(snapshot)) is not None:
+            for name in marker.logs:
+                logs[marker.sink_id, name].append(snapshot.snapshot_id)
         if (root := root_name(snapshot)) is not None:
             roots[root].append(snapshot.snapshot_id)
     yield from _each(partial(_deletes, io), deletes, engine)
