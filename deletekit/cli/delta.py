@@ -8,13 +8,7 @@ from typing import Any
 
 import click
 
-from deletekit.cli.delta_targets import (
-    SyncTarget,
-    follow_targets,
-    read_targets,
-    sync_all,
-    sync_document,
-)
+from deletekit.cli.delta_targets import SyncTarget, follow_targets, read_targets, sync_all, sync_document
 from deletekit.cli.options import (
     SourceAnswerCommand,
     branch_option,
@@ -48,11 +42,6 @@ _ORPHAN_HOURS = "Remove files of failed syncs that are older; a running sync mus
 @click.option("--location", metavar="DIR", help="Folder of a new table.  [default: below the warehouse]")
 @click.option("--delete-directory", metavar="DIR", help=_DELETE_DIRECTORY)
 @click.option("--time-zone", metavar="ZONE", help="Zone of partition timestamps that name none.  [default: UTC]")
-@click.option(
-    "--check-data-files/--trust-log",
-    default=None,
-    help="Compare the size of each new data file with the log; its rows and ids are always checked.",
-)
 @click.option("--verify", is_flag=True, help="Read the whole log and every manifest, and count everything again.")
 @click.option("--force", is_flag=True, help="Sync even if someone else changed the table; their changes are undone.")
 @dry_run_option
@@ -81,7 +70,7 @@ def sync_delta(
       deletekit sync-delta path/to/delta --warehouse wh demo.users --dry-run
       deletekit sync-delta --config tables.toml --follow --interval 30
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    asked = {name: value for name, value in options.items() if value is not False or name == "check_data_files"}
+    asked = {name: value for name, value in options.items() if value is not False}
     targets = _targets(argument, source, config, asked)
     if interval is not None and not follow:
         raise click.UsageError("--interval needs --follow.")

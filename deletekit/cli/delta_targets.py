@@ -43,7 +43,6 @@ _OPTIONS: dict[str, type] = {
     "location": str,
     "delete_directory": str,
     "time_zone": str,
-    "check_data_files": bool,
 }
 
 

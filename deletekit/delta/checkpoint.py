@@ -26,7 +26,6 @@ _V2 = re.compile(r"(\d{20})\.checkpoint\.[0-9a-fA-F-]{36}\.(?:json|parquet)")
 _FREE_BYTES = 1 << 24
 _MAX_RATIO = 100
 _ROWS_AT_A_TIME = 4096
-_DISTINCT = ("add.path", "add.stats")
 _WANTED = ("add", "metaData", "protocol", "sidecar")
 
 
@@ -88,44 +87,16 @@ def _rows(source: Any) -> Iterator[Mapping[str, Any]]:
     footer = pq.read_metadata(source)
     _check_limit("rows", footer.num_rows, size)
     names = [n for n in _WANTED if n in footer.schema.to_arrow_schema().names]
+    text = [c.path for c in footer.schema if c.physical_type == "BYTE_ARRAY"]
+    # INT96 in `stats_parsed` may be in years that nanoseconds cannot express. Text is kept as dictionaries until its
+    # size is known: one long value may be in each row.
+    file = pq.ParquetFile(source, metadata=footer, coerce_int96_timestamp_unit="us", read_dictionary=text)
     left = _FREE_BYTES + _MAX_RATIO * size
-    for group in range(footer.num_row_groups):
-        # INT96 in `stats_parsed` may be in years that nanoseconds cannot express.
-        file = pq.ParquetFile(
-            source,
-            metadata=footer,
-            coerce_int96_timestamp_unit="us",
-            read_dictionary=_dictionary_columns(source, footer, group, left),
-        )
-        table = file.read_row_group(group, columns=names)
-        left -= sum(_text_bytes(chunk) for column in table.columns for chunk in column.chunks)
+    for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=names):
+        left -= sum(map(_text_bytes, batch.columns))
         _check_limit("text", -left, 0)
         for name in names:
-            values = table.column(name).drop_null()
-            for start in range(0, len(values), _ROWS_AT_A_TIME):
-                yield from ({name: value} for value in values.slice(start, _ROWS_AT_A_TIME).to_pylist())
-
-
-def _dictionary_columns(source: Any, footer: Any, group: int, limit: int) -> list[str]:
-    """List the text columns, which are read as dictionaries until the size of their rows is known.
-
-    `_DISTINCT` are not: a dictionary is slow to make if it is as long as the column. Only values of the Parquet file's
-    own dictionary may be in many rows. If they are too long for that, such a column is read like the others.
-    """
-    chunks = (footer.row_group(group).column(i) for i in range(footer.num_columns))
-    columns = [c.path_in_schema for c in chunks if c.physical_type == "BYTE_ARRAY"]
-    distinct = [name for name in _DISTINCT if name in columns]
-    if not distinct:
-        return columns
-    file = pq.ParquetFile(source, metadata=footer, read_dictionary=distinct)
-    # A batch has all values of the file's dictionary, however few rows it has.
-    begin = next(file.iter_batches(1, row_groups=[group], columns=distinct), None)
-    arrays = [] if begin is None else begin.column(0).flatten()
-    if not arrays or not all(pa.types.is_dictionary(array.type) for array in arrays):
-        return columns
-    longest = max(pc.max(pc.binary_length(array.dictionary)).as_py() or 0 for array in arrays)
-    is_short = longest * footer.row_group(group).num_rows <= limit
-    return [name for name in columns if name not in distinct] if is_short else columns
+            yield from ({name: value} for value in batch.column(name).drop_null().to_pylist())
 
 
 def _text_bytes(array: pa.Array) -> int:

@@ -36,13 +36,12 @@ _Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFiles:
-    """Make the entries of one version's data files. `check_size` also compares each file's size with the log."""
+    """Make the entries of one version's data files."""
 
     io: FileIO
     schema: DeltaSchema
     spec_id: int
     time_zone: tzinfo
-    check_size: bool
     _good: list[pa.Schema] = dataclasses.field(default_factory=list, init=False, repr=False)
 
     def entry(self, add: AddFile, path: str) -> DataFile:
@@ -79,8 +78,7 @@ class DataFiles:
         Everything that readers rely on is compared with the log, which counts `num_records`.
         """
         with self.io.open(path) as source:
-            if self.check_size:
-                _check_same("size", "delta-size", "size", source.seek(0, SEEK_END), add.size)
+            _check_same("size", "delta-size", "size", source.seek(0, SEEK_END), add.size)
             with _damage_named():
                 # INT96 may be in years that nanoseconds cannot express.
                 file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
@@ -178,7 +176,7 @@ def _parts(field: pa.Field) -> list[pa.Field]:
 def _check_case(names: Sequence[str], schema: DeltaSchema) -> None:
     """Refuse a column in another case. Spark finds it; delta-kernel and Iceberg's readers do not."""
     by_case = {name.lower(): name for name in names}
-    for name in sorted(schema.top_level_names.difference(names)):
+    for name in sorted({schema.names[field.field_id] for field in schema.schema.fields}.difference(names)):
         if name.lower() in by_case:
             message = "data file has the column in another case, and readers do not agree whether it is the same"
             raise UnsupportedError(message, "delta-column-case", name, by_case[name.lower()], name)

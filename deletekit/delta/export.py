@@ -157,9 +157,8 @@ def _wanted(
         assert isinstance(file, DataFile)
         refuse_encrypted(file)
         if file.file_format != "PARQUET":
-            raise UnsupportedError(
-                "Delta reads Parquet alone", kind="file-format", file=file.file_path, found=file.file_format
-            )
+            message, found = "Delta reads Parquet alone", file.file_format
+            raise UnsupportedError(message, kind="file-format", found=found, file=file.file_path)
         action = {
             "path": delta_path(file.file_path, root),
             "partitionValues": partition_texts(metadata, metadata.specs[file.spec_id], file.partition, mode),

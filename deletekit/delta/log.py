@@ -101,14 +101,11 @@ class _Replay:
                 self.spelled[key] = add.path
             live = self.files.get(add.path)
             if live is not None and live.vector_id != add.vector_id:
-                raise FormatError(
+                message, found = (
                     "a data file is live with two deletion vectors",
-                    kind="delta-log",
-                    file=add.path,
-                    field="deletionVector",
-                    found=f"{live.vector_id} and {add.vector_id}",
-                    expected="one",
+                    f"{live.vector_id} and {add.vector_id}",
                 )
+                raise FormatError(message, "delta-log", "deletionVector", found, "one", file=add.path)
             self.files[add.path] = add
         self.metadata, self.protocol = actions.metadata or self.metadata, actions.protocol or self.protocol
 
@@ -117,13 +114,8 @@ class _Replay:
         key = spelling_free(path)
         for other in (key, self.spelled.get(key, key)):
             if other != path and other in self.files:
-                raise FormatError(
-                    "a data file has two spellings in the Delta log: readers do not agree whether they are one file",
-                    kind="delta-path-spelling",
-                    field="path",
-                    found=f"{other} and {path}",
-                    expected="one spelling",
-                )
+                message = "a data file has two spellings in the Delta log: readers do not agree if they are one file"
+                raise FormatError(message, "delta-path-spelling", "path", f"{other} and {path}", "one spelling")
         return key
 
 
@@ -159,9 +151,8 @@ class DeltaLog:
                 replay.apply(commit.actions)
         metadata, protocol = replay.metadata, replay.protocol
         if metadata is None or protocol is None:
-            raise FormatError(
-                "Delta log without metaData or protocol", kind="delta-log", file=self._folder, found=version
-            )
+            message = "Delta log without metaData or protocol"
+            raise FormatError(message, kind="delta-log", file=self._folder, found=version)
         with naming(self._folder):
             check_readable(protocol, metadata)
         self._last = version, replay
@@ -283,9 +274,8 @@ class DeltaLog:
             return self._read[version]
         name = self._files.commits.get(version)
         if name is None:
-            raise NotFoundError(
-                "a commit of the Delta log is missing", kind="delta-log-gap", file=self._folder, found=version
-            )
+            message = "a commit of the Delta log is missing"
+            raise NotFoundError(message, kind="delta-log-gap", file=self._folder, found=version)
         actions = self._parsed(f"{self._folder}/{name}")
         stamp = actions.commit_info.get("inCommitTimestamp")
         timestamp_ms = stamp if isinstance(stamp, int) else self._listed[name].modified_ms

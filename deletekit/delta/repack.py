@@ -14,13 +14,7 @@ from deletekit.commit.planned_change import check_request, plan_change
 from deletekit.commit.swap import Commit, commit
 from deletekit.deletes.merge_previous_deletes import EncodedVector
 from deletekit.delta.convert_vectors import VECTOR_ID, file_names, read_checked_blob, referred_id, write_vectors
-from deletekit.delta.synced_table import (
-    DELETE_DIRECTORY,
-    DELTA_TABLE_ID,
-    DELTA_VERSION,
-    delete_directory,
-    watermark_of,
-)
+from deletekit.delta.synced_table import DELETE_DIRECTORY, DELTA_TABLE_ID, DELTA_VERSION, delete_directory, watermark_of
 from deletekit.errors import FormatError, InvalidInputError
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent

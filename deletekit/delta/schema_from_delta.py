@@ -58,7 +58,6 @@ class DeltaSchema:
     row_id_column: the column of data files in which Delta stores row ids; None if it has none.
     comment: of the table; None if it has none.
     properties: of the table, the user's own.
-    void_columns: names of the columns of Delta's type void: `unknown` in format version 3, left out before.
     """
 
     schema: Schema
@@ -71,12 +70,6 @@ class DeltaSchema:
     row_id_column: str | None = None
     comment: str | None = None
     properties: Mapping[str, str]
-    void_columns: tuple[str, ...] = ()
-
-    @property
-    def top_level_names(self) -> set[str]:
-        """Return the physical names of the columns that are not inside of others."""
-        return {self.names[field.field_id] for field in self.schema.fields}
 
     @property
     def partition_spec(self) -> PartitionSpec:
@@ -109,8 +102,11 @@ def delta_schema(
     damaged schema; InvalidInputError for names that Iceberg does not tell apart, and if a column has the id, or in
     files the name, of another one in `known`.
     """
-    raw, void = _parsed(metadata.schema_string), tuple(void_columns(metadata))
-    _check_void_partition(raw, metadata.partition_columns)
+    raw = _parsed(metadata.schema_string)
+    for field in raw:
+        if field["name"] in metadata.partition_columns and field["type"] == "void":
+            message, expected = "partition column of type void, which Delta's own writers refuse", "another type"
+            raise UnsupportedError(message, "delta-type", field["name"], "void", expected)
     if it.UnknownType().minimum_format_version() > format_version:
         raw = _without_void(raw)
     mapped = metadata.column_mapping_mode != "none"
@@ -138,7 +134,6 @@ def delta_schema(
         row_id_column=metadata.configuration.get(ROW_ID_COLUMN),
         comment=metadata.description,
         properties=user_properties(metadata.configuration),
-        void_columns=void,
     )
 
 
@@ -170,13 +165,6 @@ def _without_void(fields: Sequence[Json]) -> list[Json]:
             kind = {**kind, "fields": inner} if inner else "void"
         out += [] if kind == "void" else [{**field, "type": kind}]
     return out
-
-
-def _check_void_partition(fields: Sequence[Json], names: Collection[str]) -> None:
-    for field in fields:
-        if field["name"] in names and field["type"] == "void":
-            message, expected = "partition column of type void, which Delta's own writers refuse", "another type"
-            raise UnsupportedError(message, kind="delta-type", field=field["name"], found="void", expected=expected)
 
 
 def _merged(structs: Sequence[it.StructType], *, by_id: bool) -> it.StructType | None:
@@ -251,9 +239,7 @@ def _check_same_columns(
         if not can_be_promoted(old.field_type, field.field_type):
             message = "a column of the Delta table was replaced by one whose type does not fit the old data files"
             found, expected = f"{old.field_type} to {field.field_type}", f"a promotion of Iceberg's; else {_WAY_OUT}"
-            raise UnsupportedError(
-                message, kind="delta-schema-change", field=field.name, found=found, expected=expected
-            )
+            raise UnsupportedError(message, "delta-schema-change", field.name, found, expected)
 
 
 def _parsed(text: str) -> list[Json]:

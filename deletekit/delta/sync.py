@@ -104,9 +104,6 @@ class SyncOptions(TypedDict, total=False):
     delete_directory: the folder of delete files, below the table's location; default `deletion-vectors`. The table
         remembers it.
     time_zone: for timestamps in partition values without a zone; default UTC.
-    check_data_files: also compare the size of each added data file with the log; default True. Row counts, field ids
-        and partition columns are always compared, because Iceberg's readers could otherwise show other rows than
-        Delta's.
     verify: read the whole log and every manifest, and count all files, rows and deletes again, also without a new
         version. Every hundredth sync does so anyway.
     force: sync even if someone else committed to the table, or if the Delta table was moved or replaced by another.
@@ -119,7 +116,6 @@ class SyncOptions(TypedDict, total=False):
     properties: Mapping[str, str]
     delete_directory: str
     time_zone: str
-    check_data_files: bool
     verify: bool
     force: bool
     dry_run: bool

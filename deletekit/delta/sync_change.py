@@ -52,14 +52,13 @@ _TOTALS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """The arguments of `sync_delta`; the last nine are its `SyncOptions`."""
+    """The arguments of `sync_delta`; the last eight are its `SyncOptions`."""
 
     version: int | None
     format_version: int | None
     vector_mode: VectorMode
     commits: str
     time_zone: tzinfo
-    check_data_files: bool = True
     verify: bool = False
     force: bool = False
     dry_run: bool = False
@@ -127,13 +126,8 @@ class SyncChange:
         if not (plan.added or plan.removed or plan.vectors or plan.removed_deletes):
             self._check_counters(base, plan, wanted, {})
             return RowDelta()
-        files = DataFiles(
-            io=base.table.io,
-            schema=schema,
-            spec_id=metadata.spec.spec_id,
-            time_zone=self.request.time_zone,
-            check_size=self.request.check_data_files,
-        )
+        zone = self.request.time_zone
+        files = DataFiles(io=base.table.io, schema=schema, spec_id=metadata.spec.spec_id, time_zone=zone)
         each = LocalEngine(reads_at_a_time(self.log.root)).map
         entries = list(each(lambda path: files.entry(plan.added[path], path), list(plan.added)))
         added = dict(zip(plan.added, entries, strict=True))
@@ -205,14 +199,9 @@ class SyncChange:
         for name, found in counters.items():
             expected = checksum.get(name)
             if isinstance(expected, int) and found != expected:
-                raise FormatError(
-                    "the Delta log and its version checksum disagree",
-                    kind="delta-checksum",
-                    file=f"{self.log.root}/_delta_log/{self.state.version:020d}.crc",
-                    field=name,
-                    found=found,
-                    expected=expected,
-                )
+                file = f"{self.log.root}/_delta_log/{self.state.version:020d}.crc"
+                message = "the Delta log and its version checksum disagree"
+                raise FormatError(message, "delta-checksum", name, found, expected, file=file)
 
     def _check_counters(
         self, base: Base, plan: _SyncPlan, wanted: Mapping[str, AddFile], added_records: Mapping[str, int]
@@ -236,16 +225,12 @@ class SyncChange:
             records = sum(known[path] if number is None else number for path, number in logged.items())
             rows = data_records + sum(added_records.values()) - _records(plan.removed)
             delete_files += len(plan.vectors) - len(plan.removed_deletes)
-            counts |= {"rows": (rows, records), "delete files": (delete_files, len(_deleted(wanted)))}
+            vectors = sum(add.deleted > 0 for add in wanted.values())
+            counts |= {"rows": (rows, records), "delete files": (delete_files, vectors)}
         for name, (found, expected) in counts.items():
             if found != expected:
-                raise InvalidInputError(
-                    "the Iceberg table would not have Delta's counts: someone else changed it, or the log is wrong",
-                    kind="delta-counters",
-                    field=name,
-                    found=found,
-                    expected=expected,
-                )
+                message = "the table would not have Delta's counts: someone else changed it, or the log is wrong"
+                raise InvalidInputError(message, "delta-counters", name, found, expected)
 
 
 # --- the plan ---------------------------------------------------------------------------------------------------------
@@ -343,11 +328,6 @@ class _VectorIds:
             return None
 
 
-def _deleted(wanted: Mapping[str, AddFile]) -> list[int]:
-    """Return how many rows each vector deletes that deletes any."""
-    return [add.deleted for add in wanted.values() if add.deleted]
-
-
 def _records(entries: Iterable[ManifestEntry]) -> int:
     return sum(entry.data_file.record_count for entry in entries)
 
@@ -388,11 +368,5 @@ def _check_records(entry: ManifestEntry, add: AddFile) -> None:
     """Refuse another row count for a known path. Data files never change, so it would be another file."""
     file, found = entry.data_file, add.num_records
     if found not in (None, file.record_count):
-        raise FormatError(
-            "the Delta log gives a data file another number of rows than before",
-            kind="delta-num-records",
-            file=file.file_path,
-            field="numRecords",
-            found=found,
-            expected=file.record_count,
-        )
+        message, expected = "the Delta log gives a data file another number of rows than before", file.record_count
+        raise FormatError(message, "delta-num-records", "numRecords", found, expected, file=file.file_path)

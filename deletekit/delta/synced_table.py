@@ -77,13 +77,8 @@ def watermark_of(metadata: TableMetadata, snapshot: Snapshot | None) -> Watermar
             version, table_id = str(head["version"]), head["table-id"]
             rewritten = rewritten or head.get("rewritten") is True
         if version.isdecimal():
-            return Watermark(
-                version=int(version),
-                table_id=table_id,
-                location=ancestor.summary.get(DELTA_LOCATION) or location,
-                foreign=foreign,
-                rewritten=rewritten,
-            )
+            at, root = int(version), ancestor.summary.get(DELTA_LOCATION) or location
+            return Watermark(version=at, table_id=table_id, location=root, foreign=foreign, rewritten=rewritten)
         moved = {name for name in _CHANGES if ancestor.summary.get(name, "0") != "0"}
         if moved and ancestor.operation == "replace" and moved <= _DELETE_CHANGES:
             rewritten = True
@@ -159,9 +154,8 @@ def checked_watermark(metadata: TableMetadata, log: DeltaLog, wanted: int, *, fo
     check_same_delta(found, log, wanted)
     if found.foreign is not None:
         message = "someone else has committed to the table since the last sync"
-        raise InvalidInputError(
-            message, "delta-foreign-commit", "snapshot-id", found.foreign.snapshot_id, "none, or force"
-        )
+        other = found.foreign.snapshot_id
+        raise InvalidInputError(message, "delta-foreign-commit", "snapshot-id", other, "none, or force")
     if found.version > wanted:
         newest = " than the newest of the Delta log" if found.version > log.latest else ""
         message = f"the table is at a later Delta version{newest}"

@@ -17,10 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 from pyiceberg import types as it
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.utils.datetime import (
-    date_str_to_days,
-    datetime_to_micros,
-)
+from pyiceberg.utils.datetime import date_str_to_days, datetime_to_micros
 
 from deletekit.delta.schema_from_delta import DeltaColumn
 from deletekit.delta.schema_to_delta import ColumnMapping, partition_columns, physical_name_of

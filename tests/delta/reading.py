@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
+import pytest
 
 import deletekit as dk
 from deletekit.delta.actions import RemoveFile
 from deletekit.delta.log import DeltaLog
 from deletekit.delta.sync_state import read_state
+from tests.delta.handmade import HandMade
 from tests.invariants import check_table, reachable
 from tests.tables import avro, files_of, metadata_json
 
 __all__ = [
+    "VERSIONS",
     "arrow_by_deltalake",
     "by_deltalake",
     "check_synced",
@@ -27,7 +31,26 @@ __all__ = [
     "of_a_peer",
     "our_rows",
     "plain",
+    "raises_kind",
+    "sync",
 ]
+
+
+VERSIONS = pytest.mark.parametrize("format_version", [3, 2])
+
+
+def sync(delta: HandMade, catalog: dk.Catalog, **options: Any) -> dk.results.DeltaSync:
+    """Sync a table that is made by hand into `t.d`."""
+    return dk.sync_delta(delta.path, catalog, "t.d", **options)
+
+
+@contextmanager
+def raises_kind(kind: str, **attributes: Any) -> Iterator[None]:
+    """Hold that the block raises an error of this kind, with these attributes."""
+    with pytest.raises(dk.DeletekitError) as caught:
+        yield
+    found = {name: getattr(caught.value, name) for name in ("kind", *attributes)}
+    assert found == {"kind": kind, **attributes}, caught.value
 
 
 def our_rows(table: dk.Table) -> list[dict[str, Any]]:

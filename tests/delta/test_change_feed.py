@@ -91,13 +91,13 @@ def test_as_spark_has_it(spark: SparkSession, tmp_path: Path, catalog: dk.Catalo
         f"REORG TABLE {name} APPLY (PURGE)",
     ):
         spark.sql(statement)
+    feeds: dict[tuple[int, int], Changes] = {}
     for format_version in (2, 3):
         synced = dk.sync_delta(path, catalog, f"t.v{format_version}", commits="each", format_version=format_version)
         known = sorted(int(s.summary["deletekit.delta-version"]) for s in synced.table.metadata.snapshots.values())
         assert len(known) == 7
         for first, last in [*pairwise(known), (known[0], known[-1]), (known[1], known[4])]:
-            feed = spark.sql(
-                f"SELECT _change_type, id, v FROM table_changes_by_path('{path}', {first + 1}, {last})"
-            ).collect()
-            theirs = counted([row.asDict() for row in feed])
-            assert by_deletekit(synced, first, last) == theirs, (format_version, first, last)
+            if (first, last) not in feeds:
+                query = f"SELECT _change_type, id, v FROM table_changes_by_path('{path}', {first + 1}, {last})"
+                feeds[first, last] = counted([row.asDict() for row in spark.sql(query).collect()])
+            assert by_deletekit(synced, first, last) == feeds[first, last], (format_version, first, last)

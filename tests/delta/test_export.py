@@ -13,7 +13,7 @@ import pytest
 
 import deletekit as dk
 from tests.delta.delta_tables import plain_rows
-from tests.delta.reading import by_deltalake, our_rows
+from tests.delta.reading import by_deltalake, our_rows, raises_kind
 from tests.interop.rows import same_rows
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ def by_delta(spark: SparkSession) -> Read:
     return lambda path: plain_rows(spark.read.format("delta").load(str(path)))
 
 
-def history(catalog: dk.Catalog, path: Path, read: Read, *, partitioned: bool, by_id: bool = False) -> None:
+def history(
+    catalog: dk.Catalog, path: Path, read: Read, *, partitioned: bool, by_id: bool = False, every: int = 1
+) -> None:
     """Every kind of change, exported after each; renamed columns only with column mapping."""
     table = dk.create_table(catalog, "t.x", SCHEMA, format_version=3, partition_by=["p", "d"] if partitioned else [])
     steps: list[Callable[[], Any]] = [
@@ -80,16 +82,14 @@ def history(catalog: dk.Catalog, path: Path, read: Read, *, partitioned: bool, b
         step()
         done = dk.export_delta(table, path, column_mapping=mapping)
         assert done.version == version
-        same_rows(read(path), our_rows(table))
+        if version % every == 0:
+            same_rows(read(path), our_rows(table))
     again = dk.export_delta(table, path, column_mapping=mapping)
     assert (again.version, again.added_files) == (len(steps) - 1, 0)
 
 
-@pytest.mark.parametrize(("partitioned", "by_id"), [(True, True), (False, False), (True, False)])
-def test_delta_reads_each_export(
-    catalog: dk.Catalog, tmp_path: Path, by_delta: Read, partitioned: bool, by_id: bool
-) -> None:
-    history(catalog, tmp_path / "delta", by_delta, partitioned=partitioned, by_id=by_id)
+def test_delta_reads_exports(catalog: dk.Catalog, tmp_path: Path, by_delta: Read) -> None:
+    history(catalog, tmp_path / "delta", by_delta, partitioned=True, by_id=True, every=4)
 
 
 @pytest.mark.peers
@@ -137,62 +137,34 @@ def test_there_and_back(catalog: dk.Catalog, tmp_path: Path) -> None:
     assert dk.verify(back).ok
 
 
-def keyed(table: dk.Table) -> None:
-    dk.delete_keys(table, [{"id": 1}])
-
-
-def promoted(table: dk.Table) -> None:
-    dk.update_column(table, "small", type="long")
-
-
-def defaulted(table: dk.Table) -> None:
-    dk.add_column(table, "new", "int", default=7)
-
-
-def timed(table: dk.Table) -> None:
-    dk.add_column(table, "t", "time")
-
-
-def renamed(table: dk.Table) -> None:
-    dk.rename_column(table, "small", "little")
-
-
-def name_used_again(table: dk.Table) -> None:
-    dk.drop_column(table, "small")
-    dk.add_column(table, "small", "int")
-
-
-def named_alike(table: dk.Table) -> None:
-    dk.add_column(table, "Small", "int")
-
-
-def parted_anew(table: dk.Table) -> None:
-    dk.add_partition_field(table, "small")
-    dk.append(table, [{"id": 9, "small": 9}])
-
-
-REFUSED = {
-    "equality deletes": (keyed, "delta-deletes"),
-    "promotion": (promoted, "delta-type-widening"),
-    "default": (defaulted, "delta-default"),
-    "type": (timed, "delta-type"),
-    "renamed": (renamed, "delta-renamed-column"),
-    "name used again": (name_used_again, "delta-renamed-column"),
-    "case": (named_alike, "delta-schema"),
-    "specs": (parted_anew, "delta-partition"),
+REFUSED: dict[str, tuple[list[Callable[[dk.Table], Any]], str]] = {
+    "equality deletes": ([lambda t: dk.delete_keys(t, [{"id": 1}])], "delta-deletes"),
+    "promotion": ([lambda t: dk.update_column(t, "small", type="long")], "delta-type-widening"),
+    "default": ([lambda t: dk.add_column(t, "new", "int", default=7)], "delta-default"),
+    "type": ([lambda t: dk.add_column(t, "t", "time")], "delta-type"),
+    "renamed": ([lambda t: dk.rename_column(t, "small", "little")], "delta-renamed-column"),
+    "name used again": (
+        [lambda t: dk.drop_column(t, "small"), lambda t: dk.add_column(t, "small", "int")],
+        "delta-renamed-column",
+    ),
+    "case": ([lambda t: dk.add_column(t, "Small", "int")], "delta-schema"),
+    "specs": (
+        [lambda t: dk.add_partition_field(t, "small"), lambda t: dk.append(t, [{"id": 9, "small": 9}])],
+        "delta-partition",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_delta_cannot_say_is_refused(catalog: dk.Catalog, tmp_path: Path, name: str) -> None:
-    change, kind = REFUSED[name]
+    changes, kind = REFUSED[name]
     schema = pa.schema([("id", pa.int64()), ("small", pa.int32())])
     table = dk.create_table(catalog, "t.x", schema, format_version=3)
     dk.append(table, [{"id": 1, "small": 1}, {"id": 2, "small": 2}])
-    change(table)
-    with pytest.raises(dk.UnsupportedError) as e:
+    for change in changes:
+        change(table)
+    with raises_kind(kind):
         dk.export_delta(table, tmp_path / "delta")
-    assert e.value.kind == kind
     assert not (tmp_path / "delta").exists()
 
 
@@ -210,6 +182,5 @@ def test_position_delete_files_are_refused(catalog: dk.Catalog, tmp_path: Path) 
 def test_another_delta_table_is_left_alone(catalog: dk.Catalog, tmp_path: Path) -> None:
     one, two = (dk.create_table(catalog, f"t.{n}", pa.schema([("id", pa.int64())]), format_version=3) for n in "ab")
     dk.export_delta(one, tmp_path / "delta")
-    with pytest.raises(dk.InvalidInputError) as e:
+    with raises_kind("delta-table-exists"):
         dk.export_delta(two, tmp_path / "delta")
-    assert e.value.kind == "delta-table-exists"

@@ -8,12 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
 from deletekit.delta import data_files
 from tests.delta.delta_tables import latest_version, plain_rows, rows_at
-from tests.delta.reading import our_rows
+from tests.delta.reading import our_rows, raises_kind
 from tests.interop.rows import same_rows
 
 if TYPE_CHECKING:
@@ -27,42 +28,41 @@ READ = {
     "lsm ARRAY<STRUCT<m: MAP<INT, STRUCT<z: INT>>>>": "array(named_struct('m', map(3, named_struct('z', 4))))",
     "sl STRUCT<q: INT, l: ARRAY<STRUCT<x: INT>>>": "named_struct('q', 1, 'l', array(named_struct('x', 1)))",
 }  # fmt: skip
-NOT_READ = {
-    "ARRAY<INT>": "array(1, NULL)",
-    "MAP<STRING, INT>": "map('k', 1)",
-    "MAP<STRUCT<u: INT>, INT>": "map(named_struct('u', 7), 1)",
-    "ARRAY<ARRAY<INT>>": "array(array(1))",
-    "ARRAY<STRUCT<x: INT, l: ARRAY<INT>>>": "array(named_struct('x', 1, 'l', array(5)))",
-    "STRUCT<x: INT, l: ARRAY<INT>>": "named_struct('x', 1, 'l', array(5))",
-    "MAP<STRING, ARRAY<INT>>": "map('k', array(1))",
-}
+NOT_READ = (
+    "array(1, NULL)",
+    "map('k', 1)",
+    "map(named_struct('u', 7), 1)",
+    "array(array(1))",
+    "array(named_struct('x', 1, 'l', array(5)))",
+    "named_struct('x', 1, 'l', array(5))",
+    "map('k', array(1))",
+)
 
 
 def by_iceberg(spark: SparkSession, table: dk.Table, *columns: str) -> list[dict[str, Any]]:
     return plain_rows(spark.read.format("iceberg").load(table.metadata_location).selectExpr(*columns or "*"))
 
 
-@pytest.mark.parametrize("mode", ["name", "id"])
+@pytest.mark.parametrize("mode", ["name", pytest.param("id", marks=pytest.mark.long)])
 def test_values_of_structs_are_read(spark: SparkSession, catalog: dk.Catalog, tmp_path: Path, mode: str) -> None:
     path, t = tmp_path / "delta", f"delta.`{tmp_path / 'delta'}`"
     spark.sql(f"CREATE TABLE {t} (id BIGINT, {', '.join(READ)}) USING delta TBLPROPERTIES ({MAPPED.format(mode)})")
     values = ", ".join(f"IF(id % 3 = 1, NULL, {value})" for value in READ.values())
-    statements = [
+    for statement in (
         f"INSERT INTO {t} SELECT /*+ REPARTITION(1) */ id, {values} FROM range(9)",
         f"DELETE FROM {t} WHERE id = 3",
         f"ALTER TABLE {t} ADD COLUMN (ls.element.z INT, ms.value.z INT, sl.l.element.z INT)",
         f"ALTER TABLE {t} RENAME COLUMN ls.element.x TO first",
-        f"DELETE FROM {t} WHERE id = 4",
         f"INSERT INTO {t} (id, ls) VALUES (100, array(named_struct('first', 1, 'y', 'q', 'z', 5)))",
-    ]
-    for statement in statements:
+    ):
         spark.sql(statement)
-        table = dk.sync_delta(path, catalog, "t.d").table
-        expected = rows_at(spark, path, latest_version(path))
+    for version in (2, latest_version(path)):
+        table = dk.sync_delta(path, catalog, "t.d", version=version).table
+        expected = rows_at(spark, path, version)
         same_rows(our_rows(table), expected)
         same_rows(by_iceberg(spark, table), expected)
     delta = spark.read.format("delta").load(str(path))
-    for parts in (["ls.z"], ["ls[0].y"], ["map_keys(ms)"], ["ms['k'].z"], ["lls[0].x"], ["lsm.m"], ["sl.l.z"]):
+    for parts in (["ls.z", "map_keys(ms)", "lls[0].x"], ["ls[0].y", "ms['k'].z", "lsm.m", "sl.l.z"]):
         same_rows(by_iceberg(spark, table, "id", *parts), plain_rows(delta.selectExpr("id", *parts)))
 
 
@@ -71,28 +71,36 @@ def test_other_values_are_refused_because_java_fails(
 ) -> None:
     from py4j.protocol import Py4JJavaError  # noqa: PLC0415  # with pyspark
 
-    for number, (kind, value) in enumerate(NOT_READ.items()):
-        path, t = tmp_path / str(number), f"delta.`{tmp_path / str(number)}`"
-        spark.sql(f"CREATE TABLE {t} (id BIGINT, c {kind}) USING delta TBLPROPERTIES ({MAPPED.format('name')})")
-        spark.sql(f"INSERT INTO {t} SELECT /*+ REPARTITION(1) */ id, {value} FROM range(2)")
-        with pytest.raises(dk.UnsupportedError) as e:
-            dk.sync_delta(path, catalog, "t.d")
-        assert e.value.kind == "delta-nested-ids"
-        with monkeypatch.context() as patch:
-            patch.setattr(data_files, "_check_nested", lambda *_: None)
-            table = dk.sync_delta(path, catalog, "t.d").table
-        with pytest.raises(Py4JJavaError):
-            by_iceberg(spark, table)
-        catalog.drop_table("t.d")
+    path, names = tmp_path / "delta", [f"c{number}" for number in range(len(NOT_READ))]
+    values = ", ".join(f"{value} {name}" for name, value in zip(names, NOT_READ, strict=True))
+    spark.sql(
+        f"CREATE TABLE delta.`{path}` USING delta TBLPROPERTIES ({MAPPED.format('name')}) AS "
+        f"SELECT id, {values} FROM range(0, 2, 1, 1)"
+    )
+    with raises_kind("delta-nested-ids"):
+        dk.sync_delta(path, catalog, "t.d")
+    with monkeypatch.context() as patch:
+        patch.setattr(data_files, "_check_nested", lambda *_: None)
+        table = dk.sync_delta(path, catalog, "t.d").table
+    file = pq.read_schema(next(path.rglob("part-*.parquet")))
+    columns = {field.field_id: field.name for field in table.schema.fields}
+    for name, field in zip(["id", *names], file, strict=True):
+        if name != "id":
+            with pytest.raises(dk.UnsupportedError):
+                data_files._check_nested(field, (name,), columns)
+            with pytest.raises(Py4JJavaError):
+                by_iceberg(spark, table, name)
 
 
 def test_the_way_out_of_the_refusal(spark: SparkSession, catalog: dk.Catalog, tmp_path: Path) -> None:
     """IcebergCompatV2, which has ids for all values, does not go with deletion vectors."""
     path, t = tmp_path / "delta", f"delta.`{tmp_path / 'delta'}`"
-    spark.sql(f"CREATE TABLE {t} (id BIGINT, a ARRAY<INT>) USING delta TBLPROPERTIES ({MAPPED.format('name')})")
-    spark.sql(f"INSERT INTO {t} SELECT id, array(CAST(id AS INT)) FROM range(4)")
-    spark.sql(f"DELETE FROM {t} WHERE id = 1")
     for statement in (
+        (
+            f"CREATE TABLE {t} USING delta TBLPROPERTIES ({MAPPED.format('name')}) AS "
+            "SELECT id, array(CAST(id AS INT)) a FROM range(4)"
+        ),
+        f"DELETE FROM {t} WHERE id = 1",
         f"ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors'='false')",
         f"REORG TABLE {t} APPLY (PURGE)",
         f"REORG TABLE {t} APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))",
@@ -102,19 +110,15 @@ def test_the_way_out_of_the_refusal(spark: SparkSession, catalog: dk.Catalog, tm
     same_rows(by_iceberg(spark, table), [{"id": i, "a": [i]} for i in (0, 2, 3)])
 
 
-@pytest.mark.parametrize(
-    "values", [{"ARRAY<INT>": "array(CAST(id AS INT))"}, {"MAP<STRING, INT>": "map('k', 1)"}], ids=str
-)
-def test_ids_of_iceberg_compat_v3_go_with_vectors(
-    spark: SparkSession, catalog: dk.Catalog, tmp_path: Path, values: dict[str, str]
-) -> None:
+def test_ids_of_iceberg_compat_v3_go_with_vectors(spark: SparkSession, catalog: dk.Catalog, tmp_path: Path) -> None:
     path, t = tmp_path / "delta", f"delta.`{tmp_path / 'delta'}`"
-    ((kind, value),) = values.items()
     properties = f"{MAPPED.format('name')}, 'delta.enableIcebergCompatV3'='true'"
-    spark.sql(f"CREATE TABLE {t} (id BIGINT, c {kind}) USING delta TBLPROPERTIES ({properties})")
-    spark.sql(f"INSERT INTO {t} SELECT /*+ REPARTITION(1) */ id, {value} FROM range(4)")
+    spark.sql(
+        f"CREATE TABLE {t} USING delta TBLPROPERTIES ({properties}) AS "
+        "SELECT id, array(CAST(id AS INT)) a, map('k', 1) m FROM range(0, 4, 1, 1)"
+    )
     spark.sql(f"DELETE FROM {t} WHERE id = 1")
     table = dk.sync_delta(path, catalog, "t.d").table
-    expected = rows_at(spark, path, 2)
+    expected = [{"id": i, "a": [i], "m": {"k": 1}} for i in (0, 2, 3)]
     same_rows(our_rows(table), expected)
     same_rows(by_iceberg(spark, table), expected)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import zlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,26 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
-from tests.counting_io import CountingIO
-from tests.delta.handmade import (
-    HandMade,
-    Json,
-    body_of,
-    frame,
-    inline,
-    native_body,
-    remove,
-    with_vector,
-    z85,
-)
-from tests.delta.reading import by_deltalake, check_synced, live_delete_entries
+from tests.delta.handmade import HandMade, Json, body_of, frame, inline, native_body, remove, with_vector, z85
+from tests.delta.reading import VERSIONS, by_deltalake, check_synced, live_delete_entries, raises_kind, sync
 from tests.tables import ids
-
-VERSIONS = pytest.mark.parametrize("format_version", [3, 2])
-
-
-def sync(delta: HandMade, catalog: dk.Catalog, **options: Any) -> dk.results.DeltaSync:
-    return dk.sync_delta(delta.path, catalog, "t.d", **options)
 
 
 def files(path: Path) -> dict[str, bytes]:
@@ -65,31 +48,6 @@ def test_vectors_no_writer_writes(
     check_synced(table)
 
 
-def test_inline_examples_of_the_protocol(delta: HandMade, catalog: dk.Catalog) -> None:
-    """The protocol's own is big-endian and native; delta-kernel's is the same vector in the portable form."""
-    kernel = "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"
-    protocol = "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"
-    for text, size in ((kernel, 44), (protocol, 40)):
-        vector = {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": size, "cardinality": 6}
-        delta.commit(with_vector(delta.data(range(30)), vector))
-    expected = sorted(set(range(30)) - {3, 4, 7, 11, 18, 29})
-    assert ids(sync(delta, catalog).table) == sorted(expected * 2)
-
-
-@VERSIONS
-def test_an_inline_vector_that_marks_what_its_last_group_lacks(
-    delta: HandMade, catalog: dk.Catalog, format_version: int
-) -> None:
-    """As in version 5 of delta-kernel-rs's test table `cdf-table-with-dv`: 34 bytes, of which `##093` are two."""
-    text = "^Bg9^0rr910000000000iXQKl0rr91000005c8Xg##093"
-    vector = {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": 34, "cardinality": 1}
-    delta.commit(with_vector(delta.data(range(10)), vector))
-    table = sync(delta, catalog, format_version=format_version).table
-    assert ids(table) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
-    assert [row["id"] for row in by_deltalake(delta.path)] == ids(table)
-    assert dk.verify(table).ok
-
-
 @VERSIONS
 @pytest.mark.parametrize("at_once", [True, False], ids=["at once", "one by one"])
 def test_a_table_that_begins_without_a_schema(
@@ -112,6 +70,24 @@ def test_a_table_that_begins_without_a_schema(
     assert dk.verify(table).ok
 
 
+@VERSIONS
+def test_inline_examples_of_others(delta: HandMade, catalog: dk.Catalog, format_version: int) -> None:
+    """The protocol's own is big-endian and native; delta-kernel's is the same vector in the portable form.
+
+    The last one is of delta-kernel-rs's test table `cdf-table-with-dv`: 34 bytes, of which `##093` are two.
+    """
+    kernel = "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"
+    protocol = "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"
+    marked = "^Bg9^0rr910000000000iXQKl0rr91000005c8Xg##093"
+    for text, size, count in ((kernel, 44, 6), (protocol, 40, 6), (marked, 34, 1)):
+        vector = {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": size, "cardinality": count}
+        delta.commit(with_vector(delta.data(range(30)), vector))
+    expected = sorted(set(range(30)) - {3, 4, 7, 11, 18, 29})
+    assert ids(sync(delta, catalog, format_version=format_version).table) == sorted(
+        [*expected, *expected, *range(3), *range(4, 30)]
+    )
+
+
 def test_copied_vectors_are_deltas_bytes(delta: HandMade, catalog: dk.Catalog) -> None:
     bodies = [body_of([1]), body_of(range(0, 500, 3)), body_of([*range(100, 400), 7])]
     vectors = delta.vector_file(*bodies)
@@ -129,23 +105,12 @@ def test_copied_vectors_are_deltas_bytes(delta: HandMade, catalog: dk.Catalog) -
 
 
 @VERSIONS
-def test_positions_beyond_32_bits_are_streamed_and_refused_beyond_the_file(
-    delta: HandMade, catalog: dk.Catalog, format_version: int
-) -> None:
-    vector = delta.vector([1, (1 << 32) + 5])
-    delta.commit(with_vector(delta.data(range(10)), vector))
-    with pytest.raises(dk.FormatError) as e:
-        sync(delta, catalog, format_version=format_version)
-    assert e.value.file == str(delta.bin_of(vector))
-
-
-@VERSIONS
 def test_a_vector_that_changes_leaves_its_data_file_alone(
     delta: HandMade, catalog: dk.Catalog, format_version: int
 ) -> None:
     plain = delta.data(range(100))
     delta.commit(plain)
-    steps = [delta.vector([1, 2, 3]), delta.vector([1, 2, 3, 4]), delta.vector([2]), None]
+    steps = [delta.vector([1, 2, 3]), delta.vector([1, 2, 3, 4]), delta.vector([2]), delta.vector([]), None]
     table = sync(delta, catalog, format_version=format_version).table
     entry = data_entries(table)
     before = plain
@@ -155,7 +120,7 @@ def test_a_vector_that_changes_leaves_its_data_file_alone(
         done = sync(delta, catalog)
         assert done.commit.added_data_files == () == done.commit.removed_data_files
         assert data_entries(done.table) == entry, "sequence number, snapshot and row ids stay"
-        assert len(live_delete_entries(done.table)) == (0 if vector is None else 1)
+        assert len(live_delete_entries(done.table)) == (1 if vector and vector["cardinality"] else 0)
         assert dk.scan(done.table).count() == 100 - (vector["cardinality"] if vector else 0)
         before = after
     check_synced(table.refresh())
@@ -171,31 +136,11 @@ def data_entries(table: dk.Table) -> list[Any]:
     ]
 
 
-@VERSIONS
-def test_adding_what_is_there_changes_nothing(delta: HandMade, catalog: dk.Catalog, format_version: int) -> None:
-    """Row tracking's backfill, COMPUTE STATS and tags add files again, without a remove."""
-    adds = [with_vector(delta.data(range(10)), delta.vector([n])) for n in range(3)]
-    delta.commit(*adds)
-    first = sync(delta, catalog, format_version=format_version)
-    delta.commit(*({"add": {**a["add"], "dataChange": False, "baseRowId": 0}} for a in adds))
-    again = sync(delta, catalog)
-    assert again.commits == ()
-    assert again.table.current_snapshot == first.table.current_snapshot
-    assert len(ids(again.table)) == 27
-
-
 def test_tombstones_of_unknown_files_are_ignored(delta: HandMade, catalog: dk.Catalog) -> None:
     add = delta.data(range(10))
     delta.commit(add, remove(delta.data(range(3))), {"remove": {"path": "deletion_vector_x.bin", "dataChange": False}})
     delta.commit(remove(with_vector(add, delta.vector([1]))))  # of a vector that the file does not have
     assert ids(sync(delta, catalog).table) == list(range(10))
-
-
-def test_an_empty_vector_is_none(delta: HandMade, catalog: dk.Catalog) -> None:
-    delta.commit(with_vector(delta.data(range(10)), delta.vector([])))
-    table = sync(delta, catalog).table
-    assert ids(table) == list(range(10))
-    assert live_delete_entries(table) == []
 
 
 def test_an_absent_offset_is_zero_or_one(delta: HandMade, catalog: dk.Catalog) -> None:
@@ -226,17 +171,6 @@ def test_a_log_without_its_beginning(delta: HandMade, catalog: dk.Catalog) -> No
         dk.sync_delta(delta.path, catalog, "t.other", version=1)
 
 
-@pytest.mark.parametrize("first", ["", "./"])
-def test_two_spellings_in_two_parts(delta: HandMade, catalog: dk.Catalog, first: str) -> None:
-    add = delta.data(range(5))
-    delta.commit(add)
-    one, other = ({**add["add"], "path": prefix + add["add"]["path"]} for prefix in (first, "./" if not first else ""))
-    state = [delta.protocol(), delta.metadata()]
-    write_checkpoint(delta, 0, [*state, {"add": one}], [{"add": other}])
-    with pytest.raises(dk.FormatError, match="two spellings"):
-        dk.sync_delta(delta.path, catalog, "t.other")
-
-
 def write_checkpoint(delta: HandMade, version: int, *parts: list[Json]) -> None:
     for number, rows in enumerate(parts, 1):
         names = ("protocol", "metaData", "add")
@@ -254,26 +188,9 @@ def write_checkpoint(delta: HandMade, version: int, *parts: list[Json]) -> None:
         pq.write_table(table, delta.path / "_delta_log" / name)
 
 
-def broken_log(delta: HandMade, vector: Json) -> None:
-    delta.log(1).write_text(delta.log(1).read_text()[:-30])
-
-
-def a_gap(delta: HandMade, vector: Json) -> None:
-    delta.log(0).unlink()
-
-
-def lost_vector(delta: HandMade, vector: Json) -> None:
-    delta.bin_of(vector).unlink()
-
-
 def lost_data(delta: HandMade, vector: Json) -> None:
     path = json.loads(delta.log(1).read_text().splitlines()[1])["add"]["path"]
     (delta.path / path).unlink()
-
-
-def cut_vector(delta: HandMade, vector: Json) -> None:
-    file = delta.bin_of(vector)
-    file.write_bytes(file.read_bytes()[:-3])
 
 
 def flipped_bit(delta: HandMade, vector: Json) -> None:
@@ -288,27 +205,25 @@ def another_magic(delta: HandMade, vector: Json) -> None:
     delta.bin_of(vector).write_bytes(b"\x01" + frame(body))
 
 
-def edit(delta: HandMade, change: Callable[[Json], Any]) -> None:
-    lines = [json.loads(line) for line in delta.log(1).read_text().splitlines()]
-    for line in lines:
-        change(line)
-    delta.log(1).write_text("\n".join(map(json.dumps, lines)))
-
-
-def set_vector(**fields: Any) -> Callable[[HandMade, Json], None]:
-    def change(line: Json) -> None:
-        if "deletionVector" in line.get("add", {}):
-            line["add"]["deletionVector"] |= fields
-
-    return lambda delta, _: edit(delta, change)
+def far_positions(delta: HandMade, vector: Json) -> None:
+    body = body_of([1, (1 << 32) + 5])
+    delta.bin_of(vector).write_bytes(b"\x01" + frame(body))
+    set_vector(sizeInBytes=len(body))(delta, vector)
 
 
 def set_add(**fields: Any) -> Callable[[HandMade, Json], None]:
-    def change(line: Json) -> None:
-        if "deletionVector" in line.get("add", {}):
-            line["add"] |= fields
+    """Change the add action that has a vector."""
 
-    return lambda delta, _: edit(delta, change)
+    def change(delta: HandMade, _: Json) -> None:
+        lines = [json.loads(line) for line in delta.log(1).read_text().splitlines()]
+        next(line["add"] for line in lines if "deletionVector" in line.get("add", {})).update(fields)
+        delta.log(1).write_text("\n".join(map(json.dumps, lines)))
+
+    return change
+
+
+def set_vector(**fields: Any) -> Callable[[HandMade, Json], None]:
+    return lambda delta, vector: set_add(deletionVector={**vector, **fields})(delta, vector)
 
 
 def unknown_feature(delta: HandMade, vector: Json) -> None:
@@ -344,19 +259,20 @@ def escaping_path(delta: HandMade, vector: Json) -> None:
     delta.commit({"add": {"path": "../x.parquet", "partitionValues": {}, "size": 1, "dataChange": True}})
 
 
-DAMAGE: dict[str, tuple[Callable[[HandMade, Json], None], type[dk.DeletekitError], str]] = {
-    "broken log": (broken_log, dk.FormatError, "delta-action"),
-    "gap": (a_gap, dk.NotFoundError, "delta-log-gap"),
-    "lost vector": (lost_vector, dk.NotFoundError, "file-not-found"),
+DAMAGE: dict[str, tuple[Callable[[HandMade, Json], Any], type[dk.DeletekitError], str]] = {
+    "broken log": (lambda d, _: d.log(1).write_text(d.log(1).read_text()[:-30]), dk.FormatError, "delta-action"),
+    "gap": (lambda d, _: d.log(0).unlink(), dk.NotFoundError, "delta-log-gap"),
+    "lost vector": (lambda d, vector: d.bin_of(vector).unlink(), dk.NotFoundError, "file-not-found"),
     "lost data": (lost_data, dk.NotFoundError, "file-not-found"),
-    "cut vector": (cut_vector, dk.FormatError, "truncated"),
-    "flipped bit": (flipped_bit, dk.FormatError, ""),
+    "cut vector": (lambda d, vector: os.truncate(d.bin_of(vector), 30), dk.FormatError, "truncated"),
+    "flipped bit": (flipped_bit, dk.FormatError, "deletion-vector-crc"),
     "magic": (another_magic, dk.FormatError, "delta-deletion-vector"),
     "size": (set_vector(sizeInBytes=21), dk.FormatError, "delta-deletion-vector"),
     "negative size": (set_vector(sizeInBytes=-1), dk.FormatError, "delta-deletion-vector"),
     "cardinality": (set_vector(cardinality=3), dk.FormatError, "delta-deletion-vector"),
     "offset": (set_vector(offset=2), dk.FormatError, ""),
     "far offset": (set_vector(offset=2**31 - 1), dk.FormatError, "truncated"),
+    "far positions": (far_positions, dk.FormatError, "delta-deletion-vector"),
     "storage type": (set_vector(storageType="r"), dk.UnsupportedError, "delta-storage-type"),
     "not z85": (set_vector(pathOrInlineDv="~" * 20), dk.FormatError, "delta-deletion-vector"),
     "inline not z85": (
@@ -390,12 +306,16 @@ def test_damage_has_its_error_and_the_table_is_as_it_was(
     vector = delta.vector([1, 2])
     if not first:
         sync(delta, catalog, format_version=format_version)
-    delta.commit({"commitInfo": {}}, with_vector(delta.data(range(10)), vector))
+    delta.commit({"commitInfo": {}}, with_vector(delta.data(range(10), "its.parquet"), vector))
+    bin_file = delta.bin_of(vector)
     damage(delta, vector)
     before = files(tmp_path / "warehouse")
     with pytest.raises(error) as e:
         sync(delta, catalog, format_version=format_version)
     assert not kind or e.value.kind == kind
+    if name in VECTORS:
+        assert e.value.file == str(bin_file)
+        assert f"{delta.path}/its.parquet at Delta version 1" in str(e.value)
     assert files(tmp_path / "warehouse") == before
     if first:
         with pytest.raises(dk.NotFoundError):
@@ -404,32 +324,9 @@ def test_damage_has_its_error_and_the_table_is_as_it_was(
         assert ids(dk.load_table(catalog, "t.d")) == list(range(5))
 
 
-def test_what_is_no_z85_is_named_with_its_field_and_log(delta: HandMade, catalog: dk.Catalog) -> None:
-    vector = delta.vector([1, 2])
-    delta.commit(with_vector(delta.data(range(10)), {**vector, "pathOrInlineDv": "~" * 20}))
-    with pytest.raises(dk.FormatError) as e:
-        sync(delta, catalog)
-    assert (e.value.field, e.value.found) == ("pathOrInlineDv", "'~'")
-    assert str(e.value.file).endswith("_delta_log/00000000000000000000.json")
-
-
-VECTORS = ("lost vector", "cut vector", "flipped bit", "magic", "size", "cardinality", "offset", "far offset")
-
-
-@VERSIONS
-@pytest.mark.parametrize("name", VECTORS)
-def test_a_damaged_vector_is_named_with_its_data_file_and_version(
-    delta: HandMade, catalog: dk.Catalog, name: str, format_version: int
-) -> None:
-    delta.commit(delta.data(range(5)))
-    vector = delta.vector([1, 2])
-    delta.commit(with_vector(delta.data(range(10), "its.parquet"), vector))
-    bin_file = delta.bin_of(vector)
-    DAMAGE[name][0](delta, vector)
-    with pytest.raises(dk.DeletekitError) as e:
-        sync(delta, catalog, format_version=format_version)
-    assert e.value.file == str(bin_file)
-    assert f"{delta.path}/its.parquet at Delta version 1" in str(e.value)
+VECTORS = (
+    "lost vector", "cut vector", "flipped bit", "magic", "size", "cardinality", "offset", "far offset", "far positions",
+)  # fmt: skip
 
 
 def test_a_lost_vector_without_an_offset_is_named_too(delta: HandMade, catalog: dk.Catalog) -> None:
@@ -462,31 +359,6 @@ def test_a_vector_that_says_it_is_empty_and_is_not(
     assert f"at Delta version {delta.version - 1}" in str(e.value)
 
 
-def test_ids_of_another_schema_in_a_file_are_refused(delta: HandMade, catalog: dk.Catalog) -> None:
-    """Iceberg finds columns by the ids in a file; a table that was converted to Delta has files with others."""
-    field = pa.field("other", pa.int64(), metadata={b"PARQUET:field_id": b"1"})
-    rows = pa.table([pa.array([7, 8])], schema=pa.schema([field]))
-    delta.commit(delta.data(rows))
-    with pytest.raises(dk.UnsupportedError) as e:
-        sync(delta, catalog)
-    assert e.value.kind == "delta-field-ids"
-
-
-def test_lists_without_ids_in_a_file_that_has_ids_are_refused(delta: HandMade, catalog: dk.Catalog) -> None:
-    mapped = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "p"}
-    kind = {"type": "array", "elementType": "long", "containsNull": True}
-    delta.schema = json.dumps(
-        {"type": "struct", "fields": [{"name": "l", "type": kind, "nullable": True, "metadata": mapped}]}
-    )
-    delta.features = ("deletionVectors", "columnMapping")
-    delta.configuration = {"delta.columnMapping.mode": "name"}
-    field = pa.field("p", pa.list_(pa.field("element", pa.int64())), metadata={b"PARQUET:field_id": b"1"})
-    delta.commit(delta.data(pa.table([pa.array([[1]], field.type)], schema=pa.schema([field]))))
-    with pytest.raises(dk.UnsupportedError) as e:
-        sync(delta, catalog)
-    assert (e.value.kind, e.value.field) == ("delta-nested-ids", "p.element")
-
-
 SPELLINGS = [
     ("x.parquet", "./x.parquet"),
     ("a/x.parquet", "a//x.parquet"),
@@ -509,9 +381,8 @@ def test_a_file_by_two_spellings_is_refused(
     delta.commit(one)
     assert ids(sync(delta, catalog).table) == [0, 1, 2], "one spelling is right, whichever"
     delta.commit(remove(two) if removed else two)
-    with pytest.raises(dk.FormatError) as e:
+    with raises_kind("delta-path-spelling", found=f"{pair[0]} and {pair[1]}"):
         sync(delta, catalog)
-    assert (e.value.kind, e.value.found) == ("delta-path-spelling", f"{pair[0]} and {pair[1]}")
     with pytest.raises(dk.FormatError):
         dk.sync_delta(delta.path, catalog, "t.new")
 
@@ -541,9 +412,8 @@ def test_an_empty_commit_is_waited_for(delta: HandMade, catalog: dk.Catalog, tex
         sync(delta, catalog)
     late = delta.data(range(3, 5))
     delta.log(1).write_text(text)
-    with pytest.raises(dk.FormatError) as e:
+    with raises_kind("delta-commit-empty", file=str(delta.log(1))):
         sync(delta, catalog)
-    assert (e.value.kind, e.value.file) == ("delta-commit-empty", str(delta.log(1)))
     delta.log(1).write_text(json.dumps(late))
     assert ids(sync(delta, catalog).table) == [0, 1, 2, 3, 4]
 
@@ -581,37 +451,8 @@ def test_columns_that_differ_in_case_only(delta: HandMade, catalog: dk.Catalog, 
 def test_a_column_of_a_file_in_another_case(delta: HandMade, catalog: dk.Catalog) -> None:
     """Spark reads it, delta-kernel and Iceberg take it for NULL."""
     delta.commit(delta.data(pa.table({"ID": pa.array([7], pa.int64())})))
-    with pytest.raises(dk.UnsupportedError) as e:
+    with raises_kind("delta-column-case", field="id", found="ID"):
         sync(delta, catalog)
-    assert (e.value.kind, e.value.field, e.value.found) == ("delta-column-case", "id", "ID")
-
-
-def test_each_bin_is_opened_once_and_only_for_what_changed(
-    delta: HandMade, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[CountingIO] = []
-    from deletekit.delta import sync as module  # noqa: PLC0415
-    from deletekit.table import catalog as catalog_module  # noqa: PLC0415
-    from deletekit.table.file_io import PyIcebergIO  # noqa: PLC0415
-
-    def counting(*arguments: Any) -> CountingIO:
-        opened.append(CountingIO(PyIcebergIO(*arguments)))
-        return opened[-1]
-
-    monkeypatch.setattr(module, "PyIcebergIO", counting)
-    monkeypatch.setattr(catalog_module, "PyIcebergIO", counting)
-    vectors = delta.vector_file(*(body_of([n]) for n in range(50)))
-    adds = [with_vector(delta.data(range(100)), {**v, "cardinality": 1}) for v in vectors]
-    delta.commit(*adds)
-    sync(delta, catalog)
-    assert sum(io.opened_like(".bin") for io in opened) == 1
-    opened.clear()
-    new = with_vector(adds[0], delta.vector([5, 6]))
-    delta.commit(new, remove(adds[0]))
-    done = sync(delta, catalog)
-    assert sum(io.opened_like(".bin") for io in opened) == 1
-    assert sum(io.opened_like(".parquet") for io in opened) == 0
-    assert (len(done.commit.added_delete_files), len(done.commit.removed_delete_files)) == (1, 1)
 
 
 def test_commits_one_by_one_pass_over_what_was_vacuumed(delta: HandMade, catalog: dk.Catalog) -> None:
@@ -694,27 +535,6 @@ def test_clean_up_removes_metadata_that_nothing_leads_to(
     assert ids(sync(delta, catalog).table) == [0, 2, 3, 4, 5]
 
 
-def test_counters_that_disagree_are_refused(delta: HandMade, catalog: dk.Catalog) -> None:
-    """The same file under another count: somebody rewrote it in place."""
-    add = delta.data(range(10))
-    delta.commit(add)
-    sync(delta, catalog)
-    delta.commit({"add": {**add["add"], "stats": '{"numRecords": 12}'}})
-    with pytest.raises(dk.FormatError) as e:
-        sync(delta, catalog)
-    assert e.value.kind == "delta-num-records"
-
-
-def test_crc_of_the_streamed_vector_is_looked_at(delta: HandMade, catalog: dk.Catalog) -> None:
-    body = body_of([1, 2])
-    vector = {**delta.vector_file(body)[0], "cardinality": 2}
-    delta.bin_of(vector).write_bytes(b"\x01" + frame(body)[:-4] + (zlib.crc32(body) ^ 1).to_bytes(4, "big"))
-    delta.commit(with_vector(delta.data(range(10)), vector))
-    with pytest.raises(dk.FormatError) as e:
-        sync(delta, catalog, format_version=2)
-    assert e.value.kind == "deletion-vector-crc"
-
-
 def test_schema_changes_go_with_their_rows(delta: HandMade, catalog: dk.Catalog) -> None:
     """A column added, then a table overwritten with others: ids of columns that are gone are not given again."""
     delta.commit(delta.data(range(3)))
@@ -739,7 +559,6 @@ def test_schema_changes_go_with_their_rows(delta: HandMade, catalog: dk.Catalog)
     assert [f.field_id for f in sync(delta, catalog).table.schema.fields] == [4]
     delta.schema = json.dumps({"type": "struct", "fields": [{**fields[0], "name": "renamed", "type": "string"}]})
     delta.commit(delta.metadata())
-    with pytest.raises(dk.UnsupportedError) as e:
+    with raises_kind("delta-schema-change"):
         sync(delta, catalog)
-    assert e.value.kind == "delta-schema-change"
     check_synced(table.refresh())

@@ -14,8 +14,8 @@ import pytest
 import deletekit as dk
 from deletekit.delta import sync_state
 from deletekit.table.file_io import PyIcebergIO
-from tests.delta.handmade import HandMade, Json, remove, with_vector
-from tests.delta.reading import check_synced
+from tests.delta.handmade import HandMade, Json, body_of, remove, with_vector
+from tests.delta.reading import check_synced, raises_kind
 from tests.tables import ids
 
 ROWS = 20
@@ -112,7 +112,8 @@ def test_random_histories(
 def many(delta: HandMade, files: int) -> list[Json]:
     """A table of many small files, and a change of one that tells what was read by the next sync."""
     adds = [delta.data(range(i * 3, i * 3 + 3), f"part-{i}.parquet") for i in range(files)]
-    delta.commit(*(with_vector(add, delta.vector([1])) for add in adds[: files // 2]), *adds[files // 2 :])
+    vectors = [{**raw, "cardinality": 1} for raw in delta.vector_file(*[body_of([1])] * (files // 2))]
+    delta.commit(*map(with_vector, adds, vectors), *adds[files // 2 :])
     return adds
 
 
@@ -120,31 +121,29 @@ def change(delta: HandMade, add: Json) -> None:
     delta.commit(remove(add), with_vector(add, delta.vector([0, 2])))
 
 
-def opened(delta: HandMade, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], dk.Table]:
+def opened(
+    delta: HandMade, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch, **options: Any
+) -> tuple[list[str], dk.Table]:
     """The files that a sync opens."""
     paths: list[str] = []
-    for name in ("open", "read"):
-        method = getattr(PyIcebergIO, name)
-
-        def counted(self: Any, path: str, *rest: Any, method: Any = method, **more: Any) -> Any:
-            paths.append(path)
-            return method(self, path, *rest, **more)
-
-        monkeypatch.setattr(PyIcebergIO, name, counted)
-    table = dk.sync_delta(delta.path, catalog, "t.d").table
+    open_file = PyIcebergIO.open  # that reading calls too
+    monkeypatch.setattr(PyIcebergIO, "open", lambda io, path: paths.append(path) or open_file(io, path))
+    table = dk.sync_delta(delta.path, catalog, "t.d", **options).table
     monkeypatch.undo()
     return paths, table
 
 
 def test_a_sync_opens_what_changed(delta: HandMade, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     adds = many(delta, 60)
-    dk.sync_delta(delta.path, catalog, "t.d", properties={"commit.manifest.target-size-bytes": "1"})
+    paths, _ = opened(delta, catalog, monkeypatch, properties={"commit.manifest.target-size-bytes": "1"})
+    assert sum(path.endswith(".bin") for path in paths) == 1, "its vectors are read together"
     few = [delta.data(range(1000, 1003), "few.parquet")]
     change(delta, adds[-1])
     delta.commit(*few)
     paths, table = opened(delta, catalog, monkeypatch)
     assert not [p for p in paths if p.endswith(f"{0:020d}.json")], "the log before is not read"
     assert [p for p in paths if p.endswith(".parquet")] == [f"{delta.path}/few.parquet"]
+    assert sum(path.endswith(".bin") for path in paths) == 1
     assert len(ids(table)) == 180 - 30 - 2 + 3
     check_synced(table)
 
@@ -177,8 +176,7 @@ def test_a_checksum_is_compared_with_counters_that_are_kept(delta: HandMade, cat
     right = {"numFiles": 4, "numDeletedRecordsOpt": 4, "numDeletionVectorsOpt": 3}
     for name, found in right.items():
         crc.write_text(json.dumps({**right, name: 9}))
-        with pytest.raises(dk.FormatError) as e:
+        with raises_kind("delta-checksum", field=name, found=found):
             dk.sync_delta(delta.path, catalog, "t.d")
-        assert (e.value.kind, e.value.field, e.value.found) == ("delta-checksum", name, found)
     crc.write_text(json.dumps(right))
     assert dk.sync_delta(delta.path, catalog, "t.d").version == 1

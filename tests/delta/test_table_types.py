@@ -6,7 +6,7 @@ import json
 import re
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,11 +15,8 @@ import deletekit as dk
 from deletekit.delta.user_properties import user_properties
 from deletekit.table.properties import PROPERTIES
 from tests.delta.handmade import HandMade
-from tests.delta.reading import by_deltalake, our_rows
+from tests.delta.reading import by_deltalake, our_rows, raises_kind
 from tests.interop.rows import same_rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def a_column(delta: HandMade, kind: str, **metadata: str) -> None:
@@ -151,24 +148,9 @@ def test_properties_of_the_user_are_exported(tmp_path: Path, catalog: dk.Catalog
     assert DeltaTable(tmp_path / "delta").metadata().configuration == own
 
 
-def test_a_comment_of_spark(spark: SparkSession, tmp_path: Path, catalog: dk.Catalog) -> None:
-    path = tmp_path / "delta"
-    spark.sql(
-        f"CREATE TABLE delta.`{path}` (n BIGINT COMMENT 'c') USING delta COMMENT 'of the table' "
-        "TBLPROPERTIES ('team'='a')"
-    )
-    table = dk.sync_delta(path, catalog, "t.d").table
-    assert (table.properties["comment"], table.schema.fields[0].doc) == ("of the table", "c")
-    dk.append(table, [{"n": 1}])
-    dk.export_delta(table, tmp_path / "back")
-    detail = spark.sql(f"DESCRIBE DETAIL delta.`{tmp_path / 'back'}`").collect()[0]
-    assert (detail["description"], detail["properties"]["team"]) == ("of the table", "a")
-
-
 def test_variant_is_refused_by_name(tmp_path: Path, catalog: dk.Catalog) -> None:
     delta = HandMade(tmp_path / "delta", features=("deletionVectors", "variantType"))
     a_column(delta, "variant")
     delta.commit()
-    with pytest.raises(dk.UnsupportedError) as e:
+    with raises_kind("delta-feature", found="variantType"):
         dk.sync_delta(delta.path, catalog, "t.d")
-    assert (e.value.kind, e.value.found) == ("delta-feature", "variantType")

@@ -38,25 +38,6 @@ def test_partition_values(text: str | None, kind: it.IcebergType, expected: Any)
     assert partition_tuple({"c": text}, [column(kind)]) == (expected,)
 
 
-DIGITS = "12345678901234567890123456789012345678"
-"""As many as a decimal has at most; Python's own context keeps 28."""
-
-
-@pytest.mark.parametrize("scale", [0, 1, 10, 19, 37, 38])
-@pytest.mark.parametrize("sign", ["", "-"])
-def test_decimals_keep_every_digit(scale: int, sign: str) -> None:
-    kind = it.DecimalType(38, scale)
-    text = f"{sign}{DIGITS[: 38 - scale] or '0'}.{DIGITS[38 - scale :]}".rstrip(".")
-    unscaled = int(sign + DIGITS)
-    assert partition_tuple({"c": text}, [column(kind)]) == (unscaled.to_bytes(16, "big", signed=True),)
-    low, high = bounds(Decimal(text), Decimal(text), kind)
-    assert low is not None
-    assert low == high
-    assert int.from_bytes(low, "big", signed=True) == unscaled
-    with pytest.raises(FormatError):
-        partition_tuple({"c": f"{text}{'' if '.' in text else '.'}1"}, [column(kind)])
-
-
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
