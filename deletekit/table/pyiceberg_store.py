@@ -31,8 +31,8 @@ from deletekit.table.catalog_errors import asking, committing, state_after
 from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.format_version import FormatVersion
 from deletekit.table.identifier import Identifier, dotted
-from deletekit.table.metadata import TableMetadata, parse_metadata
-from deletekit.table.metadata_parts import KnownFiles
+from deletekit.table.metadata import TableMetadata
+from deletekit.table.metadata_file import KnownMetadata
 from deletekit.table.metadata_update import check_uuid, creating_updates, has_landed, rehearse, without_known
 
 _TRANSACTION = "transactions/commit"
@@ -45,7 +45,7 @@ class PyIcebergStore(Catalog):
 
     def __init__(self, catalog: PyIcebergCatalog) -> None:
         self.pyiceberg = catalog
-        self._files: KnownFiles[TableMetadata] = KnownFiles()
+        self._files = KnownMetadata()
 
     def load(self, identifier: Identifier) -> TableState:
         table = self._table(identifier)
@@ -185,7 +185,7 @@ class PyIcebergStore(Catalog):
         with asking(dotted(tuple(table.name()))):
             io = PyIcebergIO(table.io.properties, location, table.io)
             name = tuple(table.name())
-            return TableState(self._files.get(name, location, io.read(location), parse_metadata), location, io)
+            return TableState(self._files.get(name, location, io.read(location)), location, io)
 
 
 def _rehearsed(state: TableState, requirements: Sequence[Json], updates: Sequence[Json], error: DeletekitError) -> None:
