@@ -114,7 +114,7 @@ def test_formats_open_nothing() -> None:
 
 
 def test_one_module_talks_to_catalogs() -> None:
-    names = ("any_catalog", "catalog", "open_catalog", "pyiceberg_store", "rest_transaction")
+    names = ("any_catalog", "catalog", "open_catalog", "pyiceberg_store")
     rooms = {f"deletekit/table/{name}.py" for name in names}
     assert importers("pyiceberg.catalog") <= rooms
 

@@ -108,6 +108,17 @@ def test_a_lost_answer_is_an_error(
     assert (level, said["event"], said["table"], said["ref"]) == (logging.ERROR, "unknown", "w.t", "main")
 
 
+def test_a_handler_that_fails_changes_nothing(table: dk.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise RuntimeError(record)
+
+    monkeypatch.setattr(log.LOGGER, "handlers", [Failing()])
+    monkeypatch.setattr(log.LOGGER, "level", logging.INFO)
+    dk.append(table, ROWS)
+    assert dk.scan(table).count() == 3
+
+
 def test_without_a_handler_nothing_is_printed() -> None:
     code = "from deletekit import log; log.tell('conflict', level=40, table='w.t'); print('end')"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -31,8 +31,13 @@ from deletekit.table.file_io import FileIO, PyIcebergIO, try_delete
 from deletekit.table.identifier import Identifier, check_new, dotted, to_identifier
 from deletekit.table.locations import normalised
 from deletekit.table.metadata import TableMetadata, parse_metadata
-from deletekit.table.metadata_file import logged_files, metadata_file_bytes, metadata_file_path, with_metadata_log
-from deletekit.table.metadata_parts import KnownFiles
+from deletekit.table.metadata_file import (
+    KnownMetadata,
+    logged_files,
+    metadata_file_bytes,
+    metadata_file_path,
+    with_metadata_log,
+)
 from deletekit.table.metadata_update import (
     apply_updates,
     check_requirements,
@@ -52,7 +57,7 @@ class SqlStore(Catalog):
 
     def __init__(self, catalog: sql.SqlCatalog) -> None:
         self.pyiceberg: sql.SqlCatalog = catalog
-        self._files: KnownFiles[TableMetadata] = KnownFiles()
+        self._files = KnownMetadata()
 
     @property
     def _properties(self) -> dict[str, str]:
@@ -68,7 +73,7 @@ class SqlStore(Catalog):
         with asking(dotted(identifier)):
             io = PyIcebergIO(self._properties, location)
             known = self._files.unread(identifier, location) if unread else None
-            metadata = known or self._files.get(identifier, location, io.read(location), parse_metadata)
+            metadata = known or self._files.get(identifier, location, io.read(location))
             return TableState(metadata, location, io)
 
     def create(self, identifier: Identifier, metadata: TableMetadata) -> TableState:

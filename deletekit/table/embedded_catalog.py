@@ -11,7 +11,7 @@ from urllib.parse import quote
 from deletekit.table.catalog import SqlStore, location_of
 from deletekit.table.catalog_errors import asking
 from deletekit.table.identifier import Identifier, dotted
-from deletekit.table.metadata_parts import KnownFiles
+from deletekit.table.metadata_file import KnownMetadata
 
 
 class EmbeddedStore(SqlStore):
@@ -27,7 +27,7 @@ class EmbeddedStore(SqlStore):
 
     def __init__(self, name: str, directory: Path, properties: dict[str, str], make: Callable[[], Any]) -> None:
         self._name, self._directory, self._given, self._make = name, directory, properties, make
-        self._files = KnownFiles()
+        self._files = KnownMetadata()
 
     @cached_property
     def pyiceberg(self) -> Any:  # type: ignore[override]  # written once, when it is first asked for

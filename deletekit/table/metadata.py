@@ -12,7 +12,8 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, index_by_id
@@ -24,11 +25,27 @@ from deletekit.formats.reserved_fields import LINEAGE_NAMES
 from deletekit.table.format_version import FORMAT_VERSIONS, NEWEST, FormatVersion, later_version
 from deletekit.table.locations import normalised, normalised_properties
 from deletekit.table.metadata_of_v1 import in_v2_terms
-from deletekit.table.metadata_parts import ById, Parts, encoded
 from deletekit.table.properties import check_properties
 from deletekit.table.types import schema_from_json, schema_to_json, spec_from_json
 
 MAIN = "main"
+
+T = TypeVar("T")
+
+
+class ById(dict[int, T]):
+    """The things of a document by their ids, which files name. `[id]` raises FormatError for one that is not there."""
+
+    def __init__(self, things: Mapping[int, T], kind: str, field: str) -> None:
+        super().__init__(things)
+        self._kind, self._field = kind, field
+
+    def __missing__(self, number: Any) -> T:
+        message, known = f"the table has no such {self._kind.replace('-', ' ')}", sorted(islice(self, 20))
+        raise FormatError(message, kind=self._kind, field=self._field, found=number, expected=known)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ById, (dict(self), self._kind, self._field)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +84,7 @@ class Snapshot:
     def from_json(cls, raw: Mapping[str, Any]) -> Snapshot:
         """Parse a snapshot. Raises FormatError."""
         try:
-            values = {f.name: raw.get(f.name.replace("_", "-")) for f in fields(cls)}
-            known: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+            known: dict[str, Any] = {name: raw[key] for key, name in _SNAPSHOT.items() if raw.get(key) is not None}
             known["summary"] = dict(known.get("summary", {}))
             if "manifests" in known:
                 known["manifests"] = tuple(known["manifests"])
@@ -77,13 +93,15 @@ class Snapshot:
             raise FormatError("bad snapshot", "table-metadata", "snapshots", str(e)) from e
 
 
-class TableMetadata:
-    """A read-only view of a metadata document, `raw`, with v2's field names. What `earlier` also has is parsed once."""
+_SNAPSHOT = {f.name.replace("_", "-"): f.name for f in fields(Snapshot)}
 
-    def __init__(self, raw: Mapping[str, Any], earlier: TableMetadata | None = None) -> None:
+
+class TableMetadata:
+    """A read-only view of a metadata document, `raw`, with v2's field names."""
+
+    def __init__(self, raw: Mapping[str, Any]) -> None:
         self.raw = raw
         self.is_consistent = False  # until `consistency.check_writable` has checked it
-        self.parts: Parts[Snapshot] = earlier.parts.successor() if earlier else Parts(Snapshot.from_json, "snapshot-id")
 
     @property
     def format_version(self) -> int:
@@ -136,7 +154,8 @@ class TableMetadata:
 
     @cached_property
     def snapshots(self) -> dict[int, Snapshot]:
-        return ById(self.parts.values(self.raw.get("snapshots") or ()), "snapshot", "snapshot-id")
+        snapshots = map(Snapshot.from_json, self.raw.get("snapshots") or ())
+        return ById({s.snapshot_id: s for s in snapshots}, "snapshot", "snapshot-id")
 
     @property
     def refs(self) -> dict[str, Mapping[str, Any]]:
@@ -276,8 +295,7 @@ def serialise_metadata(metadata: TableMetadata) -> bytes:
         raw.pop("last-sequence-number", None)
     if metadata.version.has_snapshot_id_for_none and raw.get("current-snapshot-id") is None:
         raw["current-snapshot-id"] = -1
-    lists = {"snapshots": metadata.parts.encoded}
-    return f"{{{','.join(f'{encoded(k)}:{lists.get(k, encoded)(v)}' for k, v in raw.items())}}}".encode()
+    return json.dumps(raw, separators=(",", ":")).encode()
 
 
 def new_metadata(

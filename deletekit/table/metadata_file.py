@@ -7,13 +7,17 @@ Spec: "Table Metadata", "Metadata files"; properties `write.metadata.*`; Java Ta
 import gzip
 import re
 import uuid
+from collections import OrderedDict
+from threading import Lock
 
-from deletekit.table.metadata import TableMetadata, serialise_metadata
+from deletekit.table.metadata import TableMetadata, parse_metadata, serialise_metadata
 from deletekit.table.properties import value_of
 
 METADATA_SUFFIXES = (".metadata.json", ".metadata.json.gz")
 """How names of metadata files end. Java wrote `.metadata.json.gz` before it wrote `.gz.metadata.json`."""
 
+_TABLES_KEPT = 8
+_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}[^/]*$", re.IGNORECASE)
 # Java's names of codecs, and what each adds to the file's name.
 _SUFFIXES = {"none": "", "gzip": ".gz"}
 
@@ -53,9 +57,47 @@ def with_metadata_log(metadata: TableMetadata, previous: str, timestamp_ms: int)
     """
     most = value_of(metadata.properties, "write.metadata.previous-versions-max")
     log = [*(metadata.raw.get("metadata-log") or ()), {"timestamp-ms": timestamp_ms, "metadata-file": previous}]
-    return TableMetadata({**metadata.raw, "metadata-log": log[-max(most, 1) :]}, metadata)
+    return TableMetadata({**metadata.raw, "metadata-log": log[-max(most, 1) :]})
 
 
 def logged_files(metadata: TableMetadata) -> set[str]:
     """Return the earlier metadata files that the log names."""
     return {entry["metadata-file"] for entry in metadata.raw.get("metadata-log") or ()}
+
+
+class KnownMetadata:
+    """The metadata files of a few tables that were read or written last, with their bytes: one file for each table.
+
+    A file is read again at every look at the table, because only its bytes prove that it is the known one.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, ...], tuple[str, bytes, TableMetadata]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, table: tuple[str, ...], location: str, data: bytes) -> TableMetadata:
+        """Return the document of a table's file, parsed unless this file with these bytes is known."""
+        with self._lock:
+            known = self._known.get(table)
+        if known is not None and known[:2] == (location, data):
+            return known[2]
+        parsed = parse_metadata(data, location)
+        self.put(table, location, data, parsed)
+        return parsed
+
+    def unread(self, table: tuple[str, ...], location: str) -> TableMetadata | None:
+        """Return the document of a table's file if that is known, without a look at its bytes.
+
+        Only for the second look of a commit, and a file whose name has a uuid: no other file gets that name.
+        """
+        with self._lock:
+            known = self._known.get(table)
+        return known[2] if known is not None and known[0] == location and _UUID.search(location) else None
+
+    def put(self, table: tuple[str, ...], location: str, data: bytes, document: TableMetadata) -> None:
+        """Remember a table's file, and forget the one before."""
+        with self._lock:
+            self._known.pop(table, None)
+            self._known[table] = location, data, document
+            while len(self._known) > _TABLES_KEPT:
+                self._known.popitem(last=False)

@@ -46,7 +46,7 @@ def apply_updates(metadata: TableMetadata, updates: Sequence[Update], now_ms: in
         _ACTIONS[action](raw, update)
     raw = {name: value for name, value in raw.items() if not name.startswith("_")}
     raw["last-updated-ms"] = max(now, int(raw.get("last-updated-ms") or 0))
-    return TableMetadata(raw, metadata)
+    return TableMetadata(raw)
 
 
 def check_requirements(metadata: TableMetadata | None, requirements: Sequence[Update]) -> None:

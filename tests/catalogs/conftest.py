@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.catalogs.stores import KINDS, SQL, Store
+import deletekit as dk
+from tests.catalogs.proxies import RestProxy, rest_proxy
+from tests.catalogs.stores import KINDS, QUICK, ROWS, SCHEMA, SQL, Store
+from tests.rest_server import RestServer
 
 GROUPS = {kind: [pytest.mark.xdist_group(kind)] for kind in ("rest", "postgres")}
 TIERS = {
@@ -84,3 +87,28 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Stor
     made = make_store(request, kind, tmp_path)
     yield made, version
     made.close()
+
+
+@pytest.fixture
+def direct(rest_server: RestServer) -> Iterator[dk.Catalog]:
+    """Give the catalog without the proxy."""
+    catalog = dk.load_catalog("direct", type="rest", uri=rest_server.uri)
+    yield catalog
+    catalog.pyiceberg.close()
+
+
+@pytest.fixture
+def proxy(rest_server: RestServer) -> Iterator[RestProxy]:
+    with rest_proxy(rest_server.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def table(proxy: RestProxy, tmp_path: Path) -> Iterator[dk.Table]:
+    """Give a table with three rows behind the proxy, which has no fault yet."""
+    store = Store("rest", tmp_path, proxy.properties)
+    table = store.create("t", SCHEMA, format_version=3, properties=QUICK)
+    dk.append(table, ROWS)
+    proxy.commits = 0
+    yield table
+    store.close()

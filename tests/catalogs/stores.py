@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -15,11 +14,10 @@ from pyiceberg.catalog import Catalog as PyIcebergCatalog
 from pyiceberg.catalog import load_catalog
 
 import deletekit as dk
-from tests.catalogs.proxies import RestProxy
 from tests.invariants import sink_files
-from tests.tables import avro
+from tests.tables import avro, items
 
-__all__ = ["KINDS", "SQL", "Store", "leftovers", "on_disk", "table_behind"]
+__all__ = ["KINDS", "MORE", "QUICK", "ROWS", "SCHEMA", "SQL", "Store", "leftovers", "on_disk"]
 
 KINDS = {
     "local": (1, 2, 3),
@@ -31,6 +29,11 @@ KINDS = {
 }
 """The format versions each kind takes."""
 SQL = ("local", "sqlite", "memory", "postgres")
+
+SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
+ROWS = items((1, "a", 10.0), (2, "b", 20.0), (3, "c", 30.0))
+MORE = items((4, "a", 40.0), (5, "b", 50.0))
+QUICK = {"commit.status-check.num-retries": "2", "commit.status-check.min-wait-ms": "20"}
 
 _numbers = count()
 
@@ -98,16 +101,3 @@ def leftovers(table: dk.Table) -> set[str]:
                 reached.add(listed["manifest_path"])
                 reached |= {entry["data_file"]["file_path"] for entry in avro(listed["manifest_path"])}
     return on_disk(table.location) - reached
-
-
-@contextmanager
-def table_behind(
-    proxy: RestProxy, folder: Path, rows: Any, schema: pa.Schema, properties: Mapping[str, str]
-) -> Iterator[dk.Table]:
-    """Give a table of some rows behind a proxy, whose count of commits starts after them."""
-    store = Store("rest", folder, proxy.properties)
-    table = store.create("t", schema, format_version=3, properties=properties)
-    dk.append(table, rows)
-    proxy.commits = 0
-    yield table
-    store.close()

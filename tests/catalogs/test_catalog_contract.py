@@ -10,16 +10,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import DateType, IntegerType, NestedField, StringType
 
 import deletekit as dk
-from tests.catalogs.stores import Store, on_disk
+from tests.catalogs.stores import SCHEMA, Store, on_disk
 from tests.tables import MODES, Row, expected, items, live
 
-SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
 FIRST = items((1, "a", 10.0), (2, "b", 20.0), (3, None, 30.0))
 SECOND = items((4, "a", 40.0), (5, "b", 50.0))
 
@@ -207,31 +205,6 @@ def test_schema_and_partitioning_evolve(place: tuple[Store, int]) -> None:
     dk.add_column(table, "amount", "double")  # a new column of the old name, with an id of its own
     assert store.load("t").schema.find_field("amount").field_id == 5
     assert live(store.load("t")) == expected([{**r, "amount": None} for r in old + new])
-
-
-def test_branches_and_tags(place: tuple[Store, int]) -> None:
-    store, version = place
-    table = store.create("t", SCHEMA, format_version=version)
-    first = dk.append(table, FIRST).snapshot_id
-    dk.create_branch(table, "audit")
-    dk.create_tag(table, "v1")
-    dk.append(table, SECOND, ref="audit")
-    dk.delete(table, "id = 1", mode="copy-on-write")
-    reopened = store.load("t")
-    assert live(reopened) == expected(FIRST[1:])
-    assert live(reopened, ref="audit") == expected(FIRST + SECOND)
-    assert live(reopened, ref="v1") == expected(FIRST)
-    peer = store.peer().load_table(store.full("t"))
-    assert {n: (r.snapshot_ref_type, r.snapshot_id) for n, r in peer.metadata.refs.items() if n != "main"} == {
-        "audit": ("branch", table.metadata.refs["audit"]["snapshot-id"]),
-        "v1": ("tag", first),
-    }
-    with pytest.raises(dk.InvalidInputError):
-        dk.append(table, SECOND, ref="v1")
-    dk.drop_ref(table, "v1")
-    assert set(store.load("t").metadata.refs) == {"main", "audit"}
-    with pytest.raises(dk.NotFoundError):
-        dk.append(table, SECOND, ref="v1")
 
 
 def test_properties_are_set_and_removed(place: tuple[Store, int]) -> None:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
 import deletekit as dk
-from tests.catalogs.stores import Store
+from tests.catalogs.stores import ROWS, SCHEMA, Store
 from tests.maintenance.model import FAR, history, snapshot_ids, staged
 from tests.tables import ids, items
-
-SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
-ROWS = items((1, "a", 10.0), (2, "b", 20.0), (3, "c", 30.0))
 
 
 def made(place: tuple[Store, int]) -> dk.Table:

@@ -7,16 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pytest
 import sqlalchemy as sa
 
 import deletekit as dk
-from tests.catalogs.stores import Store, on_disk
-from tests.tables import expected, items, live
+from tests.catalogs.stores import ROWS, SCHEMA, Store, on_disk
+from tests.tables import expected, live
 
-SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
-ROWS = items((1, "a", 10.0), (2, "b", 20.0), (3, "c", 30.0))
 LOG = "write.metadata.previous-versions-max"
 CODEC = "write.metadata.compression-codec"
 DELETE = "write.metadata.delete-after-commit.enabled"
@@ -97,17 +93,6 @@ def test_metadata_goes_where_the_table_says(sql_store: Store) -> None:
     assert table.metadata_location.startswith(f"{elsewhere}/00001-")
     assert {Path(p).suffix for p in on_disk(table.location)} == {".parquet"}
     assert live(sql_store.load("t")) == expected(ROWS)
-
-
-@pytest.mark.parametrize(("name", "value"), [(LOG, "many"), (LOG, "-1"), (CODEC, "zstd")])
-def test_a_property_that_cannot_be_is_refused(sql_store: Store, name: str, value: str) -> None:
-    table = sql_store.create("t", SCHEMA)
-    files = on_disk(table.location)
-    with pytest.raises(dk.InvalidInputError) as caught:
-        dk.set_properties(table, {name: value})
-    assert (caught.value.field, caught.value.found) == (name, value)
-    assert on_disk(table.location) == files
-    assert sql_store.load("t").metadata_location == table.metadata_location
 
 
 def test_the_row_of_a_sql_catalog(sql_store: Store) -> None:

@@ -10,12 +10,11 @@ import pytest
 
 import deletekit as dk
 from deletekit.maintenance.reachable import Reachability
-from tests.catalogs.stores import Store, on_disk
+from tests.catalogs.stores import SCHEMA, Store, on_disk
 from tests.delta.handmade import HandMade
 from tests.invariants import check_table
 from tests.tables import expected, items, live
 
-SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
 ROWS = items((1, "a", 10.0), (2, "b", 20.0))
 CANNOT = {"metastore"}
 """Catalogs whose pyiceberg class has no request to rename or register."""

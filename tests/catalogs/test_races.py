@@ -10,11 +10,9 @@ import pytest
 
 import deletekit as dk
 from deletekit.table import catalog as catalog_module
-from tests.catalogs.stores import Store, leftovers, on_disk
+from tests.catalogs.stores import ROWS, SCHEMA, Store, leftovers, on_disk
 from tests.tables import MODES, expected, items, live
 
-SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
-ROWS = items((1, "a", 10.0), (2, "b", 20.0), (3, "c", 30.0))
 THEIRS = items((9, "z", 90.0))
 MINE = items((5, "m", 50.0))
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-import pyarrow as pa
 import pytest
 import requests
 import sqlalchemy as sa
@@ -20,12 +19,9 @@ from deletekit.table.identifier import Identifier
 from deletekit.table.open_catalog import wrap_catalog
 from deletekit.table.pyiceberg_store import PyIcebergStore
 from tests.catalogs.metastore import Metastore
-from tests.catalogs.stores import Store, on_disk
+from tests.catalogs.stores import ROWS, SCHEMA, Store, on_disk
 from tests.rest_server import free_port
-from tests.tables import expected, items, live, new_catalog
-
-SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
-ROWS = items((1, "a", 10.0), (2, "b", 20.0), (3, "c", 30.0))
+from tests.tables import expected, live, new_catalog
 
 
 @pytest.fixture
@@ -152,17 +148,6 @@ def test_a_broken_sql_catalog_speaks_in_our_errors(sql_store: Store) -> None:
     assert live(table.refresh()) == expected(ROWS)
 
 
-def test_metadata_that_cannot_be_written_leaves_nothing(sql_store: Store) -> None:
-    table = sql_store.create("t", SCHEMA)
-    dk.append(table, ROWS)
-    files = on_disk(str(sql_store.folder))
-    with pytest.raises(dk.DeletekitError) as caught:
-        dk.set_properties(table, {"write.metadata.path": f"{sql_store.folder}/{'x' * 300}"})  # no name is that long
-    assert isinstance(caught.value.__cause__, OSError)
-    assert on_disk(str(sql_store.folder)) == files
-    assert sql_store.load("t").metadata_location == table.metadata_location
-
-
 def test_a_metadata_file_that_is_gone(store: Store) -> None:
     table = store.create("t", SCHEMA)
     dk.append(table, ROWS)
@@ -170,16 +155,6 @@ def test_a_metadata_file_that_is_gone(store: Store) -> None:
     for action in (table.refresh, lambda: dk.append(table, ROWS), lambda: store.load("t")):
         with pytest.raises(dk.DeletekitError):
             action()
-
-
-@pytest.mark.parametrize(("version", "error"), [("4", dk.UnsupportedError), ("0", dk.FormatError)])
-def test_a_format_version_that_is_not_ours(sql_store: Store, version: str, error: type[dk.DeletekitError]) -> None:
-    table = sql_store.create("t", SCHEMA)
-    path = Path(table.metadata_location)
-    path.write_text(path.read_text().replace('"format-version":2', f'"format-version":{version}'))
-    with pytest.raises(error) as caught:
-        sql_store.load("t")
-    assert caught.value.file == str(path)
 
 
 def test_a_table_that_pyiceberg_cannot_parse(metastore: dk.Catalog) -> None:

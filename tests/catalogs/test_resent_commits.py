@@ -6,32 +6,24 @@ the second answer, and answers 503 to those who look. SQL catalogs lose their co
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
 import deletekit as dk
 from deletekit.table.metadata_file import metadata_file_bytes
 from deletekit.table.metadata_update import apply_updates
-from tests.catalogs.proxies import Answer, Forward, RestFault, RestProxy, error_answer, rest_proxy
-from tests.catalogs.stores import Store, leftovers, on_disk, table_behind
+from tests.catalogs.proxies import Answer, Forward, RestFault, RestProxy, error_answer
+from tests.catalogs.stores import MORE, QUICK, ROWS, SCHEMA, Store, leftovers, on_disk
 from tests.commit.crashing import CASES, LATER, NAME, Case, make_table
 from tests.delta.handmade import HandMade, with_vector
 from tests.invariants import reachable
-from tests.rest_server import RestServer
 from tests.tables import expected, items, live, new_catalog
 
-SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
-ROWS = items((1, "a", 10.0), (2, "b", 20.0), (3, "c", 30.0))
-MORE = items((4, "a", 40.0), (5, "b", 50.0))
-QUICK = {"commit.status-check.num-retries": "2", "commit.status-check.min-wait-ms": "5"}
 # One verb of each way to commit and to clean up; some in the first tier, the others in the second.
 FIRST = ("append", "compact", "expire_snapshots", "stream.sink, auto")
 VERBS = (
@@ -51,27 +43,6 @@ VERBS = (
 
 def params() -> list[Any]:
     return [pytest.param(name, marks=() if name in FIRST else pytest.mark.slow) for name in VERBS]
-
-
-@pytest.fixture
-def proxy(rest_server: RestServer) -> Iterator[RestProxy]:
-    with rest_proxy(rest_server.port) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def direct(rest_server: RestServer) -> Iterator[dk.Catalog]:
-    """Give the catalog without the proxy."""
-    catalog = dk.load_catalog("direct", type="rest", uri=rest_server.uri)
-    yield catalog
-    catalog.pyiceberg.close()
-
-
-@pytest.fixture
-def table(proxy: RestProxy, tmp_path: Path) -> Iterator[dk.Table]:
-    """Give a table with three rows behind the proxy, which has no fault yet."""
-    with table_behind(proxy, tmp_path, ROWS, SCHEMA, QUICK) as table:
-        yield table
 
 
 def forwarded(forward: Forward) -> Answer:
@@ -397,27 +368,3 @@ def test_a_wrong_property_is_found_before_the_swap(tmp_path: Path) -> None:
             dk.append(table.refresh(), MORE)
         assert table.refresh().metadata_location == before
         assert live(table) == expected(ROWS)
-
-
-@pytest.mark.parametrize("down", [0, math.inf])
-def test_a_log_handler_that_fails_changes_nothing(proxy: RestProxy, table: dk.Table, down: float) -> None:
-    class Failing(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            raise RuntimeError(record)
-
-    handler, logger = Failing(), logging.getLogger("deletekit")
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    proxy.faults = [sent_twice(proxy, down)]
-    try:
-        with suppress(dk.CommitStateUnknownError):
-            dk.compact(table, rewrite_all=True)
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-    proxy.down = 0
-    assert live(table.refresh()) == expected(ROWS)
-    check_whole(table)
-    assert table.current_snapshot is not None
-    assert table.current_snapshot.operation == "replace"

@@ -9,20 +9,16 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
 
 import deletekit as dk
 from deletekit.spark.catalogs import embedded_spark_catalog
-from tests.catalogs.stores import leftovers, on_disk
+from tests.catalogs.stores import MORE, ROWS, SCHEMA, leftovers, on_disk
 from tests.tables import MODES, Row, expected, items, live, new_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
-ROWS = items((1, "a", 10.0), (2, "b", 20.0), (3, "c", 30.0))
-MORE = items((4, "a", 40.0), (5, "b", 50.0))
 
 _numbers = count()
 
@@ -100,33 +96,6 @@ def test_we_go_on_with_sparks_table(spark: SparkSession, catalog: dk.Catalog, na
         assert table.refresh().format_version == version + 1
         dk.delete(table, "id = 4", mode="merge-on-read")
         assert by_spark(spark, f"select id from local.{name}") == [{"id": 2}]
-
-
-def test_row_ids_are_the_same_for_spark(spark: SparkSession, catalog: dk.Catalog, namespace: str) -> None:
-    name = f"{namespace}.lineage"
-    table = dk.create_table(catalog, name, SCHEMA, format_version=3)
-    dk.append(table, ROWS)
-    spark.sql(f"insert into local.{name} values (4, 'a', 40.0), (5, 'b', 50.0)")
-    dk.update(table, {"value": 0.0}, where="id = 2", mode="copy-on-write")
-    dk.update(table, {"value": 0.0}, where="id = 5", mode="deletion-vector")
-    dk.append(table, items((6, "f", 60.0)))
-    columns = ["id", "_row_id", "_last_updated_sequence_number"]
-    ours = expected(dk.scan(table, columns=columns).to_arrow().to_pylist())
-    assert ours == by_spark(spark, f"select {', '.join(columns)} from local.{name}")
-    assert {r["id"]: r["_row_id"] for r in ours if r["id"] < 6} == {1: 0, 2: 1, 3: 2, 4: 3, 5: 4}
-    assert {r["id"]: r["_last_updated_sequence_number"] for r in ours} == {1: 1, 2: 3, 3: 1, 4: 2, 5: 4, 6: 5}
-
-
-def test_both_drop(spark: SparkSession, catalog: dk.Catalog, namespace: str) -> None:
-    for name in (f"{namespace}.a", f"{namespace}.b"):
-        dk.append(dk.create_table(catalog, name, SCHEMA), ROWS)
-    spark.sql(f"drop table local.{namespace}.a")
-    with pytest.raises(dk.NotFoundError):
-        dk.load_table(catalog, f"{namespace}.a")
-    catalog.drop_table(f"{namespace}.b")
-    assert by_spark(spark, f"show tables in local.{namespace}") == []
-    spark.sql(f"create table local.{namespace}.b (id int) using iceberg")
-    assert dk.load_table(catalog, f"{namespace}.b").schema.column_names == ["id"]
 
 
 def test_a_view_is_no_table(spark: SparkSession, catalog: dk.Catalog, namespace: str) -> None:

@@ -8,32 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 import deletekit as dk
 from tests.catalogs.proxies import Answer, Forward, RestFault, RestProxy, error_answer, rest_proxy
-from tests.catalogs.stores import Store, leftovers, on_disk, table_behind
+from tests.catalogs.stores import MORE, QUICK, ROWS, SCHEMA, Store, leftovers, on_disk
 from tests.rest_server import RestServer
 from tests.tables import expected, items, live
-
-SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
-ROWS = items((1, "a", 10.0), (2, "b", 20.0), (3, "c", 30.0))
-MORE = items((4, "a", 40.0), (5, "b", 50.0))
-QUICK = {"commit.status-check.num-retries": "2", "commit.status-check.min-wait-ms": "20"}
-
-
-@pytest.fixture
-def proxy(rest_server: RestServer) -> Iterator[RestProxy]:
-    with rest_proxy(rest_server.port) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def table(proxy: RestProxy, tmp_path: Path) -> Iterator[dk.Table]:
-    """Give a table with three rows behind the proxy, which has no fault yet."""
-    with table_behind(proxy, tmp_path, ROWS, SCHEMA, QUICK) as table:
-        yield table
 
 
 def lose_request(forward: Forward) -> None:
@@ -80,8 +61,7 @@ def test_a_commit_that_landed_is_recognised(proxy: RestProxy, table: dk.Table, f
     assert leftovers(table) == set()
 
 
-def test_it_is_recognised_though_others_came_after(proxy: RestProxy, table: dk.Table, rest_server: RestServer) -> None:
-    direct = dk.load_catalog("direct", type="rest", uri=rest_server.uri)
+def test_it_is_recognised_though_others_came_after(proxy: RestProxy, table: dk.Table, direct: dk.Catalog) -> None:
 
     def others_follow(forward: Forward) -> None:
         forward()
@@ -92,7 +72,6 @@ def test_it_is_recognised_though_others_came_after(proxy: RestProxy, table: dk.T
     committed = dk.delete(table, "id = 1", mode="deletion-vector")
     assert (committed.attempts, proxy.commits) == (1, 1)
     assert {r["id"] for r in live(table)} == {2, 3, 100, 101, 102}
-    direct.pyiceberg.close()
 
 
 # --- it did not, or nobody knows --------------------------------------------------------------------------------------
@@ -149,9 +128,8 @@ def test_409_is_a_lost_race_and_tried_again(proxy: RestProxy, table: dk.Table) -
     assert leftovers(table) == set()
 
 
-def test_a_400_for_a_lost_race_is_one(proxy: RestProxy, table: dk.Table, rest_server: RestServer) -> None:
+def test_a_400_for_a_lost_race_is_one(proxy: RestProxy, table: dk.Table, direct: dk.Catalog) -> None:
     # Servers older than Iceberg 1.8 say so when a commit on another branch took the sequence number.
-    direct = dk.load_catalog("direct", type="rest", uri=rest_server.uri)
     other = dk.load_table(direct, table.name)
     dk.create_branch(other, "audit")
 
@@ -164,7 +142,6 @@ def test_a_400_for_a_lost_race_is_one(proxy: RestProxy, table: dk.Table, rest_se
     assert dk.append(table, MORE).attempts == 2
     assert live(table.refresh()) == expected(ROWS + MORE)
     assert leftovers(table) == set()
-    direct.pyiceberg.close()
 
 
 CHANGES = {

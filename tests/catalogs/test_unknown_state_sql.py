@@ -14,21 +14,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
 import deletekit as dk
 from tests.catalogs.proxies import PostgresProxy, postgres_proxy
-from tests.catalogs.stores import Store, leftovers, on_disk
+from tests.catalogs.stores import MORE, QUICK, ROWS, SCHEMA, Store, leftovers, on_disk
 from tests.catalogs.test_races import Meanwhile, before_the_swap
 from tests.postgres import Postgres
 from tests.tables import expected, items, live
-
-SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
-ROWS = items((1, "a", 10.0), (2, "b", 20.0), (3, "c", 30.0))
-MORE = items((4, "a", 40.0), (5, "b", 50.0))
-QUICK = {"commit.status-check.num-retries": "2", "commit.status-check.min-wait-ms": "20"}
 
 
 class Behind:
@@ -156,18 +150,6 @@ def test_nobody_can_be_asked(behind: Behind, landed: bool) -> None:
     assert live(behind.table.refresh()) == behind.rows()
     unreached = {Path(p).suffix for p in leftovers(behind.table)}
     assert unreached == (set() if landed else {".avro", ".json", ".parquet"})
-
-
-def test_the_catalog_comes_back_while_we_look(behind: Behind) -> None:
-    def cut_for_a_while(send: Callable[..., None]) -> None:
-        send()
-        behind.proxy.closed = True
-        threading.Timer(0.3, setattr, (behind.proxy, "closed", False)).start()
-
-    dk.set_properties(behind.table, {"commit.status-check.num-retries": "10", "commit.status-check.max-wait-ms": "200"})
-    behind.proxy.faults = [cut_for_a_while]
-    assert dk.append(behind.table, MORE).attempts == 1
-    assert behind.rows() == expected(ROWS + MORE)
 
 
 @pytest.mark.parametrize("landed", [True, False])

@@ -13,12 +13,8 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, StringType
 
 import deletekit as dk
-from tests.catalogs.stores import Store, leftovers
+from tests.catalogs.stores import MORE, ROWS, SCHEMA, Store, leftovers
 from tests.tables import Row, expected, items, live
-
-SCHEMA = pa.schema([pa.field("id", pa.int32(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
-ROWS = items((1, "a", 10.0), (2, "b", 20.0), (3, "c", 30.0))
-MORE = items((4, "a", 40.0), (5, "b", 50.0))
 
 
 def rows_of(table: Any) -> list[Row]:
@@ -134,16 +130,6 @@ def test_from_pyiceberg_without_a_catalog(sql_store: Store) -> None:
     table = sql_store.create("t", SCHEMA)
     with pytest.raises(dk.UnsupportedError):
         dk.from_pyiceberg(StaticTable.from_metadata(table.metadata_location))
-
-
-def test_pyiceberg_reads_version_3(v3_store: Store) -> None:
-    table = v3_store.create("t", SCHEMA, format_version=3, partition_by=["category"])
-    dk.append(table, ROWS + MORE)
-    dk.delete(table, "id in (1, 5)", mode="deletion-vector")
-    dk.update(table, {"value": 0.5}, where="id = 2", mode="deletion-vector")
-    theirs = v3_store.peer().load_table(v3_store.full("t"))
-    wanted = [{**r, "value": 0.5} if r["id"] == 2 else r for r in ROWS + MORE if r["id"] not in (1, 5)]
-    assert rows_of(theirs) == expected(wanted) == live(dk.from_pyiceberg(theirs))
 
 
 @pytest.mark.parametrize("version", [1, 2])

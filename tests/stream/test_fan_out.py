@@ -470,7 +470,7 @@ def test_catalogs_without_transactions_are_refused(store: Store, rest_catalog: d
 
 
 def test_private_names_of_pyiceberg(rest_catalog: dict[str, str]) -> None:
-    """`rest_transaction.py` uses them."""
+    """`pyiceberg_store.py` uses them."""
     catalog = dk.load_catalog("r", **rest_catalog).pyiceberg
     assert isinstance(catalog, RestCatalog)
     assert callable(catalog._session.post)

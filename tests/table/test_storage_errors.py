@@ -12,7 +12,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import deletekit as dk
@@ -188,16 +187,3 @@ def test_a_file_that_grows_too_large(tmp_path: Path) -> None:
     )
     assert done.stdout.startswith(f"storage-full {table.location}/data/"), done.stdout + done.stderr
     assert {path for path in tmp_path.rglob("*") if "journal" not in path.name} == before
-
-
-@pytest.mark.parametrize("name", ["é dir", "a%20b", "c:d@e", "x#y"])
-def test_a_directory_of_any_name_holds_its_catalog(tmp_path: Path, name: str) -> None:
-    """With each release of SQLAlchemy that is allowed: some take a quoted path as it is."""
-    for rows in (1, 2):  # the catalog is made, and then opened
-        catalog = dk.local_catalog(tmp_path / name)
-        schema = pa.schema([("x", pa.int64())])
-        table = dk.load_table(catalog, "a.b") if rows > 1 else dk.create_table(catalog, "a.b", schema)
-        dk.append(table, [{"x": rows}])
-        assert dk.scan(table).count() == rows
-        catalog.pyiceberg.engine.dispose()  # type: ignore[attr-defined]
-    assert [p.parent.name for p in tmp_path.rglob("catalog.db")] == [name]
