@@ -41,9 +41,14 @@ def our_filter(m: Machine, ref: str) -> Filter:
 
 
 def modes(m: Machine, found: Filter) -> list[str]:
-    """The delete modes for a filter: a column of floats is no key of equality deletes."""
-    floats = any(c.name in str(found.ours).split() for c in m.model.of_kind("float", "double"))
-    return [mode for mode in MODES[m.version] if not floats or mode != "equality-delete"]
+    """The delete modes for a filter.
+
+    A float is not a key of equality deletes. Of a nested key, Java keeps what its first reader selected of the struct,
+    and another query of the session then brings deleted rows back, or writes them again.
+    """
+    names = [c.name for c in m.model.of_kind("float", "double")] + [f"{c.name}." for c in m.model.of_kind("struct")]
+    no_key = any(word.startswith(tuple(names)) for word in str(found.ours).split())
+    return [mode for mode in MODES[m.version] if not no_key or mode != "equality-delete"]
 
 
 def keyed(m: Machine, mode: str | None, columns: list[Column]) -> None:
