@@ -169,6 +169,22 @@ def test_a_file_that_was_added_again_stays(catalog: dk.Catalog) -> None:
 # --- refs and ages ----------------------------------------------------------------------------------------------------
 
 
+def test_branches_and_tags_keep_their_snapshots(catalog: dk.Catalog) -> None:
+    table = make(catalog, ROWS[:2], format_version=2)
+    dk.create_tag(table, "first")
+    dk.append(table, ROWS[2:4])
+    dk.create_branch(table, "dev")
+    dk.delete(table, "id = 1", ref="dev", mode="position-delete")
+    dk.append(table, ROWS[4:])
+    dk.delete(table, "id = 6")
+    seen = {ref: live(table, ref=ref) for ref in ("main", "dev", "first")}
+    done = dk.expire_snapshots(table, older_than=FAR)
+    assert len(done.snapshot_ids) == 2
+    assert {ref: live(table, ref=ref) for ref in seen} == seen
+    assert files_of(table) == needed(table)
+    assert len(snapshot_ids(table)) == 3
+
+
 def test_young_snapshots_stay_by_default(catalog: dk.Catalog) -> None:
     table = busy(catalog, 2, "position-delete")
     staged(table, ROWS[:1])
