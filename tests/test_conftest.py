@@ -40,6 +40,28 @@ def test_expected():
 """
 
 
+LONG = """
+import time
+import pytest
+
+def test_long():
+    time.sleep(0.2)
+
+@pytest.mark.first_tier
+def test_long_with_leave():
+    time.sleep(0.2)
+
+@pytest.mark.slow
+def test_of_another_tier():
+    assert False
+"""
+SHORTER_LIMIT = """
+from tests import tiers
+tiers.FIRST_TIER_SECONDS, tiers._busy = 0.1, lambda: 1.0
+pytest_plugins = ["tests.tiers"]
+"""
+
+
 def run_pytest(folder: Path, *arguments: str, ci: bool) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "CI": "true" if ci else "", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "pytest", "-p", "tests.no_skips", "-p", "no:cacheprovider", *arguments]
@@ -78,6 +100,17 @@ def test_tiers_are_chosen_by_marks() -> None:
         few = [tier_of(pytest.mark.sampled(4, tier=first).mark, name=f"t.py::test[{n}]") for n in range(100)]
         assert 15 <= few.count(first) <= 35
         assert few.count(first) + few.count(3) == 100
+
+
+@pytest.mark.slow
+def test_a_long_test_fails_the_first_tier(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(LONG)
+    (tmp_path / "conftest.py").write_text(SHORTER_LIMIT)
+    result = run_pytest(tmp_path, "-n1", "--tier=1", ci=True)
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "2 passed" in result.stdout
+    assert "0.2 s  test_it.py::test_long\n" in result.stdout
+    assert "with_leave" not in result.stdout
 
 
 def test_java_problem_names_the_missing_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -97,6 +97,15 @@ def test_made_up_changes(run: Run, tmp_path: Path) -> None:
     assert "batch id 2 · status skipped" in run(*command).output
 
 
+def test_what_cannot_be_streamed(run: Run, tmp_path: Path) -> None:
+    make(tmp_path)
+    for name, words in (("x.parquet", "rows cannot be read"), ("x.txt", "Parquet, Arrow, CSV and JSON")):
+        (tmp_path / name).write_bytes(b"x")
+        done = run("stream", "--warehouse", tmp_path / "wh", "demo.users", tmp_path / name, "--key", "id")
+        assert (done.exit_code, words in done.stderr) == (1, True), done.output
+    assert rows(tmp_path) == [(1, "a"), (2, "b")]
+
+
 def test_sinks_are_listed_and_dropped(run: Run, tmp_path: Path) -> None:
     files = make(tmp_path)
     where = ("--warehouse", tmp_path / "wh", "demo.users")

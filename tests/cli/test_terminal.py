@@ -19,7 +19,7 @@ import pytest
 import deletekit as dk
 from deletekit.cli.terminal import Output
 from deletekit.deletes.read import told_of_rows
-from tests.cli.conftest import environment
+from tests.cli.conftest import RunProgram, environment
 from tests.tables import new_catalog
 
 ESCAPE = "\x1b["
@@ -115,3 +115,15 @@ def test_hostile_text_on_a_terminal(warehouse: Path) -> None:
         assert "\x9b" not in written
         assert "\x07" not in written
         assert "\u202e" not in written
+
+
+@pytest.mark.slow
+def test_neither_in_a_pipe(program: RunProgram, warehouse: Path, fresh: Path) -> None:
+    for arguments in (
+        ["inspect", "--warehouse", warehouse, "demo.parts", "--deletes"],
+        ["explain", "--warehouse", warehouse, "demo.parts", "true"],
+        ["delete", "--warehouse", fresh, "demo.users", "id = 1"],
+    ):
+        done = program(*arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert ESCAPE not in done.stdout

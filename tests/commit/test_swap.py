@@ -12,7 +12,7 @@ import pytest
 import deletekit as dk
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
-from deletekit.commit.swap import Commit, commit
+from deletekit.commit.swap import Commit, commit, commit_together
 from deletekit.rows.data_file_writer import write_data_files
 from deletekit.rows.input_rows import align
 from deletekit.table.catalog import SqlStore, TableState
@@ -196,6 +196,28 @@ def test_a_build_that_commits_in_between(catalog: dk.Catalog) -> None:
     check_table(table)
 
 
+def test_of_several_changes_one_may_become_empty(catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a lost race there is nothing more to do in one table; the other gets its change."""
+    one, two = (make(catalog, FIVE, properties=QUICK) for _ in range(2))
+    swap = SqlStore.commit_together
+
+    def overtaken(store: SqlStore, changes: Any) -> Any:
+        dk.append(dk.load_table(catalog, one.name), NEW)
+        return swap(store, changes)
+
+    def build(base: Base) -> RowDelta:
+        if len(base.metadata.snapshots) > 1:
+            return RowDelta()
+        return RowDelta(added_data_files=tuple(write_data_files(base.write, align(NEW, base.metadata.schema))))
+
+    monkeypatch.setattr(SqlStore, "commit_together", overtaken)
+    nothing, done = commit_together([plan_change(table, build) for table in (one, two)])
+    assert (nothing.snapshot_id, done.snapshot_id) == (None, head_json(two)["snapshot-id"])
+    assert ids(one) == ids(two) == [1, 1, 2, 3, 4, 5, 6]
+    for table in (one, two):
+        check_table(table.refresh())
+
+
 def test_an_old_handle_is_no_race(catalog: dk.Catalog) -> None:
     table = make(catalog, FIVE)
     other = dk.load_table(catalog, table.name)
@@ -221,6 +243,19 @@ def test_two_columns_at_once(catalog: dk.Catalog) -> None:
     dk.add_column(table, "mine", "string")
     assert [(f.name, f.field_id) for f in table.schema.fields][3:] == [("theirs", 4), ("mine", 5)]
     assert metadata_json(table)["last-column-id"] == 5
+
+
+def test_two_partition_fields_at_once(catalog: dk.Catalog) -> None:
+    table = racing_table(catalog, lambda t: dk.add_partition_field(t, "bucket(2, id)"))
+    dk.add_partition_field(table, "truncate(3, id)")
+    fields = [("category", 1000), ("id_bucket", 1001), ("id_trunc", 1002)]
+    assert [(f.name, f.field_id) for f in table.spec.fields] == fields
+
+
+def test_properties_at_once(catalog: dk.Catalog) -> None:
+    table = racing_table(catalog, lambda t: dk.set_properties(t, {"a": "theirs", "b": "theirs"}))
+    dk.set_properties(table, {"a": "mine", "c": "mine"})
+    assert {n: table.properties[n] for n in "abc"} == {"a": "mine", "b": "theirs", "c": "mine"}
 
 
 SECONDS: dict[str, tuple[Verb, Verb, type[dk.DeletekitError], str]] = {

@@ -207,6 +207,24 @@ def test_a_damaged_file_costs_no_more_than_what_it_held(damage: str, tmp_path: P
     assert progress().rows[0][1] == 1 + ("00.2" in damage)
 
 
+def test_what_another_kernel_has_seen_solved_stays_solved(tmp_path: Path) -> None:
+    stored = tmp_path / "progress.json"
+    assert check("00.1", 77).status == "not-yet"
+    stored.write_text('{"00.1": "correct"}')
+    assert progress().rows[0][1:3] == (1, 1)
+    check("00.2", "no")
+    assert json.loads(stored.read_text())["00.1"] == "correct"
+
+
+def test_all_languages_share_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DELETEKIT_PROGRESS")
+    (tmp_path / "ko").mkdir()
+    for folder in (tmp_path / "ko", tmp_path):
+        monkeypatch.chdir(folder)
+        check("00.1", 2)
+        assert list(tmp_path.rglob("*.json")) == [tmp_path / "deletekit-progress.json"]
+
+
 @pytest.mark.parametrize("place", ["nowhere", "file"])
 def test_without_a_place_for_the_file_progress_is_kept_in_memory(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -42,3 +42,10 @@ def test_an_iceberg_table_follows_it_and_a_second_begin_finds_nothing(tmp_path: 
         (1, "AddFile", "a.parquet", "dv.bin"),
     ]
     assert DeltaByHand(delta.folder).log() == []
+
+
+def test_what_it_did_not_write_stays(tmp_path: Path) -> None:
+    (kept := tmp_path / "_delta_log").mkdir()
+    with pytest.raises(dk.InvalidInputError, match="not empty"):
+        DeltaByHand(tmp_path)
+    assert kept.exists()

@@ -309,3 +309,21 @@ def test_what_does_not_exist_is_refused(everything: dk.Table) -> None:
         drawings.commit_race(everything, commit_of(everything), base="S5")
     with pytest.raises(InvalidInputError, match="xx"):
         drawings.file_tree(everything, lang="xx")
+
+
+def test_a_tree_counts_what_it_leaves_out(catalog: dk.Catalog) -> None:
+    many = make(catalog, items(*((i, str(i), 1.0) for i in range(9))), partition_by=["category"])
+    assert "D6 and 3 more" in drawings.file_tree(many, lang="en").text
+    for number in range(10, 20):
+        dk.append(many, items((number, "x", 1.0)))
+    assert "Manifests not shown: 3" in drawings.file_tree(many, lang="en").text
+
+
+def test_an_empty_table_is_drawn(catalog: dk.Catalog) -> None:
+    table = dk.create_table(catalog, "drawings.empty", pa.schema([("id", pa.int64())]))
+    assert "no snapshot yet" in drawings.file_tree(table, lang="en").text
+    assert "no data file" in drawings.sequence_axis(table, lang="en").text
+    dk.append(table, [{"id": 1}])
+    dk.delete(table, "id = 1", mode="copy-on-write")
+    assert "D1, data file, removed" in drawings.file_tree(table, lang="en").text
+    assert "Data files: 0, deletes: 0" in drawings.sequence_axis(table, lang="en").text

@@ -74,6 +74,14 @@ def test_without_java_one_sentence_says_so(
         lesson("06", engine="spark")
 
 
+def test_what_a_lesson_cannot_have_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DELETEKIT_COURSE_ENGINE", "duck")
+    with pytest.raises(InvalidInputError, match="auto, spark, local"):
+        lesson("06")
+    with pytest.raises(InvalidInputError, match="needs rows"):
+        lesson("06", engine="local").table("empty")
+
+
 def test_sql_finds_the_tables_of_the_lesson_and_leaves_the_session_as_it_was(spark: SparkSession) -> None:
     def place() -> tuple[str, str]:
         return spark.catalog.currentCatalog(), spark.catalog.currentDatabase()

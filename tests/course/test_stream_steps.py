@@ -11,6 +11,7 @@ import pytest
 
 import deletekit as dk
 from deletekit.course.recordings.stream_steps import record_stream
+from deletekit.course.recordings.temporary_table import temporary_table
 from deletekit.course.views.stream_stepper import BATCHES, CRASHES, STREAM_MODES, StreamRecord
 from tests.invariants import check_table, reachable
 from tests.stream.replay import replay
@@ -97,3 +98,10 @@ def test_the_table_goes_with_its_record() -> None:
     record = None
     gc.collect()
     assert not home.exists()
+
+
+def test_a_table_that_cannot_be_made_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(dk.InvalidInputError):
+        temporary_table(lambda catalog: dk.create_table(catalog, "a.b", {"id": "int"}))  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 import pytest
@@ -27,6 +28,31 @@ def for_ever() -> None:
             time.sleep(0.01)
         except Exception:  # noqa: S112, BLE001
             continue
+
+
+def in_time() -> None:
+    with time_limit(0.05):
+        pass
+    time.sleep(0.1)
+
+
+def in_another_thread() -> None:
+    done: list[None] = []
+
+    def work() -> None:
+        with time_limit(0.01):
+            time.sleep(0.05)
+        done.append(None)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert done == [None]
+
+
+@pytest.mark.parametrize("run", [in_time, in_another_thread])
+def test_nothing_is_stopped(run: Callable[[], None]) -> None:
+    run()
 
 
 def test_the_handler_is_put_back_after_an_error() -> None:

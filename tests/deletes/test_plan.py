@@ -126,6 +126,17 @@ def test_a_filter_leaves_the_files_whose_partition_and_bounds_may_match(
     assert [t.data_file.file_path for t in planned(table, where)] == [data_file(root, n).file_path for n in numbers]
 
 
+def test_tasks_are_a_sequence(way: str, table: dk.Table) -> None:
+    tasks, same = dk.scan(table).plan(), planned(table)
+    assert (len(tasks), tasks) == (FILES, same)
+    assert tasks != same[1:]
+    assert tasks[-1] == tasks[FILES - 1] == same[-1]
+    assert tasks[2:9:3] == [tasks[2], tasks[5], tasks[8]] == same[2:9:3]
+    with pytest.raises(IndexError):
+        _ = tasks[FILES]
+    assert pickle.loads(pickle.dumps(tasks)) == same  # noqa: S301
+
+
 # --- what is read -----------------------------------------------------------------------------------------------------
 
 

@@ -140,3 +140,29 @@ def scanned(frame: Any) -> int:
 def _leaves(plan: Any) -> list[Any]:
     leaves = plan.collectLeaves()
     return [leaves.apply(i) for i in range(leaves.size())]
+
+
+@pytest.mark.peers
+def test_deltalake_skips_files_rightly(catalog: dk.Catalog, tmp_path: Path) -> None:
+    from deltalake import DeltaTable, QueryBuilder  # noqa: PLC0415  # a peer
+
+    table = dk.create_table(catalog, "t.x", SCHEMA, format_version=3)
+    for start in (0, 10, 20):
+        dk.append(table, pa.Table.from_pylist([row(i) for i in range(start, start + 10)], SCHEMA))
+    dk.delete(table, "id in (3, 12)", mode="deletion-vector")
+    dk.export_delta(table, tmp_path / "delta")
+    rows = dk.scan(table).to_arrow().to_pylist()
+    delta = DeltaTable(tmp_path / "delta")
+    assert delta.get_add_actions(flatten=True).num_rows == 3
+    wanted: Mapping[str, Any] = {
+        "id = 15": lambda r: r["id"] == 15,
+        "s = 'text 07'": lambda r: r["s"] == "text 07",
+        "n > 0": lambda r: r["n"] > 0,
+        "dt = DATE '2024-03-02'": lambda r: r["dt"] == date(2024, 3, 2),
+        "ts > TIMESTAMP '2024-03-20T00:00:00Z'": lambda r: r["ts"] > datetime(2024, 3, 20, tzinfo=UTC),
+        "d > 5": lambda r: r["d"] > 5,
+    }
+    for text, holds in wanted.items():
+        found = QueryBuilder().register("t", delta).execute(f"SELECT id FROM t WHERE {text}")
+        batch = pa.table(found.read_all() if hasattr(found, "read_all") else pa.Table.from_batches(found))
+        assert sorted(batch["id"].to_pylist()) == sorted(r["id"] for r in rows if holds(r)), text

@@ -329,6 +329,16 @@ VECTORS = (
 )  # fmt: skip
 
 
+def test_another_row_count_of_a_known_file_is_refused(delta: HandMade, catalog: dk.Catalog) -> None:
+    """Somebody rewrote the file in place."""
+    add = delta.data(range(10))
+    delta.commit(add)
+    sync(delta, catalog)
+    delta.commit({"add": {**add["add"], "stats": '{"numRecords": 12}'}})
+    with raises_kind("delta-num-records"):
+        sync(delta, catalog)
+
+
 def test_a_lost_vector_without_an_offset_is_named_too(delta: HandMade, catalog: dk.Catalog) -> None:
     vector = delta.vector([1])
     del vector["offset"]

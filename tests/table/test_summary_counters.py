@@ -26,3 +26,12 @@ def test_the_manifests_of_a_commit_say_what_its_summary_says(catalog: dk.Catalog
         assert {name: str(total) for name, total in count_totals(live).items()} == {
             name: snapshot.summary[name] for name in TOTALS
         }
+
+
+def test_entries_of_data_files_and_of_delete_files_are_read_apart(catalog: dk.Catalog) -> None:
+    table = make(catalog, items((1, "a", 1.0), (2, "a", 2.0)), format_version=3)
+    dk.delete(table, "id = 1", mode="deletion-vector")
+    reader, snapshot = SnapshotReader(table.io, table.metadata), table.current_snapshot
+    assert snapshot is not None
+    assert list(reader.changed_entries(snapshot, ManifestContent.DATA)) == []
+    assert list(reader.changed_entries(snapshot, ManifestContent.DELETES)) == list(reader.changed_entries(snapshot))

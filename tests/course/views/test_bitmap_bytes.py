@@ -17,7 +17,9 @@ from pyroaring import BitMap
 
 import deletekit as dk
 from deletekit.course.views.bitmap_bytes import bitmap_bytes
-from deletekit.course.views.page import Grid, Page
+from deletekit.course.views.byte_layout import MOST_RANGES
+from deletekit.course.views.page import Cells, Grid, Page
+from tests.delta.handmade import native_body
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 FILES = sorted([*(GOLDEN / "puffin").glob("*.puffin"), *(GOLDEN / "delta_deletion_vectors").glob("*.bin")])
@@ -134,6 +136,25 @@ def test_harm_is_refused_in_time_and_says_where(tmp_path: Path, name: str) -> No
     assert isinstance(caught.value, dk.FormatError | dk.UnsupportedError)
     assert caught.value.file == str(path)
     assert str(caught.value.field).startswith(field)
+
+
+@pytest.mark.slow
+def test_as_many_parts_as_there_may_be_are_shown_in_time() -> None:
+    bitmaps = (MOST_RANGES - 20) // 3
+    data = b"\x01" + frame(empty_bitmaps(bitmaps, bitmaps))
+    start = time.process_time()
+    page = bitmap_bytes(data, start=MOST_RANGES - 70)
+    assert time.process_time() - start < 2 * LONGEST
+    assert len(json.dumps(page.to_json())) < 200_000
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_deltas_older_form_is_mapped_too(order: str) -> None:
+    body = native_body([1, 3, 70_000], order)
+    page = bitmap_bytes(b"\x01" + frame(body), position=3)
+    assert isinstance(page.block("map"), Cells)
+    assert page.sentence == "Position 3 is in 0: its row is hidden."
+    assert sum(int(line.cells[1]) for line in grid(page).lines) == len(body) + 9
 
 
 def test_a_length_that_is_not_the_blobs_is_marked() -> None:

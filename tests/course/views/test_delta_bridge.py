@@ -244,3 +244,38 @@ def test_whatever_the_bytes_are_nothing_breaks(delta: HandMade) -> None:
             errors += 1
         file.write_bytes(good[file])
     assert min(pages, errors) > 15
+
+
+@pytest.mark.slow
+def test_large_logs_are_paged(delta: HandMade) -> None:
+    adds = [delta.data(range(3), name=f"{n}.parquet") for n in range(130)]
+    delta.commit(*(with_vector(a, inline(body_of([1]), 1)) for a in adds))
+    page = bridge(delta.path, start=100, entry_start=125)
+    assert grid(page, "actions").shown == "showing 101-132 of 132"
+    assert grid(page, "entries").shown == "showing 126-130 of 130"
+    assert len(grid(page, "entries").lines) == 10
+    positions = range(0, 65_536 * 120, 65_536)
+    delta.commit(with_vector(delta.data(range(65_536 * 120), name="big.parquet"), delta.vector(positions)))
+    big = bridge(delta.path, vector="V131", part_start=100)
+    assert grid(big, "bytes").shown == "showing 101-129 of 129"
+
+
+def test_one_inline_vector_on_two_data_files_is_two(delta: HandMade) -> None:
+    vector = inline(body_of([2]), 1)
+    delta.commit(with_vector(delta.data(range(5)), vector), with_vector(delta.data(range(5)), vector))
+    page = bridge(delta.path, vector="V2")
+    assert sorted(line.cells[3] for line in grid(page, "actions").lines)[-2:] == ["V1", "V2"]
+    assert {line.cells[0] for line in grid(page, "entries").lines} == {"D1", "V1", "D2", "V2"}
+    assert {c[-1] for c in parts(page)} == {"same"}
+
+
+def test_what_is_not_there_is_refused(delta: HandMade, tmp_path: Path) -> None:
+    delta.commit(delta.data(range(3)))
+    assert bridge(delta.path, vector="").sentence.startswith("Version 0")
+    for vector in ("V9", "D1", "<b>"):
+        with pytest.raises(dk.NotFoundError) as caught:
+            bridge(delta.path, vector=vector)
+        assert (caught.value.field, caught.value.found) == ("vector", vector)
+    with pytest.raises(dk.NotFoundError) as caught:
+        bridge(tmp_path)
+    assert caught.value.file == str(tmp_path)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, get_args
 
 import pytest
 
@@ -11,6 +12,7 @@ from deletekit.course.recordings import stream_steps
 from deletekit.course.views import stream_stepper as view
 from deletekit.course.views.page import Facts, Grid, Page
 from deletekit.course.views.stream_stepper import BATCHES, CRASHES, STREAM_MODES
+from deletekit.stream.sink_options import SinkMode
 from tests.stream.replay import replay
 from tests.tables import entries, position_deletes, snapshots_json, vectors
 
@@ -49,6 +51,23 @@ def test_what_is_shown_is_in_the_table(mode: str, version: int) -> None:
             for name in ("added-data-files", "added-equality-delete-files", "added-dvs"):
                 counted = dict(zip(calls.columns, line.cells, strict=True)).get(name, "0")
                 assert counted == summary.get(name, "0")
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_call_shows_every_commit_that_it_made(resumed: bool) -> None:
+    """A writer without markers commits its deletes and its rows apart; the table of files shows both."""
+    state: dict[str, Any] = {"crash": "after-commit", "resumed": resumed, "checkpoint_check": False}
+    record = stream_steps.record_stream(2, **state)
+    calls = grid(view.stream_stepper(record, step=2, **state), "calls")
+    shown = [dict(zip(calls.columns, line.cells, strict=True)) for line in calls.lines]
+    assert [call["snapshot"] for call in shown] == ["S1", "S2, S3", "S4, S5"][: 2 + resumed]
+    deletes = [e for e in entries(record.table, 1) if e["status"] != 2]
+    assert sum(int(call["added-equality-delete-files"]) for call in shown) == len(deletes) == 1 + resumed
+
+
+def test_pages_are_small_and_have_every_mode_of_the_sink() -> None:
+    assert {*get_args(SinkMode), "flink"} == {*STREAM_MODES}
+    assert len(json.dumps(stream_stepper(step=len(BATCHES)).to_json())) < 50_000
 
 
 def positions_in(text: str) -> list[int]:

@@ -25,7 +25,7 @@ from deletekit.course.views.snapshot_diff import snapshot_diff
 from deletekit.course.views.table_tree import table_tree
 from deletekit.course.views.table_view import TableView
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
-from tests.tables import items, make, new_catalog, snapshots_json
+from tests.tables import entries, items, make, new_catalog, snapshots_json
 
 
 @pytest.fixture
@@ -193,6 +193,17 @@ def test_edits_change_bytes_and_container_kinds(catalog: dk.Catalog) -> None:
     assert isinstance(cells, Cells)
     assert sum(cells.counts) == 191
     assert dk.scan(table).count() == 298
+
+
+def test_what_paths_make_of_a_footer_is_shown_when_asked_for(catalog: dk.Catalog) -> None:
+    table = make(catalog, items(*((i, "a", 1.0) for i in range(9))), format_version=3)
+    dk.delete(table, "id = 3", mode="deletion-vector")
+    (entry,) = entries(table, 1)
+    full, masked = ([line.cells for line in grid(bitmap_bytes(table, raw=raw), "bytes").lines] for raw in (True, False))
+    assert sum(int(cells[1]) for cells in full) == entry["data_file"]["file_size_in_bytes"]
+    differing = [(m[2], m[3], m[i]) for f, m in zip(full, masked, strict=True) for i in range(6) if f[i] != m[i]]
+    assert ("footer", "payload", "…") in differing
+    assert {(part, shown) for part, _, shown in differing} == {("footer", "…")}
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import traitlets
 
 import deletekit as dk
 from deletekit.course import widgets
@@ -19,6 +20,7 @@ from deletekit.course.views.page_html import page_html
 from deletekit.course.views.page_text import LONGEST
 from deletekit.course.widgets.base import SAVED_PAGE, PageWidget, esm_of
 from tests.course.widgets.scenes import EVIL, SCENES, delta_beside, hostile_table, sample_table
+from tests.tables import files_of
 
 HERE = Path(__file__).parents[3]
 WIDGETS = {name: scene.make for name, scene in SCENES.items()}
@@ -219,6 +221,33 @@ def test_every_language(name: str, table: dk.Table, lang: str) -> None:
     english = WIDGETS[name](table, lang="en", **STATES[name])
     assert (widget.page["title"] == english.page["title"]) == (lang == "en")
     assert widget.shown.code.replace(f", lang='{lang}'", "") == english.shown.code
+
+
+def test_state_is_in_traits_that_can_be_linked(name: str, table: dk.Table) -> None:
+    one, two = WIDGETS[name](table), WIDGETS[name](table)
+    for trait, value in STATES[name].items():
+        traitlets.link((one, trait), (two, trait))
+        setattr(one, trait, value)
+    assert {trait: getattr(two, trait) for trait in STATES[name]} == STATES[name]
+    assert two.page == one.page
+    assert unnamed(two) == unnamed(WIDGETS[name](table, **STATES[name]))
+
+
+def test_nothing_is_written_and_the_page_cannot_be_set(name: str, table: dk.Table) -> None:
+    before = files_of(table)
+    widget = WIDGETS[name](table, **STATES[name])
+    widget.to_html()
+    with pytest.raises(traitlets.TraitError):
+        widget.page = {}
+    assert files_of(table) == before
+
+
+def test_anyones_table_is_opened_by_path_folder_or_pyiceberg(name: str, table: dk.Table) -> None:
+    if name in OF_TABLES:
+        folder, theirs = table.location.removeprefix("file://"), table.require_catalog().pyiceberg
+        sources = (table, table.metadata_location, folder, theirs.load_table(table.identifier))
+        page, *others = (unnamed(WIDGETS[name](source)) for source in sources)
+        assert others == [page] * 3
 
 
 def test_hostile_names_and_values_are_text(name: str, hostile: dk.Table) -> None:

@@ -89,6 +89,30 @@ def test_saved_pages_are_shown_until_the_cells_run_again(browser: Browser, lab: 
         live(page)
 
 
+def test_without_a_kernel(browser: Browser, lab: Lab, yesterday: Path) -> None:
+    page = browser.new_page()
+    page.route(re.compile(r"/api/(sessions|kernels)\b"), lambda route: route.abort())
+    page.goto(lab.address(yesterday.name))
+    static(page)
+    page.close()
+
+
+def test_two_notebooks_in_one_page(browser: Browser, lab: Lab, yesterday: Path) -> None:
+    other = yesterday.with_stem("other")
+    other.write_bytes(yesterday.read_bytes())
+    address = lab.address(yesterday.name).replace("/doc/tree/", "/lab/tree/")
+    with closing(Notebook(browser, lab, address)) as notebook:
+        static(notebook.page)
+        notebook.command("docmanager:open", path=other.name)
+        notebook.page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.path === 'other.ipynb'")
+        static(notebook.page)
+        notebook.page.wait_for_function(f"() => {KERNEL}?.status === 'idle'", timeout=60_000)
+        notebook.run_all()
+        live(notebook.page)
+        notebook.command("docmanager:open", path=yesterday.name)
+        static(notebook.page)
+
+
 def test_a_page_that_is_loaded_again_is_live(browser: Browser, lab: Lab, yesterday: Path) -> None:
     with closing(Notebook(browser, lab, lab.address(yesterday.name))) as notebook:
         notebook.run_all()
