@@ -25,9 +25,9 @@ from tests.tables import (
 def spread(
     catalog: dk.Catalog, partition_by: list[str], granularity: str | None = "partition"
 ) -> tuple[dk.Table, list[Row]]:
-    """A v2 table of six appends, of which five commits deleted one row each, and one rewrote a whole file."""
+    """A v2 table of six appends, of which seven commits deleted one row each, and one rewrote a whole file."""
     table = make(catalog, *[rows_of(i) for i in range(6)], format_version=2, partition_by=partition_by)
-    gone = {1, 2, 9, 17, 41}
+    gone = {1, 2, 9, 10, 17, 41, 42}
     for i in sorted(gone):
         dk.delete(table, f"id = {i}", mode="position-delete", granularity=granularity)
     dk.delete(table, "id in (8, 18)", mode="copy-on-write")
