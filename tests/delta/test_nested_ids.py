@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.schema import index_by_id
 
 import deletekit as dk
 from deletekit.delta import data_files
@@ -83,7 +84,7 @@ def test_other_values_are_refused_because_java_fails(
         patch.setattr(data_files, "_check_nested", lambda *_: None)
         table = dk.sync_delta(path, catalog, "t.d").table
     file = pq.read_schema(next(path.rglob("part-*.parquet")))
-    columns = {field.field_id: field.name for field in table.schema.fields}
+    columns = {field_id: field.name for field_id, field in index_by_id(table.schema).items()}
     for name, field in zip(["id", *names], file, strict=True):
         if name != "id":
             with pytest.raises(dk.UnsupportedError):
