@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.course.widgets.scenes import SCENES, big_table, delta_table, hostile_table, sample_table
+from tests.course.widgets.scenes import EVIL, SCENES, big_table, delta_table, hostile_table, sample_table
 
 pytest.importorskip("playwright", reason="playwright is not installed: pip install 'deletekit[test]'")
 pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: pip install 'deletekit[course]'")
@@ -15,7 +15,7 @@ pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: pip insta
 from axe_playwright_python.sync_playwright import Axe
 
 from tests.course.widgets.lab import Lab, Notebook
-from tests.course.widgets.pixels import faint_texts, moving
+from tests.course.widgets.pixels import colours, faint_texts, highlighted, moving, share, system_colour
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator
@@ -198,6 +198,25 @@ def test_positions_are_walked_and_edited(notebook: Notebook) -> None:
     says(notebook, "bitmap", "Bytes 20-23: key: upper 32 bits: 0")
 
 
+def test_snapshots_are_chosen(notebook: Notebook) -> None:
+    widget(notebook, "diff").get_by_label("After").select_option(label="S2")
+    notebook.until("diff.after", "S2")
+    says(notebook, "diff", "From S1 to S2: files added: 1, removed: 0; rows in: 0, rows out: 2.")
+
+
+def test_a_delete_is_moved_in_time(notebook: Notebook) -> None:
+    root = widget(notebook, "line")
+    root.locator("table").first.locator("tbody tr").first.click()
+    notebook.until("line.data_file", "D1")
+    says(notebook, "line", "To data file D1 apply: V1 E1")
+    root.get_by_label("Move a delete").select_option(label="E1")
+    root.get_by_label("to sequence number").fill("1")
+    root.get_by_label("to sequence number").press("Enter")
+    notebook.until("line.moved_to", 1)
+    says(notebook, "line", "To data file D1 apply: V1")
+    assert root.locator("svg").count() == 1
+
+
 def test_a_workload_is_measured(notebook: Notebook) -> None:
     root = widget(notebook, "costs")
     root.get_by_label("Percent deleted").fill("50")
@@ -234,6 +253,15 @@ def test_a_bridge_shows_both_sides_and_what_is_damaged(notebook: Notebook) -> No
     says(notebook, "delta", "positions in Delta and Iceberg: same")
 
 
+def test_traits_are_linked_in_the_browser(notebook: Notebook) -> None:
+    notebook.run("import ipywidgets; link = ipywidgets.jslink((fate, 'vector_rule'), (together.rows, 'vector_rule'))")
+    widget(notebook, "fate").get_by_text("A deletion vector replaces").click()
+    notebook.until("[fate.vector_rule, together.rows.vector_rule]", [False, False])
+    notebook.run("fate.vector_rule = True")
+    notebook.until("together.rows.vector_rule", True)
+    notebook.run("link.unlink()")
+
+
 def test_explored_together_they_follow_each_other(notebook: Notebook) -> None:
     first = len(CELLS)
     tree, rows = (notebook.page.locator(".deletekit").nth(first + i) for i in (0, 1))
@@ -261,6 +289,12 @@ def test_together_they_are_one_screen(notebook: Notebook) -> None:
         assert 200 < box["height"] < 1_000
 
 
+def test_what_a_table_holds_is_text(notebook: Notebook) -> None:
+    root = widget(notebook, "hostile")
+    assert EVIL in (root.text_content() or "")
+    assert root.locator("img, script, svg").count() == 0
+
+
 # --- what readers ask their system for --------------------------------------------------------------------------------
 
 
@@ -277,24 +311,71 @@ def forced(notebook: Notebook, request: pytest.FixtureRequest) -> Iterator[Noteb
 def test_in_high_contrast_every_text_is_read(forced: Notebook, name: str) -> None:
     root = widget(forced, name)
     assert faint_texts(root) == []
+    assert share(root, "Canvas") > 0.5
+    assert share(root, "CanvasText") > 0.005
 
 
-def test_in_high_contrast_what_is_chosen_and_what_is_hidden_stands_out(forced: Notebook) -> None:
-    forced.run("fate.sequence_rule = True; fate.row = 1")
+def test_in_high_contrast_what_is_chosen_stands_out(forced: Notebook) -> None:
+    forced.run("fate.sequence_rule = True; fate.row = 1; tree.node = 'refs'; bitmap.position = 2; bitmap.byte = 24")
     says(forced, "fate", "Row 1 of D1")
-    rows = widget(forced, "fate").locator("tbody tr")
-    chosen, other = (
-        rows.nth(i).evaluate("e => [getComputedStyle(e).outlineStyle, getComputedStyle(e).backgroundColor].join()")
-        for i in (1, 5)
-    )
-    assert chosen != other
-    borders = [
-        widget(forced, "fate")
+    says(forced, "bitmap", "Bytes 24")
+    pairs = [
+        (
+            widget(forced, "fate").locator("tbody tr[aria-selected=true]"),
+            widget(forced, "fate").locator("tbody tr").nth(5),
+        ),
+        (
+            widget(forced, "tree").locator("[aria-selected=true]"),
+            widget(forced, "tree").locator("[role=treeitem]").last,
+        ),
+        (
+            widget(forced, "bitmap").locator(".dk-cell[aria-selected=true]"),
+            widget(forced, "bitmap").locator(".dk-cell").nth(6),
+        ),
+        (
+            widget(forced, "bitmap").locator(".dk-strip .dk-on"),
+            widget(forced, "bitmap").locator(".dk-strip span").nth(1),
+        ),
+    ]
+    for chosen, other in pairs:
+        assert highlighted(chosen, margin=2) > 40
+        assert highlighted(other) == 0
+
+
+def test_in_high_contrast_kinds_are_told_apart(forced: Notebook) -> None:
+    bitmap, costs = widget(forced, "bitmap"), widget(forced, "costs")
+    says(forced, "bitmap", "positions: 2")
+    assert share(bitmap.locator(".dk-all").first, "CanvasText") > 0.9
+    assert share(bitmap.locator(".dk-none").first, "Canvas") > 0.6
+    dark = {form: share(bitmap.locator(f".dk-strip .dk-fill-{form}").last, "CanvasText") for form in (1, 2, 3, 4)}
+    assert sorted(dark, key=lambda form: dark[form]) == [1, 2, 3, 4]  # file, blob, footer, container
+    forced.run("bitmap.zoom = 1")
+    bitmap.locator(".dk-some").first.wait_for()
+    assert 0.2 < share(bitmap.locator(".dk-some").first, "CanvasText") < 0.8
+
+    assert share(costs.locator(".dk-bar.dk-written").first, "CanvasText") > 0.8
+    assert share(costs.locator(".dk-bar.dk-read").first, "Canvas") > 0.5
+    assert share(costs.locator(".dk-bar.dk-read").first, "CanvasText") > 0.01
+
+    for mark in widget(forced, "line").locator("svg g").all():
+        assert share(mark.locator("text"), "CanvasText") > 0.005
+        assert share(mark.locator("text"), "Canvas") > 0.3
+        edge = mark.locator("rect")
+        assert colours(edge, margin=2)[system_colour(mark, "CanvasText")] + highlighted(edge, margin=2) > 100
+
+    forced.run("stream.crash = ''; stream.step = 2")
+    stream = widget(forced, "stream")
+    stream.locator(".dk-step.dk-done").nth(1).wait_for()
+    assert share(stream.locator(".dk-step.dk-done").first, "CanvasText") > 0.5
+    assert share(stream.locator(".dk-step:not(.dk-done)").first, "Canvas") > 0.5
+
+    borders = {
+        mark: widget(forced, "fate")
         .locator(f"tr.dk-{mark} th")
         .first.evaluate("e => getComputedStyle(e).borderInlineStartStyle")
         for mark in ("live", "hidden")
-    ]
-    assert borders == ["solid", "dotted"]
+    }
+    assert borders == {"live": "solid", "hidden": "dotted"}
 
 
 def test_nothing_moves_for_those_who_ask_for_that(notebook: Notebook) -> None:
