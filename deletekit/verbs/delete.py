@@ -89,10 +89,11 @@ def delete(
         if equality_fields is not None and chosen != "equality-delete":
             raise InvalidInputError("only equality deletes have key columns", "mode", "equality_fields", chosen)
         options = ChangeOptions(chosen, granularity_of(metadata, granularity), with_rows)
-        listed = _listed_keys(base, where, equality_fields) if chosen == "equality-delete" else None
+        _, bound = found = required_filter(where, metadata.schema)
+        listed = _listed_keys(base, bound, equality_fields) if chosen == "equality-delete" else None
         if listed is not None:
             return listed
-        return change_where(base, where, DeleteWhere, "delete", options, runner, names=equality_fields)
+        return change_where(base, found, DeleteWhere(bound), "delete", options, runner, names=equality_fields)
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
 
@@ -151,13 +152,11 @@ def delete_keys(
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run, refreshed=True))
 
 
-def _listed_keys(base: Base, where: Filter, names: str | Sequence[str] | None) -> RowDelta | None:
+def _listed_keys(base: Base, bound: BooleanExpression, names: str | Sequence[str] | None) -> RowDelta | None:
     """Return the delete of the keys that a filter lists; None where rows must be read to find keys or partitions."""
-    metadata = base.metadata
-    _, bound = required_filter(where, metadata.schema)
     if isinstance(bound, AlwaysFalse):
         return None
-    fields = equality_fields_of(metadata.schema, sorted(filter_field_ids(bound)) if names is None else names)
+    fields = equality_fields_of(base.metadata.schema, sorted(filter_field_ids(bound)) if names is None else names)
     ids, specs = {f.field_id for f in fields}, specs_in_use(base)
     keys = _enumerated(bound, fields)
     if keys is None or not all(determines_partition(s, ids) for s in specs):

@@ -68,7 +68,7 @@ def overwrite(
 
     def plan(base: Base) -> RowDelta:
         metadata = base.metadata
-        _, bound = required_filter(where, metadata.schema)
+        _, bound = found = required_filter(where, metadata.schema)
         options = ChangeOptions(choose_mode(metadata, "delete", mode), granularity_of(metadata, granularity))
         new = align(source.whole(metadata.schema), metadata.schema)
         chosen = evaluate(bound, lambda i: column_at(new, metadata.schema, i), len(new))
@@ -81,7 +81,7 @@ def overwrite(
                 f"{outside} of {len(new)} rows",
                 "rows that the filter chooses",
             )
-        return change_where(base, where, DeleteWhere, "delete", options, runner, more=lambda _: [new])
+        return change_where(base, found, DeleteWhere(bound), "delete", options, runner, more=lambda _: [new])
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
 

@@ -24,7 +24,7 @@ from deletekit.rows.write_context import granularity_of
 from deletekit.table.column_names import unknown_column
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
-from deletekit.verbs.shared.row_changes import change_where, choose_mode
+from deletekit.verbs.shared.row_changes import change_where, choose_mode, required_filter
 
 Assignment = Any | Callable[[pa.Table], Any]
 
@@ -75,11 +75,9 @@ def update(
     def plan(base: Base) -> RowDelta:
         metadata = base.metadata
         options = ChangeOptions(choose_mode(metadata, "update", mode), granularity_of(metadata, granularity))
-
-        def change_of(bound: BooleanExpression) -> Change:
-            return _Update(bound, assignments, metadata.schema)
-
-        return change_where(base, where, change_of, "update", options, runner, names=equality_fields or None)
+        _, bound = found = required_filter(where, metadata.schema)
+        change = _Update(bound, assignments, metadata.schema)
+        return change_where(base, found, change, "update", options, runner, names=equality_fields or None)
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
 

@@ -66,8 +66,8 @@ class DeleteWhere(Change):
 
 def change_where(
     base: Base,
-    where: Filter,
-    change_of: Callable[[BooleanExpression], Change],
+    where: tuple[BooleanExpression | None, BooleanExpression],
+    change: Change,
     verb: str,
     options: ChangeOptions,
     engine: Engine,
@@ -79,13 +79,12 @@ def change_where(
 
     Parameters
     ----------
-    change_of: makes the change, of the bound filter.
+    where: the filter, unbound and bound.
     names: the key columns of equality deletes; by default those that the filter looks at.
 
-    Raises InvalidInputError for no filter, which would be about every row, and as `run_change`.
+    Raises as `run_change`.
     """
-    unbound, bound = required_filter(where, base.metadata.schema)
-    change, check = change_of(bound), False
+    (unbound, bound), check = where, False
     if isinstance(bound, AlwaysFalse):
         return RowDelta()  # `id > 3000000000` of an int: there is nothing to read, and no key column to name
     if options.mode == "equality-delete":
