@@ -62,8 +62,8 @@ class BatchId:
     """
 
     sink_id: str
-    query_id: str
     batch_id: int
+    query_id: str = ""
     digest: str = ""
     key: tuple[int, ...] = ()
     step: Step | None = None

@@ -159,7 +159,7 @@ class Sink:
             return self._write(changes, self._batch(batch_id, query_id=query_id), ordered=ordered)
 
     def _batch(self, batch_id: int, **known: Any) -> BatchId:
-        return BatchId(**{"sink_id": self.state.options.sink_id, "batch_id": batch_id, "query_id": "", **known})
+        return BatchId(sink_id=self.state.options.sink_id, batch_id=batch_id, **known)
 
     def _write(self, changes: Any, batch: BatchId, **known: Any) -> BatchProgress:
         started = time.monotonic()
