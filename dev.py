@@ -231,7 +231,7 @@ def run_on_spark(arguments: list[str]) -> int:
 
 
 def new_venv(name: str, packages: list[str]) -> Path:
-    """Make build/NAME anew with these packages, and return its Python."""
+    """Make build/NAME with these packages, in place of an older one, and return its Python."""
     folder = ROOT / "build" / name
     python = folder / BIN.name / "python"
     say(f"installing deletekit and {' '.join(packages)} into {folder.relative_to(ROOT)}")

@@ -58,7 +58,7 @@ class EmbeddedStore(SqlStore):
 
 
 def catalog_names(directory: Path) -> set[str] | None:
-    """Return the catalog names under which `catalog.db` of a directory lists tables, or None if it is no catalog."""
+    """Return the catalog names under which `catalog.db` of a directory lists tables, or None if it is not a catalog."""
     if not (directory / "catalog.db").is_file():
         return None
     with closing(_connected(directory)) as connection:

@@ -83,7 +83,7 @@ def check_own_metadata(
 def unlogged_files(before: TableMetadata, after: TableMetadata, metadata_location: str) -> set[str]:
     """Return metadata files to remove that `after` no longer logs, by `write.metadata.delete-after-commit.enabled`.
 
-    The log may name any file. A file stays if it is no metadata file, lies elsewhere, or is still needed.
+    The log may name any file. A file stays if it is not a metadata file, lies elsewhere, or is still needed.
     """
     if not value_of(after.properties, "write.metadata.delete-after-commit.enabled"):
         return set()

@@ -90,8 +90,7 @@ def delete(
             raise InvalidInputError("only equality deletes have key columns", "mode", "equality_fields", chosen)
         options = ChangeOptions(chosen, granularity_of(metadata, granularity), with_rows)
         _, bound = found = required_filter(where, metadata.schema)
-        listed = _listed_keys(base, bound, equality_fields) if chosen == "equality-delete" else None
-        if listed is not None:
+        if chosen == "equality-delete" and (listed := _listed_keys(base, bound, equality_fields)):
             return listed
         return change_where(base, found, DeleteWhere(bound), "delete", options, runner, names=equality_fields)
 

@@ -60,7 +60,7 @@ class Marker:
 
     @property
     def is_reset(self) -> bool:
-        """Whether it is no batch, but says that all batches up to its number are in the table."""
+        """Whether it is a reset and not a batch: all batches up to its number count as applied."""
         return self.digest == RESET
 
 
