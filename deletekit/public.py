@@ -95,7 +95,7 @@ def public_methods(cls: type[R]) -> type[R]:
 
 
 def _nothing(name: str, value: Any) -> None:
-    """Note nothing: what is called is no verb."""
+    """Note nothing: what is called is not a verb."""
 
 
 @cache

@@ -31,7 +31,7 @@ def _describe(name: str, thing: object) -> list[str]:
 
 
 def _signature(function: Callable[..., object]) -> str:
-    """Return the signature with each class by its own name: the module that it is in is no part of the interface."""
+    """Return the signature with each class by its own name: the module that it is in is not a part of the interface."""
     return re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z])", "", str(inspect.signature(function)).replace("'", ""))
 
 

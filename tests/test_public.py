@@ -265,8 +265,8 @@ SAID: dict[str, tuple[Any, str]] = {
     "a new name that is empty": (lambda t: dk.rename_column(t, "id", ""), "field new_name"),
     "a branch without a name": (lambda t: dk.create_branch(t, ""), "field name"),
     "an engine without threads": (lambda _: dk.engine.local(0), "threads"),
-    "values that are no column": (
-        lambda t: dk.update(t, {"name": lambda r: [object()] * len(r)}, where="true"), "values that are no column",
+    "values that are not columns": (
+        lambda t: dk.update(t, {"name": lambda r: [object()] * len(r)}, where="true"), "values that are not columns",
     ),
     "an option of pandas": (lambda t: dk.scan(t).to_pandas(nope=1), "to_pandas.*options.*field nope"),
     "a connection": (lambda t: dk.scan(t).to_duckdb("x"), "`connection`.*'x'.*DuckDBPyConnection or None"),

@@ -99,7 +99,7 @@ def serve(open_engine: Callable[[], tuple[str, Read]]) -> None:
                 said = _answer(read, Request(**json.loads(line)))
             except ImportError as e:
                 said = {"unavailable": f"not installed: {e}"}
-            except BaseException as e:  # noqa: BLE001  # a panic of Rust is no Exception
+            except BaseException as e:  # noqa: BLE001  # a panic of Rust is not an Exception
                 said = {_kind(e): _words(e)}
             answers.write(json.dumps({"version": version, **said}) + "\n")
             answers.flush()

@@ -66,7 +66,7 @@ class SyncTarget:
 def read_targets(path: Path, asked: Mapping[str, Any]) -> Sequence[SyncTarget]:
     """Read the tables of a TOML file; options of the command line count before those of the file.
 
-    Raises NotFoundError for a missing file; InvalidInputError for what is no TOML, for an unknown key, a value of
+    Raises NotFoundError for a missing file; InvalidInputError for what is not TOML, for an unknown key, a value of
     another type, and a table that is named twice.
     """
     try:

@@ -211,7 +211,7 @@ def _summary(
 
 
 def _totals(known: Mapping[str, int] | None, parent: Snapshot | None, counters: Mapping[str, int]) -> dict[str, str]:
-    """Continue the totals of the parent. One that it lacks, or that is no number, is left out, as Java does."""
+    """Continue the totals of the parent. One that it lacks, or that is not a number, is left out, as Java does."""
     out = {}
     for total, (plus, minus) in TOTALS.items():
         before = "0" if parent is None else parent.summary.get(total, "")

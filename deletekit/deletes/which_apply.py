@@ -90,7 +90,7 @@ def referenced_path(delete: ContentFile) -> str | None:
     """Return the path of the one data file that a delete by position is about, or None if it may name several.
 
     The path is `referenced_data_file`. A position delete file without it is about one file if the bounds of its
-    `file_path` column are equal: Java does not cut these bounds, for this purpose. Bounds that are no path, such as
+    `file_path` column are equal: Java does not cut these bounds, for this purpose. Bounds that are not paths, such as
     empty ones, prove nothing: the file may name any data file of its partition.
     """
     if not isinstance(delete, DeleteFile) or delete.content != FileContent.POSITION_DELETES:

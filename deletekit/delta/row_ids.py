@@ -6,7 +6,7 @@ keeps its `baseRowId` as `first_row_id`, and the column in which OPTIMIZE and UP
 All ids of a table come from Delta, or new ones come from Iceberg alone: else two rows would have one id. A table begins
 with Delta's ids if its first version has row tracking. From the first file on whose ids Iceberg's readers would not
 find, or after a commit of someone else, its new files get ids of Iceberg's.
-Delta's versions are no sequence numbers, so the versions of rows are not carried. IcebergCompatV3 stores some under
+Delta's versions are not sequence numbers, so the versions of rows are not carried. IcebergCompatV3 stores some under
 Iceberg's field id. There the sequence number of a snapshot is never below its Delta version.
 Spec: Delta protocol, "Row Tracking", "IcebergCompatV3"; Iceberg, "Row Lineage".
 """

@@ -107,7 +107,7 @@ def _parsed(text: str, kind: it.IcebergType, time_zone: tzinfo) -> Any:
     if isinstance(kind, it.FloatType | it.DoubleType):
         with np.errstate(over="ignore"):
             return float(np.float32(text)) if isinstance(kind, it.FloatType) else float(text)
-    if isinstance(kind, it.BinaryType) and "\ufffd" not in text:  # bytes that were no UTF-8 are lost in the log
+    if isinstance(kind, it.BinaryType) and "\ufffd" not in text:  # bytes that were not UTF-8 are lost in the log
         return text.encode()
     raise ValueError(text)
 

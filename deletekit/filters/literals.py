@@ -213,7 +213,7 @@ def _one_of(predicate: ex.SetPredicate, kind: it.IcebergType) -> ex.BooleanExpre
 def _equal_value(literal: li.Literal[Any], kind: it.IcebergType) -> li.Literal[Any] | None:
     """Return the literal as a value of the type, None for a number beyond all.
 
-    Raises ValueError for a number between two values of the type, and for what is no value of it.
+    Raises ValueError for a number between two values of the type, and for what is not a value of it.
     """
     if not isinstance(kind, _NUMBERS):
         return _value_of(literal, kind)
@@ -317,7 +317,7 @@ def _number(literal: li.Literal[Any], kind: it.IcebergType) -> Decimal:
 def _value_of(literal: li.Literal[Any], kind: it.IcebergType) -> li.Literal[Any]:
     """Return a literal as a value of a type that is not numeric. Raises ValueError, naming it, if it is none.
 
-    A number is no time, although pyiceberg would take it.
+    A number is not a time, although pyiceberg would take it.
     """
     raw, made = literal.value, None
     if isinstance(literal, li.StringLiteral):

@@ -52,7 +52,7 @@ class PositionBitmap:
     def __init__(self, positions: Positions = ()) -> None:
         """Build from positions in any order, duplicates allowed.
 
-        Raises InvalidInputError for a negative position, one above `MAX_POSITION`, and what is no integer.
+        Raises InvalidInputError for a negative position, one above `MAX_POSITION`, and what is not an integer.
         """
         self._by_key: dict[int, BitMap] = {}
         numbers = _integers(positions)

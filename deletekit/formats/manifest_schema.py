@@ -128,7 +128,7 @@ _MANIFEST_FILE = (
 REQUIRED_DATA_FILE = ("file_path", "file_format", "record_count", "file_size_in_bytes")
 """The fields of `data_file` that a manifest of every format version has."""
 OPTIONAL_DATA_FILE = tuple(f.name for f in _DATA_FILE if f.required_since > 3 and f.name not in METRIC_MAPS)
-"""The fields of `data_file` that may be absent and are no metrics."""
+"""The fields of `data_file` that may be absent and are not metrics."""
 
 
 def manifest_entry_schema(version: int, partition: Sequence[PartitionFieldType]) -> dict[str, Any]:

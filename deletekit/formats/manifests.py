@@ -274,7 +274,7 @@ def _codes(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _by_fastavro(data: bytes, container: ContainerFile, schema: StoredManifestSchema) -> _Stored:
-    """Decode columns with fastavro. Raises FormatError for bytes that are no records of the manifest's schema."""
+    """Decode columns with fastavro. Raises FormatError for bytes that are not records of the manifest's schema."""
     if container.has_plain_fixed:
         # Java writes a fixed partition value with its length in front, whatever the schema says.
         try:

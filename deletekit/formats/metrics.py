@@ -201,7 +201,7 @@ def upper_prefix(value: Any, length: int | None) -> Any:
 def _next_text(head: str) -> str | None:
     for i in range(len(head) - 1, -1, -1):
         code = ord(head[i]) + 1
-        code = 0xE000 if code == 0xD800 else code  # surrogates are no characters
+        code = 0xE000 if code == 0xD800 else code  # surrogates are not characters
         if code <= 0x10FFFF:
             return head[:i] + chr(code)
     return None

@@ -191,7 +191,7 @@ class _Erasing:
     def expire(
         self, refs: Sequence[str], tags: Mapping[str, set[int]], other_locations: Sequence[str]
     ) -> ExpiredSnapshots | None:
-        """Expire snapshots with the rows, of these refs ("" is no ref) and of dropped tags. Heads stay."""
+        """Expire snapshots with the rows, of these refs ("" is not a ref) and of dropped tags. Heads stay."""
         found = read_latest(self.table, lambda now: _by_ref(now, self.holding))
         held = {h.snapshot_id for ref in refs for h in found.get(ref, ())}
         ids = held.union(*tags.values()) - {int(ref["snapshot-id"]) for ref in self.table.metadata.refs.values()}

@@ -310,7 +310,7 @@ def plan_expiry(metadata: TableMetadata, request: ExpiryRequest) -> Expiry:
     `min-snapshots-to-keep`, and all that are young enough. A tag keeps its one snapshot. A snapshot that no ref leads
     to (staged, or rolled back from) is kept while it is young. Named ids expire whatever their age.
 
-    Raises InvalidInputError for a named snapshot that is the head of a retained ref, or a property that is no number.
+    Raises InvalidInputError for a named snapshot that is the head of a retained ref, or a property without a number.
     """
     moved, dropped = _promotion_tags(metadata, request)
     if not request.by_policy:

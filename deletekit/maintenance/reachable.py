@@ -4,7 +4,7 @@ A file is reachable if any snapshot has it live. A Puffin file is reachable whil
 (Java's incremental clean-up looks only at the vector that was replaced, and deletes the file under the others.)
 
 Before a file is removed it is compared once more with all needed files, by what it is on disk. A file that is already
-gone is no error. A file that cannot be removed is reported, and the others are still removed.
+gone is not an error. A file that cannot be removed is reported, and the others are still removed.
 Spec: "Manifest Entry Fields" (status), "Snapshot Retention Policy"; Java ReachableFileUtil.
 """
 

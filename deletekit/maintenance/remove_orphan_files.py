@@ -146,7 +146,7 @@ def _check_seen(table: Table, root: str, listed: Iterable[str], rules: SpellingR
 
 
 def _is_hidden(path: str, root: str, metadata: TableMetadata) -> bool:
-    """Tell whether a name begins with `_` or `.` and is no partition (Java's HiddenPathFilter). Such files stay.
+    """Tell whether a name begins with `_` or `.` and is not a partition (Java's HiddenPathFilter). Such files stay.
 
     Files of sinks are not hidden here.
     """

@@ -61,7 +61,7 @@ def rewrite_manifests(
 
     A second call finds nothing to do. After a lost race the rewrite is replanned.
 
-    Raises InvalidInputError for an unknown spec, a tag, a read-only table or a property that is no number;
+    Raises InvalidInputError for an unknown spec, a tag, a read-only table or a property that is not a number;
     CommitConflictError, CommitStateUnknownError as every commit.
     """
     check_request(table.refresh(), ref, commit_properties)
@@ -100,7 +100,7 @@ def _plan(base: Base, spec_id: int | None) -> RowDelta:
     for _, listed in groupby(chosen, key=_group):
         old = list(listed)
         new = _clustered(old, base.reader, target)
-        # The next commit drops manifests without a live file. They are no reason for a commit.
+        # The next commit drops manifests without a live file. They are not a reason for a commit.
         if new and not _is_same(old, new, base.reader):
             replaced += old
             manifests += new

@@ -16,7 +16,7 @@ from pyiceberg.conversions import from_bytes
 from deletekit.formats.content_file import ContentFile, DeleteFile
 
 NO_BOUND = (struct.error, ValueError, TypeError, IndexError, ArithmeticError)
-"""What a bound raises that is no value of its column's type. Such a bound excludes nothing."""
+"""What a bound raises that is not a value of its column's type. Such a bound excludes nothing."""
 _UNPACK: dict[type[it.IcebergType], Callable[[bytes], tuple[Any, ...]]] = {
     kind: struct.Struct(layout).unpack
     for layout, kinds in (

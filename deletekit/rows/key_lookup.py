@@ -39,7 +39,7 @@ class KeyValues:
 
     @cached_property
     def integers(self) -> Numbers | None:
-        """The distinct numbers, ascending; None for what is no integer."""
+        """The distinct numbers, ascending; None for what is not an integer."""
         return _int64(self._column.drop_nulls().unique().sort()) if self._column.dtype.is_integer() else None
 
     @cached_property

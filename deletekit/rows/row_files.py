@@ -158,7 +158,7 @@ def _of_text(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
     if isinstance(kind, pa.UuidType):
         wrong = values.filter(~values.str.contains(_UUID))
         if len(wrong):
-            raise pa.ArrowInvalid(f"{wrong[0]!r} is no UUID")
+            raise pa.ArrowInvalid(f"{wrong[0]!r} is not a UUID")
         decoded = values.str.replace_all("-", "", literal=True).str.decode("hex").to_arrow()
         return pa.ExtensionArray.from_storage(kind, decoded.cast(pa.binary()).cast(pa.binary(16)))
     return values.str.decode("base64", strict=True).to_arrow().cast(pa.binary()).cast(kind)

@@ -118,7 +118,7 @@ def _paired(left: Any, came: Any) -> tuple[Numbers, Numbers]:
     hit = found.is_valid().to_numpy(zero_copy_only=False) & left.is_valid().to_numpy(zero_copy_only=False)
     before = np.flatnonzero(hit)
     after = places[found.fill_null(0).to_numpy(zero_copy_only=False)[hit]]
-    # Damaged metadata may give one row id to two rows: the first keeps the pair, the others are no updates.
+    # Damaged metadata may give one row id to two rows: the first keeps the pair, the others are not updates.
     after, first = np.unique(after, return_index=True)
     return before[first], after
 

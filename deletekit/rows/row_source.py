@@ -21,7 +21,7 @@ _DICTS_PER_TABLE = 10_000
 """So many dicts of a generator become one table."""
 
 _NO_ROWS = (str, bytes, IOBase)
-"""What can be iterated and is no rows."""
+"""What can be iterated and is not rows."""
 
 _HELD = (pa.Table, pa.RecordBatch, Mapping, list)
 

@@ -203,7 +203,7 @@ class Matches(Change):
 
 
 def pieces_by_file(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int | None, pa.RecordBatch]]:
-    """Yield the batches, cut where the data file changes; None is no data file."""
+    """Yield the batches, cut where the data file changes; None is not a data file."""
     for batch in batches:
         files = pc.fill_null(batch.column(FILE), -1).to_numpy()
         starts = np.flatnonzero(np.diff(files, prepend=-2)).tolist()

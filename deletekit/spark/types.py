@@ -85,7 +85,7 @@ def tables_from_spark(batches: Iterable[pa.RecordBatch], schema: Schema) -> Iter
 def from_spark(rows: pa.Table, schema: Schema) -> pa.Table:
     """Return rows of Spark with text read as uuids where the table has uuids; `align` does the rest.
 
-    Raises InvalidInputError, naming the column, for text that is no uuid.
+    Raises InvalidInputError, naming the column, for text that is not a uuid.
     """
     kinds = {f.name: f.field_type for f in schema.fields}
     for place, name in enumerate(rows.column_names):

@@ -38,7 +38,7 @@ from deletekit.verbs.shared.equality_keys import ensure_unpartitioned_spec, part
 
 _PLANS_BY_POSITION = 3
 _MANY_MESSAGES = 10
-"""So many messages that lack the same options are no accident."""
+"""So many messages that lack the same options are not an accident."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,7 +49,7 @@ def sequence_field(schema: Schema, name: str | None) -> NestedField | None:
         return None
     field = next((f for f in schema.fields if f.name == name), None)
     if field is None:
-        message = "sequence_by is no column of the table, so the stored rows have no value to compare"
+        message = "sequence_by is not a column of the table, so the stored rows have no value to compare"
         raise _refused(message, name, None, columns_like(name, [f.name for f in schema.fields]))
     if not isinstance(field.field_type, _ORDERED):
         expected = "a number, a date, a time or a text"

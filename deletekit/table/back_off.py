@@ -39,7 +39,7 @@ class BackOff:
     def wait(self) -> bool:
         """Wait for the next attempt; return False at once when the attempts or the time are used up.
 
-        Raises InvalidInputError for a property that is no number.
+        Raises InvalidInputError for a property that is not a number.
         """
         retries, shortest, longest, total = self.limits()
         wait = min(longest, shortest * 2 ** min(self.attempts - 1, 30)) * random.uniform(0.5, 1.0)  # noqa: S311  # jitter, not a secret
@@ -52,7 +52,7 @@ class BackOff:
     def limits(self) -> tuple[int, float, float, float]:
         """Return the number of retries, and shortest wait, longest wait and total time in seconds.
 
-        Raises InvalidInputError for a property that is no number.
+        Raises InvalidInputError for a property that is not a number.
         """
         names = ("num-retries", "min-wait-ms", "max-wait-ms", "total-timeout-ms")
         retries, *times = (value_of(self._properties, f"{self._prefix}.{name}") for name in names)

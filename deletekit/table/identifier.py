@@ -22,7 +22,7 @@ def to_identifier(identifier: str | Sequence[str]) -> Identifier:
 
 
 def check_new(names: Sequence[str], field: str = "identifier") -> None:
-    """Raise InvalidInputError if one of the names of a new table or namespace is no name of a folder."""
+    """Raise InvalidInputError if one of the names of a new table or namespace is not a name of a folder."""
     for name in names:
         if _NO_FOLDER.fullmatch(name):
             message, expected = (

@@ -177,7 +177,7 @@ def mismatches(reference: Location, listed: Location) -> list[tuple[str, str, st
 
 
 def _flat(names: Mapping[Any, Any], argument: str) -> dict[str, str]:
-    """Split Java's maps, whose keys are several names with commas. Raises InvalidInputError for what is no text."""
+    """Split Java's maps, whose keys are several names with commas. Raises InvalidInputError for what is not text."""
     for name, meaning in names.items():
         if not isinstance(name, str) or not isinstance(meaning, str):
             found, expected = f"{name!r}: {meaning!r}", "a mapping of str to str"

@@ -53,7 +53,7 @@ def metadata_file_bytes(metadata: TableMetadata, path: str) -> bytes:
 def with_metadata_log(metadata: TableMetadata, previous: str, timestamp_ms: int) -> TableMetadata:
     """Log the metadata file that this one replaces. Keep as many as `write.metadata.previous-versions-max` says.
 
-    Raises InvalidInputError if that is no whole number.
+    Raises InvalidInputError if that is not a whole number.
     """
     most = value_of(metadata.properties, "write.metadata.previous-versions-max")
     log = [*(metadata.raw.get("metadata-log") or ()), {"timestamp-ms": timestamp_ms, "metadata-file": previous}]

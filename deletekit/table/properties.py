@@ -211,7 +211,7 @@ RESERVED: Mapping[str, str] = {
     "default-partition-spec": _COMPUTED,
     "default-sort-order": "sort_by= of create_table, or set_sort_order",
 }
-"""Names that are no properties of a table, and what to use instead (Java TableProperties.RESERVED_PROPERTIES)."""
+"""Names that are not properties of a table, and what to use instead (Java TableProperties.RESERVED_PROPERTIES)."""
 
 _warned: set[str] = set()
 
@@ -225,13 +225,13 @@ def value_of(properties: Mapping[str, str], name: str) -> Any:
 
 
 def check_properties(properties: Mapping[str, Any]) -> None:
-    """Raise InvalidInputError for a wrong value of a known property, or a name that is no table property."""
+    """Raise InvalidInputError for a wrong value of a known property, or a name that is not a table property."""
     for name, text in properties.items():
         if not isinstance(text, str):
             raise InvalidInputError("properties are text", kind="property", field=name, found=text, expected="str")
         if name in RESERVED:
             raise InvalidInputError(
-                "this is no property of a table", kind="property", field=name, found=text, expected=RESERVED[name]
+                "this is not a property of a table", kind="property", field=name, found=text, expected=RESERVED[name]
             )
         known = _known(name)
         if known is not None:

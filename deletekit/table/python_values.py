@@ -37,13 +37,13 @@ def python_values(column: pa.Array | pa.ChunkedArray, name: str | None = None) -
     """Return the values of a column as Arrow's `to_pylist` does, with an `IsoText` for what Python has no value for.
 
     These are days and times before the year 1 and after 9999, and nanoseconds.
-    Raises FormatError for a time outside of a day and for text that is no UTF-8, naming the column `name`.
+    Raises FormatError for a time outside of a day and for text that is not UTF-8, naming the column `name`.
     """
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     try:
         return [value for chunk in chunks for value in _values(chunk)]
     except UnicodeDecodeError as e:
-        raise _bad("text is no UTF-8", name, repr(e.object), "UTF-8") from e
+        raise _bad("text is not UTF-8", name, repr(e.object), "UTF-8") from e
     except _OutsideOfDayError as e:
         raise _bad("time is outside of a day", name, *e.args) from e
 
@@ -124,7 +124,7 @@ def _calendar(kind: Any) -> tuple[int, int]:
 
 
 class _OutsideOfDayError(Exception):
-    """A number that is no time of the day, and what is expected."""
+    """A number that is not a time of the day, and what is expected."""
 
 
 def _values(array: Any) -> list[Any]:

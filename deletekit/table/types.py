@@ -77,7 +77,7 @@ def _nanoseconds_from_json(_: it.PrimitiveType, value: str | int) -> int:
     match = _NANOSECOND.fullmatch(value)
     made = np.datetime64(match[1] if match else "NaT", "ns")
     if match is None or made.astype("M8[us]") != np.datetime64(match[1], "us"):  # numpy begins again after 2262
-        raise ValueError(f"{value!r} is no timestamp of nanoseconds")
+        raise ValueError(f"{value!r} is not a timestamp of nanoseconds")
     return int(made.astype(np.int64))
 
 
@@ -190,7 +190,7 @@ def _is_known(kind: str) -> bool:
     try:
         it.NestedField(1, "x", kind, required=False)
     except ValidationError:
-        return True  # a decimal of more than 38 digits is no type of the future
+        return True  # a decimal of more than 38 digits is not a type of the future
     except (ValueError, TypeError):
         return False
     return True
@@ -214,7 +214,7 @@ def spec_from_json(raw: Mapping[str, Any]) -> PartitionSpec:
         spec = PartitionSpec.model_validate(raw)
         for field in spec.fields:
             check_width(field.transform)
-    except (ValueError, ValidationError) as e:  # pyiceberg's own error for a bad transform is no ValueError
+    except (ValueError, ValidationError) as e:  # pyiceberg's own error for a bad transform is not a ValueError
         kind, field_name = "table-metadata", "partition-specs"
         raise FormatError("bad partition spec", kind=kind, field=field_name, found=str(e)) from e
     return spec

@@ -53,8 +53,8 @@ def changes(
 ) -> Changes:
     """Return a lazy result of the rows that changed between two snapshots; its methods read them.
 
-    It is exact for every kind of delete. Rows that a commit only wrote again are no changes, and `replace` snapshots
-    (compaction) have none. A row that left and came back with equal values in one commit is no change either. Only
+    It is exact for every kind of delete. Rows that a commit only wrote again are not changes, and `replace` snapshots
+    (compaction) have none. A row that left and came back with equal values in one commit is not a change either. Only
     changed files are opened, and of deletes those that apply to them.
 
     The result has the columns of the table, `_change_type` (`insert`, `delete`, `update_before`, `update_after`),
@@ -79,7 +79,7 @@ def changes(
         the rows that it does not pair. Without any key an update is a delete and an insert. `[]` takes the identifier
         fields away.
     columns: names, as in `scan`; None is every column. Rows are compared by these columns and the key, so an update of
-        other columns is no change.
+        other columns is not a change.
     where: only rows for which this is true, as in `scan`.
     inverse: if `from_snapshot` is not an ancestor of `to_snapshot`, because the branch went back, undo its snapshots
         first, newest first; `_commit_snapshot_id` is then the snapshot undone, and all rows have the current schema.

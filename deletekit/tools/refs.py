@@ -56,7 +56,7 @@ def rollback(
 
     What came after stays in the table, without a ref, until it expires.
 
-    Raises InvalidInputError unless exactly one of the two is given, for a snapshot that is no ancestor, a tag or a
+    Raises InvalidInputError unless exactly one of the two is given, for a snapshot that is not an ancestor, a tag or a
     read-only table; NotFoundError for an unknown snapshot, or when no ancestor is that old; CommitConflictError,
     CommitStateUnknownError as every commit.
     """
@@ -123,8 +123,9 @@ def fast_forward(table: Table, branch: str, to: str, *, dry_run: bool = False) -
     to: the ref whose head it gets.
     dry_run: decide, change nothing.
 
-    Raises InvalidInputError when the branch's head is no ancestor of `to`, for a tag as `branch` or a read-only table;
-    NotFoundError for an unknown `to`; CommitConflictError, CommitStateUnknownError as every commit.
+    Raises InvalidInputError when the branch's head is not an ancestor of `to`, for a tag as `branch`,
+    or a read-only table; NotFoundError for an unknown `to`; CommitConflictError and CommitStateUnknownError as every
+    commit does.
     """
 
     def target(metadata: TableMetadata) -> int:

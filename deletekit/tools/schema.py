@@ -347,7 +347,7 @@ def _promoted(field: NestedField, wanted: IcebergType) -> IcebergType:
         if (str(field.field_type), str(wanted)) in {("string", "binary"), ("binary", "string"), ("fixed[16]", "uuid")}:
             raise ValueError("pyiceberg reads these as each other; the spec does not promote them")
         return promote(field.field_type, wanted)
-    except Exception as e:  # pyiceberg raises ResolveError, which is no ValueError
+    except Exception as e:  # pyiceberg raises ResolveError, which is not a ValueError
         raise InvalidInputError(
             "type cannot be promoted so", "type-promotion", field.name, str(field.field_type), str(wanted)
         ) from e

@@ -270,7 +270,7 @@ class _Merge(Change):
 
 
 def on_columns(on: str | Sequence[str] | Mapping[str, str]) -> dict[str, str]:
-    """Return the source's name of each column to match on. Raises InvalidInputError for what is no name."""
+    """Return the source's name of each column to match on. Raises InvalidInputError for what is not a name."""
     pairs = dict(on) if isinstance(on, Mapping) else {name: name for name in as_names(on)}
     for name in (*pairs, *pairs.values()):
         if not isinstance(name, str):

@@ -117,7 +117,7 @@ class _Update(Change):
         try:
             made = pa.table(columns)
         except (pa.ArrowException, TypeError) as e:
-            names, message = ", ".join(self._assignments), "assignment made values that are no column"
+            names, message = ", ".join(self._assignments), "assignment made values that are not columns"
             raise InvalidInputError(message, "assignments", names, str(e)) from e
         return align(made, self._schema)
 

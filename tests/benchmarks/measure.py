@@ -201,7 +201,7 @@ def _serve(pipe: Connection, target: str, arguments: tuple[Any, ...]) -> None:
                 seconds = facts["seconds"]
             del result
             pipe.send({"seconds": seconds, "facts": facts})
-        except BaseException as e:  # noqa: BLE001  # as above; polars panics are no Exception
+        except BaseException as e:  # noqa: BLE001  # as above; polars panics are not Exceptions
             pipe.send({"error": _told(e)})
 
 

@@ -30,7 +30,7 @@ Those that concern compaction and the conversion of equality deletes are with th
 | bounds of binary partitions after a rewrite | #15127 | commit/test_engine_bugs.py::test_bounds_of_binary_partitions_in_rewritten_manifests |
 | keys of nanoseconds | #14974 | verbs/test_delete_keys.py::test_every_key_type |
 | cleaning up after a commit removes what it wrote | #15511 | commit/test_conflicts.py::test_what_landed |
-| a change that only adds data is no append | #14581 | commit/test_validation.py::test_operations_are_named_as_java_names_them |
+| a change that only adds data is not an append | #14581 | commit/test_validation.py::test_operations_are_named_as_java_names_them |
 | metrics of delete files | #13161 | formats/test_delete_file.py::test_our_position_metrics_are_java_s |
 | expiry of a table with several refs | #13614, #13568 | maintenance/test_expire_snapshots.py::test_branches_and_tags_keep_their_snapshots |
 | expiry removes a file that was added again | #17304 | maintenance/test_expire_snapshots.py::test_a_file_that_was_added_again_stays |

@@ -241,7 +241,7 @@ def test_tables_of_the_suite(catalog: dk.Catalog, tmp_path: Path, engine: str) -
         catalog.register_table(name, location)
         table = dk.load_table(catalog, name)
         if any(column["name"].startswith("_") for column in case.columns()):
-            continue  # it asks for row ids, which are no column of the table
+            continue  # it asks for row ids, which are not columns of the table
         (reading,) = [r for r in dk.readers(table, engines=[engine], exact=False) if r.verified]
         try:
             dk.make_readable(table, [engine], verify=False)

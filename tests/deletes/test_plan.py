@@ -236,7 +236,7 @@ def test_position_deletes_of_one_file_apply_to_it_alone(
 ) -> None:
     def of_one(root: str, n: int) -> DeleteFile:
         path = data_file(root, n).file_path
-        bound = {2147483546: b"\xff" if n == 5 else path.encode()}  # one that is no UTF-8, and so says nothing
+        bound = {2147483546: b"\xff" if n == 5 else path.encode()}  # one that is not UTF-8, and so says nothing
         return DeleteFile(
             content=FileContent.POSITION_DELETES,
             spec_id=0,

@@ -38,7 +38,7 @@ def test_z85_of_its_specification() -> None:
 
 
 def test_z85_with_marks_for_bytes_that_are_lacking() -> None:
-    """As the `z85` crate encodes bytes that are no multiple of four: padded in front, and marked."""
+    """As the `z85` crate encodes bytes that are not a multiple of four: padded in front, and marked."""
     for size in range(1, 40):
         data = random.Random(size).randbytes(size)
         lacking = -size % 4

@@ -176,7 +176,7 @@ DAMAGE: dict[str, tuple[bytes, str, str | None]] = {
     "schema is not JSON": (meta_header(**{"avro.schema": b"{"}), "avro", None),
     "schema is not UTF-8": (meta_header(**{"avro.schema": b'"\xff"'}), "avro", None),
     "schema is nested beyond reason": (meta_header(**{"avro.schema": b"[" * 100_000}), "avro", None),
-    "schema is no record": (header("int"), "avro-schema", "avro.schema"),
+    "schema is not a record": (header("int"), "avro-schema", "avro.schema"),
     "schema is a union of records": (header([SCHEMA]), "avro-schema", "avro.schema"),
     "record with a number for fields": (header({"type": "record", "name": "r", "fields": 5}), "avro", None),
     "field without a type": (header({"type": "record", "name": "r", "fields": [{"name": "x"}]}), "avro", None),

@@ -1,4 +1,4 @@
-"""Avro files as Arrow tables: types, field ids, names and values, and schemas that are no table."""
+"""Avro files as Arrow tables: types, field ids, names and values, and schemas that are not tables."""
 
 from __future__ import annotations
 

@@ -236,7 +236,7 @@ def test_no_row_is_no_file() -> None:
     assert caught.value.kind == "empty-delete"
 
 
-# --- what is no position delete file ----------------------------------------------------------------------------------
+# --- what is not a position delete file -------------------------------------------------------------------------------
 
 
 def parquet(columns: dict[str, pa.Array], ids: dict[str, int] | None = None) -> TabularFile:

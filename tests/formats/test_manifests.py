@@ -72,7 +72,7 @@ def entry_as_json(entry: ManifestEntry) -> Entry:
 
 
 def without_partition(entry: Entry, raw: Entry) -> Entry:
-    """Drop the partition, which has its own test; an empty map is no map, to us as to the spec.
+    """Drop the partition, which has its own test; an empty map is not a map, to us as to the spec.
 
     The counts are those of the raw entry: Java's reader was asked for entries that it fills again and again, so that
     `reads` has the counts of a later one.
@@ -225,7 +225,7 @@ def test_written_records_are_what_fastavro_reads_of_java(entry: Entry) -> None:
 
 
 def records_of(data: bytes) -> list[Any]:
-    """Read records with fastavro alone, values as stored; an empty map is no map."""
+    """Read records with fastavro alone, values as stored; an empty map is not a map."""
     reader = fastavro.reader(io.BytesIO(data))
     plain = strip(json.loads(reader.metadata["avro.schema"]))
     found = []

@@ -138,7 +138,7 @@ FALSE: dict[str, tuple[bytes, str]] = {
         rebuilt(WHOLE, postscript=both(put(2, 1), put(3, 0))),
         "compressionBlockSize",
     ),
-    "footer is no message": (rebuilt(WHOLE, footer=lambda m: m.clear()), "types"),
+    "footer is not a message": (rebuilt(WHOLE, footer=lambda m: m.clear()), "types"),
     "footer is cut off": (rebuilt(WHOLE, footer=lambda m: m.append([3, b"\x08\xff"])), "protobuf"),
     "stripe of 2^63 rows": (rebuilt(WHOLE, stripe=put(5, 1 << 63)), "numberOfRows"),
     "stripe of -1 rows": (rebuilt(WHOLE, stripe=put(5, -1)), "numberOfRows"),

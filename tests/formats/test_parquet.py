@@ -32,7 +32,7 @@ TABLE = pa.Table.from_pylist(ROWS, schema=NESTED)
 
 
 def test_a_dictionary_is_for_values_that_repeat() -> None:
-    """As parquet-java decides after the first page; few rows, and what is no plain column, are left alone."""
+    """As parquet-java decides after the first page; few rows, and what is not a plain column, are left alone."""
     rows = np.random.default_rng(1).permutation(30_000)
     kinds = [pa.int32(), pa.int64(), pa.float64(), pa.date32(), pa.timestamp("us", "UTC")]
     kinds += [pa.time64("us"), pa.string(), pa.binary(), pa.binary(16), pa.bool_()]

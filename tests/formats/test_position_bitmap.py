@@ -18,7 +18,7 @@ from deletekit.formats.deletion_vector import (
 )
 from deletekit.formats.roaring import unpacked
 
-patient = settings(deadline=None)  # a busy machine is no failure
+patient = settings(deadline=None)  # a busy machine is not a failure
 BORDERS = [0, 1, 2**16 - 1, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**33 - 1, 3 * 2**32, 2**40]
 
 near_border = st.builds(lambda border, step: max(border + step, 0), st.sampled_from(BORDERS), st.integers(-3, 3))

@@ -72,7 +72,7 @@ def delta_frame(data: bytes) -> Any:
 
 
 def delta_commit(data: bytes) -> Any:
-    """The index of the golden files is no commit; each of its vectors, put into an add action, is one."""
+    """The index of the golden files is not a commit; each of its vectors, put into an add action, is one."""
     try:
         vectors = [v for entry in json.loads(data) for v in entry["vectors"]]
     except (ValueError, TypeError, KeyError, RecursionError):

@@ -60,7 +60,7 @@ def busy(catalog: dk.Catalog, version: int, kind: str = "flat", files: int = 6) 
 
 
 def clean(table: dk.Table) -> None:
-    """Nothing is wrong that a specification or the tests' own invariants know of; what dangles is no error."""
+    """Nothing is wrong that a specification or the tests' own invariants know of; what dangles is not an error."""
     check_table(table)
     report = dk.verify(table.refresh(), level="data")
     assert [str(f) for f in report.findings if not f.kind.startswith("dangling")] == []

@@ -248,6 +248,6 @@ def test_axe_finds_nothing(page: str, browser: Browser, address: str) -> None:
 
 def test_a_folder_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
-    with pytest.raises(ValueError, match="is no site"):
+    with pytest.raises(ValueError, match="is not a site"):
         build_site(tmp_path)
     assert (tmp_path / "mine").read_text() == "mine"

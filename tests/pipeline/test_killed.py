@@ -73,7 +73,7 @@ def test_every_step_is_done_once(own_spark: None, tmp_path: Path) -> None:
         assert [s.summary.get(STEP) for s in snapshots] == list(STEPS)
         delivery = deliver(directory, 1, some_flights())
         assert difference(dk.scan(table).to_arrow(), expected_rows(delivery)) is None
-        # What the dead drivers wrote and did not commit is no part of the table, and goes.
+        # What the dead drivers wrote and did not commit is not part of the table, and goes.
         assert dk.remove_orphan_files(table, older_than="2100-01-01", force=True).orphan_files
         check_table(table)
         assert difference(dk.scan(table).to_arrow(), expected_rows(delivery)) is None

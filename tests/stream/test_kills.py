@@ -48,7 +48,7 @@ def test_another_process_goes_on(tmp_path: Path, name: str, dying: subprocess.Po
         assert int(dying.stdout.readline()) == KILLED
         with new_catalog(home) as catalog:
             table = dk.load_table(catalog, NAME)
-            # A reset that is told again is told again: it is no batch.
+            # A reset that is told again is told again: it is not a batch.
             again = name == "stream.reset_sink" and (call, when) == ("commit", "after")
             case.verb(table)
             assert seen(table.refresh()) == (expected, commits + again), f"killed at {call}, call {at}, {when}"

@@ -78,7 +78,7 @@ BAD, QUIET = {"op": "x"}, {"ts_ms": 1}
 @pytest.mark.parametrize(
     ("begun", "batch", "is_refused"),
     [
-        (False, [BAD], False),  # one bad message is no wrong format
+        (False, [BAD], False),  # one bad message is not a wrong format
         (False, [BAD, BAD], True),
         (False, [BAD, BAD, QUIET], False),  # a heartbeat is understood
         (False, [BAD, event(7)], False),
@@ -104,7 +104,7 @@ def test_which_batches_are_refused(catalog: dk.Catalog, begun: bool, batch: list
 
 
 def test_an_option_that_is_lost_later(catalog: dk.Catalog) -> None:
-    """Ten messages that lack an option are no accident; fewer are."""
+    """Ten messages that lack an option are not an accident; fewer are."""
     table, dead = make(catalog, schema=WIDE), dk.stream.create_dead_letters(catalog, "d.dead")
     with dk.stream.sink(table, "cdc", equality_fields="id", dead_letters=dead) as sink:
         write(sink, decoder("debezium-json", **NEEDED), messages(event(1)), 0)

@@ -33,7 +33,7 @@ def gone(key: int, seq: int) -> Row:
 
 
 def highest(events: list[Row]) -> dict[Any, Row]:
-    """Say by a dict what must be live: the change with the highest sequence, if it is no delete."""
+    """Say by a dict what must be live: the change with the highest sequence, if it is not a delete."""
     newest: dict[int, Row] = {}
     for event in events:
         if event["id"] not in newest or event["seq"] > newest[event["id"]]["seq"]:

@@ -1,4 +1,4 @@
-"""What is no regular file is not opened, and a path that no file can have is a missing file; verify lists them all."""
+"""Only regular files are opened, and a path that no file can have is a missing file; verify lists them all."""
 
 from __future__ import annotations
 

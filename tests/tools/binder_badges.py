@@ -11,7 +11,7 @@ _BADGE = "https://mybinder.org/badge_logo.svg"
 
 
 def badges(repository: str) -> str:
-    """Give Markdown, one line a language. Raises ValueError for what is no `OWNER/REPOSITORY`."""
+    """Give Markdown, one line a language. Raises ValueError for what is not `OWNER/REPOSITORY`."""
     if not re.fullmatch(r"[\w-]+/[\w.-]+", repository, re.ASCII):
         raise ValueError(f"OWNER/REPOSITORY is wanted, not {repository!r}")
     place = f"https://mybinder.org/v2/gh/{repository}/HEAD?labpath=course"

@@ -57,7 +57,7 @@ def build_site(folder: Path, languages: tuple[str, ...] = tuple(LANGUAGES)) -> N
     Raises ValueError for a folder that holds something else, and RuntimeError with Sphinx's words when it fails.
     """
     if folder.exists() and any(folder.iterdir()) and not (folder / "index.html").is_file():
-        raise ValueError(f"{folder} is no site, and stays as it is")
+        raise ValueError(f"{folder} is not a site, and stays as it is")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     with ThreadPoolExecutor(2) as pool:

@@ -1,6 +1,6 @@
 """Count lines of code, by folder of the package: `python -m tests.tools.code_lines`.
 
-Blank lines, comments and docstrings are no code.
+Blank lines, comments and docstrings are not code.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ def test_the_first_true_clause_decides(catalog: dk.Catalog) -> None:
 
 
 def test_whole_rows_beside_columns_that_only_conditions_read(catalog: dk.Catalog) -> None:
-    """`op` is no column of the table, but a condition names it; a name that nothing reads is refused as ever."""
+    """`op` is not a column of the table, but a condition names it; a name that nothing reads is refused as ever."""
     table = make(catalog, ROWS, schema=TABLE)
     source = [
         {"id": 1, "v": -1.0, "op": "U"},

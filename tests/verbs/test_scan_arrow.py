@@ -256,7 +256,7 @@ INSIDE: dict[str, Any] = {
 
 @pytest.mark.parametrize("inside", INSIDE)
 def test_no_way_out_changes_a_value(catalog: dk.Catalog, inside: str) -> None:
-    """An integer that is no double, beside a NULL, and nanoseconds: at every depth the same value, or a refusal."""
+    """An integer that is not a double, beside a NULL, and nanoseconds: at every depth the same value, or a refusal."""
     kinds = {"n": (pa.int64(), INEXACT), "ns": (pa.timestamp("ns"), NANOS), "tz": (pa.timestamp("ns", "UTC"), NANOS)}
     made = {name: INSIDE[inside](*kind) for name, kind in kinds.items()}
     for name, values in made.items():

@@ -292,7 +292,7 @@ def _metrics(file: ContentFile, metadata: TableMetadata) -> Iterator[Finding]:
             continue
         if not is_range(lower, upper, field):
             found = f"{lower.hex()} .. {upper.hex()}"
-            yield error("metrics", "bounds are no range", f"lower_bounds.{field_id}", found, str(field.field_type))
+            yield error("metrics", "bounds are not a range", f"lower_bounds.{field_id}", found, str(field.field_type))
 
 
 def _split_offsets(file: ContentFile) -> Iterator[Finding]:

@@ -89,7 +89,7 @@ def _field(path: tuple[str, ...], schema: Schema) -> it.NestedField | None:
 
 
 def _expression(spark_filter: ds.Filter, term: Reference, kind: it.IcebergType) -> BooleanExpression | None:
-    """Return a filter that is no `Not` as an expression, or None."""
+    """Return a filter that is not a `Not` as an expression, or None."""
     if isinstance(spark_filter, ds.IsNotNull):
         return ie.NotNull(term=term)
     if isinstance(spark_filter, ds.IsNull) or (

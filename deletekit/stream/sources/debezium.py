@@ -35,7 +35,7 @@ OF_DEBEZIUM = (*COMMON, "truncate", "unavailable", "binary", "decimal_texts", "t
 OPTIONS = (*OF_DEBEZIUM, "replica_identity")
 _COMPLETE_BEFORE = {"mysql", "mariadb", "sqlserver", "oracle", "db2", "vitess", "informix", "deletekit"}
 """Connectors that send all columns of a deleted row."""
-_NO_EVENT = "a message is no change event of Debezium"
+_NO_EVENT = "a message is not a change event of Debezium"
 _OPS = ("c", "r", "u", "d", "t", "m")
 _NO_ROWS = ({"status", "id"}, {"ddl"}, {"historyRecord"}, {"tableChanges"})
 """Names in messages about transactions, and about the source's schema."""
@@ -72,7 +72,7 @@ class Key:
         if found is None or found[0] is None:
             return None
         if not isinstance(found[0], dict):
-            raise refused("the key of a message is no object", "message-key", found[0], "an object of columns")
+            raise refused("the key of a message is not an object", "message-key", found[0], "an object of columns")
         return found  # type: ignore[no-any-return]
 
 
@@ -87,7 +87,7 @@ def tombstone(key: Key, options: FormatOptions) -> Iterator[Change]:
 
 
 def certain(before: Row, kind: SourceType | None, key: Key) -> tuple[Row, SourceType | None]:
-    """Return the columns of a row before a change that are no placeholders: those of the key, if there is one."""
+    """Return the columns of a row before a change that are not placeholders: those of the key, if there is one."""
     own = key.row()
     if own is None:
         return {n: v for n, v in before.items() if v is not None}, kind
@@ -176,7 +176,7 @@ def sequence_of(source: Any, name: str, prefix: str = "") -> int | str:
         error = refused("an event has no such place in its source", "message-sequence", name, "a field of its source")
         raise OptionError.of(error, {"sequence": ()}) from e
     if type(value) not in (int, str):
-        raise refused("a place in the source is no number or text", "message-sequence", value, None)
+        raise refused("a place in the source is not a number or text", "message-sequence", value, None)
     return value  # type: ignore[no-any-return]
 
 
@@ -202,7 +202,7 @@ def _log_place(file: Any, pos: Any, row: Any) -> str:
 def _row(payload: Mapping[str, Any], name: str) -> Row | None:
     row = payload.get(name)
     if row is not None and not isinstance(row, dict):
-        raise refused(f"`{name}` is no row", "message-envelope", row, "an object of columns")
+        raise refused(f"`{name}` is not a row", "message-envelope", row, "an object of columns")
     return row
 
 
@@ -239,7 +239,7 @@ class FlatJson:
             yield from tombstone(key, self.options)
             return
         if not isinstance(payload, dict):
-            raise refused("a message is no row", "message-envelope", payload, "an object of columns")
+            raise refused("a message is not a row", "message-envelope", payload, "an object of columns")
         op, deleted = payload.get("__op"), payload.get("__deleted")
         if op not in (None, "d", "t", *_KINDS):
             raise refused("an event of an unknown kind", "message-envelope", op, "__op c, r, u, d or t")

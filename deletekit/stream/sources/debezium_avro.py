@@ -56,7 +56,7 @@ class Registry:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             expected = "http://host:port or https://user:password@host"
             raise InvalidInputError(
-                "this is no address of a schema registry", kind="format-option", field="registry", expected=expected
+                "this is not an address of a schema registry", kind="format-option", field="registry", expected=expected
             )
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         if parts.port is not None:
@@ -91,7 +91,7 @@ class Registry:
             message = "the schema registry does not answer"
             raise StorageError(message, kind="schema-registry", file=address, found=type(e).__name__) from e
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-            message = "the answer of the schema registry is no schema"
+            message = "the answer of the schema registry is not a schema"
             raise StorageError(message, kind="schema-registry", file=address, found=type(e).__name__) from e
         if kind != "AVRO" or references:
             found = kind if kind != "AVRO" else "a schema with references"

@@ -62,13 +62,13 @@ def decimal_values(values: Values, source: SourceType | None) -> list[Decimal | 
 def _unscaled(value: Any, scale: int) -> Decimal:
     data = base64.b64decode(value, validate=True) if isinstance(value, str) else value
     if not isinstance(data, bytes) or not 0 < len(data) <= _LARGEST or type(scale) is not int or abs(scale) > 300:
-        raise UnfitError("a value is no decimal in bytes", found=value)
+        raise UnfitError("a value is not a decimal in bytes", found=value)
     return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, context=EXACT)
 
 
 def _decimal(value: Any) -> Decimal:
     if isinstance(value, str) and DECIMAL_TEXT.fullmatch(value) is None:
-        raise UnfitError("a text is no decimal number", found=value)
+        raise UnfitError("a text is not a decimal number", found=value)
     if isinstance(value, str) and len(value) > 300:
         raise UnfitError("a number does not fit the decimal", found=value)
     if isinstance(value, int) and value.bit_length() > 8 * _LARGEST:

@@ -167,7 +167,7 @@ def another_server(found: Sequence[str], known: Sequence[str]) -> InvalidInputEr
 
 
 def servers_in(text: str) -> list[str]:
-    """Return the servers that a summary names. Raises FormatError for a text that is no list of them."""
+    """Return the servers that a summary names. Raises FormatError for a text that is not a list of them."""
     try:
         found = json.loads(text)
     except ValueError:

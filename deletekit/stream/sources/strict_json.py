@@ -34,7 +34,7 @@ class StrictJson:
         self._heads: list[tuple[str, SourceType | None]] = []
 
     def value(self, data: bytes) -> Any:
-        """Return what the bytes are. Raises InvalidInputError for bytes that are no JSON."""
+        """Return what the bytes are. Raises InvalidInputError for bytes that are not JSON."""
         return self._value(_text(data))
 
     def payload(self, data: bytes) -> tuple[Any, SourceType | None]:
@@ -96,7 +96,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(text: str) -> Any:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a number of JSON")
 
 
 def _bad(message: str, found: str, expected: str | None) -> InvalidInputError:

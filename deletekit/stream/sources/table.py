@@ -39,7 +39,7 @@ def table_changes(
 
     Each snapshot is a batch, with the schema that the snapshot has. Its id is the position of the batch, so a restart
     goes on behind the newest snapshot that the sink has, exactly once. The rows of a batch are held in memory.
-    Snapshots of compaction are no batches. If one is the newest, an empty batch moves the position to it, so that those
+    A compaction is not a batch. If one is the newest, an empty batch moves the position to it, so that those
     before it may expire.
 
     Parameters

@@ -132,7 +132,7 @@ def _number(text: str, unit: str, zone: str | None) -> int:
 def _time(text: str) -> time:
     match = _TIME.fullmatch(text)
     if match is None:
-        raise UnfitError("a text is no time of the day", found=text, expected="12:30:00.5")
+        raise UnfitError("a text is not a time of the day", found=text, expected="12:30:00.5")
     digits = (match[2] or "").ljust(6, "0")
     if digits[6:].strip("0"):
         raise UnfitError("a time is finer than microseconds", found=text)

@@ -107,7 +107,7 @@ def _booleans(column: _Column) -> pa.Array:
 
 def _boolean(value: int) -> bool:
     if value not in (0, 1):
-        raise UnfitError("a number is no boolean", found=value, expected="0 or 1")
+        raise UnfitError("a number is not a boolean", found=value, expected="0 or 1")
     return bool(value)
 
 
@@ -121,7 +121,7 @@ def _integers(column: _Column) -> pa.Array:
 
 def _integer_of_decimal(value: Decimal) -> int:
     if value != value.to_integral_value(context=EXACT):
-        raise UnfitError("a number with decimals is no integer", found=value)
+        raise UnfitError("a number with decimals is not an integer", found=value)
     return int(value)
 
 
@@ -190,7 +190,7 @@ def _uuid(value: str | bytes) -> bytes:
     if isinstance(value, bytes):
         return value
     if _UUID_TEXT.fullmatch(value) is None:
-        raise UnfitError("a text is no UUID", found=value)
+        raise UnfitError("a text is not a UUID", found=value)
     return UUID(value).bytes
 
 
@@ -265,7 +265,7 @@ def _pairs(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return list(value.items())
     if any(type(pair) is not list or len(pair) != 2 for pair in value):
-        raise UnfitError("a value is no map", found=value)
+        raise UnfitError("a value is not a map", found=value)
     return value  # type: ignore[no-any-return]
 
 

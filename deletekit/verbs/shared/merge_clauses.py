@@ -33,7 +33,7 @@ class Clause:
     ----------
     action: `"update"`, `"delete"` or `"insert"`.
     assignments: column of the table -> new value: an expression as text, such as `"target.total + source.amount"`, or
-        a constant that is no text (None is NULL; a text is written `"'new'"`, or given as `pa.scalar(text)`). None
+        a constant that is not text (None is NULL; a text is written `"'new'"`, or given as `pa.scalar(text)`). None
         takes the source's columns by name. An insert gives columns that are not named their write default, else null.
     where: condition as text, such as `"source.amount > target.amount"`; None is true for every row. One that is
         unknown, because of NULL, is not true.

@@ -1,4 +1,4 @@
-"""Messages that are no changes, are damaged, or lack what is needed: ignored or refused by name; and dead letters."""
+"""Messages that are not changes, are damaged, or lack what is needed: ignored or refused by name; and dead letters."""
 
 from __future__ import annotations
 
