@@ -244,7 +244,7 @@ dk.widgets.TableTree(numbers, node="snapshots/S3/manifest-list/1/entries/D3/sequ
 # %% [markdown]
 # ## Break it
 #
-# Let us read the table and forget the first manifest of the list. There is no error: only the manifest list says which manifests a snapshot has. The summary of the snapshot counts its rows, but our reader does not compare. A delete is safe only because it is listed there too.
+# Let us read the table and forget the first manifest of the list. There is no error: only the manifest list says which manifests a snapshot has. The summary of the snapshot counts its rows, but our reader does not compare. A delete file, too, counts only because the manifest list leads to it.
 
 # %%
 listed = [record["manifest_path"] for record in records("L3")]

@@ -67,7 +67,7 @@ check("04.1")
 # %% [markdown]
 # ## Look inside
 #
-# The table metadata now has two snapshots. One added four rows. The other added one delete file, an equality delete file with two keys. `added-equality-deletes` counts the keys. In these lessons, an equality delete is the file.
+# The table metadata now has two snapshots. One added four rows. The other added one delete file, an equality delete file with two keys. `added-equality-deletes` counts the keys. In these lessons, *equality delete* means the file.
 
 # %%
 names.show(
