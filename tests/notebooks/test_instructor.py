@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from deletekit.course.exercises.all import EXERCISES
 from deletekit.course.tracks import TRACKS, plan_of
 from tests.tools import catalogs
 from tests.tools.instructor import PAGES, block, instructor_pages, page_languages, page_of, sections, shown
-from tests.tools.lessons import lesson_names, read_source
+from tests.tools.lessons import lesson_names, read_source, solutions
 
 lessons = pytest.mark.parametrize("name", lesson_names())
 
@@ -28,8 +29,15 @@ def test_the_clock_runs_to_the_end(name: str) -> None:
     starts = [int(minute) for minute in re.findall(r"^\| (\d+) \|", block(name), re.MULTILINE)]
     assert starts == sorted(starts)
     assert (starts[0], starts[-1]) == (0, minutes["teach"] + minutes["exercise"])
+    assert min(after - before for before, after in pairwise(starts)) >= 2, "nobody looks at the clock each minute"
     planned = [exercise for part in sections(read_source(name)) for exercise in part.exercises]
     assert sorted(planned) == sorted(e.id for e in EXERCISES.values() if e.lesson == name[:2])
+
+
+@lessons
+def test_the_answers_are_on_the_page(name: str) -> None:
+    page = page_of(name).read_text(encoding="utf-8")
+    assert [code for key, code in solutions().items() if key[:2] == name[:2] and code not in page] == []
 
 
 @lessons
@@ -76,7 +84,7 @@ def test_a_translated_page_says_what_the_english_one_does(language: str) -> None
         for kept in (r"\b\d\d\.\d+\b", r"^\| *\d+ \|", r"^#+ ", r"^\d\. ", r"^\|.*\|$"):
             found = [len(re.findall(kept, page, re.MULTILINE)) for page in (text, said)]
             assert found[0] == found[1], (english.name, kept)
-        prose = re.sub(r"`[^`\n]*`|\]\([^)]*\)|<!--.*?-->", " ", said)
+        prose = re.sub(r"(?s:```.*?```)|`[^`\n]*`|\]\([^)]*\)|<!--.*?-->", " ", said)
         left = [line for line in prose.split("\n") if re.search(r"(?:\b[A-Za-z]{2,}\b[ ,]+){4}", line)]
         known = {re.sub(r"`[^`]*`|\]\([^)]*\)", " ", line) for block in lacking for line in block.split("\n")}
         unexplained = [line for line in left if not any(text.lstrip("# ") in line for text in known if text)]

@@ -1,4 +1,4 @@
-"""The pages of notebooks/instructor: what the lesson knows (clock and usual wrong answers), and their translations.
+"""The pages of notebooks/instructor: a clock, answers and usual wrong answers, made of the lesson, and translations.
 
 An English page keeps what a person has written on it. Languages with a catalog `instructor.po` have pages in a folder,
 which are made whole; headings, hints and lessons on them are those of the other catalogs.
@@ -19,7 +19,7 @@ from deletekit.course.exercise import Exercise, Mistake
 from deletekit.course.exercises.all import EXERCISES
 from deletekit.course.translations import LANGUAGES
 from deletekit.course.translations import translations as course_translations
-from tests.tools.lessons import NOTEBOOKS, lesson_names, read_source
+from tests.tools.lessons import NOTEBOOKS, lesson_names, read_source, tags
 from tests.tools.translation import FRESHNESS, UNREVIEWED, blocks, catalog_file, reviewer, translations
 
 PAGES = NOTEBOOKS / "instructor"
@@ -32,6 +32,8 @@ _MADE = "<!-- Made by python -m tests.tools.build_notebooks from the English pag
 # How long a section takes: a cell is run and looked at, prose is read aloud.
 _CODE_CELL = 1.0
 _WORDS = 80
+# A shorter part is one with the next: nobody looks at the clock more often.
+_LEAST_MINUTES = 3
 
 
 # What is generated in English, and translated with the pages.
@@ -39,6 +41,7 @@ LESSON = "[The lesson]({link}): {teach} minutes to teach, {exercise} for the exe
 CLOCK = "| minute | part | exercises |"
 MISTAKES = "| exercise | usual wrong answer | what helps |"
 OBJECTIVES, END, FUNCTION = "Objectives", "end", "a function: {names}"
+ANSWERS = "The answers, as `solution` prints them:"
 
 Say = Callable[[str], str]
 
@@ -76,7 +79,7 @@ def page_texts() -> list[str]:
     """List what the catalog of the pages has to translate, once, in order."""
     written = [unit for name in ("README", *lesson_names()) for unit in _written(_page(name))]
     names = [name for e in EXERCISES.values() for mistake in e.mistakes for name in _function_names(e, mistake)]
-    return list(dict.fromkeys([LESSON, CLOCK, MISTAKES, OBJECTIVES, END, FUNCTION, *written, *names]))
+    return list(dict.fromkeys([LESSON, CLOCK, MISTAKES, OBJECTIVES, END, FUNCTION, ANSWERS, *written, *names]))
 
 
 def _page(name: str) -> str:
@@ -126,7 +129,7 @@ def block(name: str, language: str = "en", say: Say = str) -> str:
     source = read_source(name)
     minutes = source.metadata["deletekit"]["minutes"]
     lesson = say(LESSON).format(link=f"../{language}/{name}.ipynb", **minutes)
-    return f"\n{lesson}\n\n{clock(source, say)}\n{mistakes(name[:2], say)}\n"
+    return f"\n{lesson}\n\n{clock(source, say)}\n{answers(source, say)}\n{mistakes(name[:2], say)}\n"
 
 
 def _headings(language: str, name: str) -> dict[str, str]:
@@ -141,12 +144,27 @@ def clock(source: NotebookNode, say: Say = str) -> str:
     minutes = source.metadata["deletekit"]["minutes"]
     teaching = minutes["teach"] / sum(part.weight for part in parts)
     each = minutes["exercise"] / max(1, sum(len(part.exercises) for part in parts))
-    lengths = [part.weight * teaching + len(part.exercises) * each for part in parts]
-    starts = [0.0, *accumulate(lengths)]
+    slots: list[tuple[float, list[Section]]] = []
+    for part in parts:
+        length = part.weight * teaching + len(part.exercises) * each
+        is_short_end = part is parts[-1] and length < _LEAST_MINUTES
+        if slots and (is_short_end or slots[-1][0] < _LEAST_MINUTES):
+            slots[-1] = slots[-1][0] + length, [*slots[-1][1], part]
+        else:
+            slots.append((length, [part]))
+    starts = [0.0, *accumulate(length for length, _ in slots)]
     lines = [say(CLOCK), "|---|---|---|"]
-    for start, part in zip(starts, parts, strict=False):
-        lines.append(f"| {round(start)} | {say(part.heading)} | {', '.join(part.exercises)} |")
+    for start, (_, together) in zip(starts, slots, strict=False):
+        headings = "; ".join(say(part.heading) for part in together)
+        exercises = ", ".join(exercise for part in together for exercise in part.exercises)
+        lines.append(f"| {round(start)} | {headings} | {exercises} |")
     return "\n".join([*lines, f"| {round(starts[-1])} | {say(END)} | |", ""])
+
+
+def answers(source: NotebookNode, say: Say = str) -> str:
+    """Give the code of every solution of a lesson."""
+    code = [cell.source for cell in source.cells if "solution" in tags(cell)]
+    return "\n".join([say(ANSWERS), "", "```python", "\n\n".join(code), "```", ""])
 
 
 def sections(source: NotebookNode) -> list[Section]:
