@@ -7,7 +7,9 @@ codes of the specifications are not translated, and a sentence is never built fr
 
 import json
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -23,10 +25,10 @@ _LOCALE = files("deletekit.course").joinpath("locale")
 
 
 def language() -> str:
-    """Return the language: that of DELETEKIT_LANG, else of the notebook's folder (`notebooks/ko`), else English."""
-    notebook = Path(os.environ.get("JPY_SESSION_NAME", ""))  # Jupyter's server says which notebook a kernel is for
-    folders = (name for name in (notebook.parent.name, Path.cwd().name) if name in LANGUAGES)
-    return _known(os.environ.get("DELETEKIT_LANG", "")) or next(folders, ENGLISH)
+    """Return the language: that of DELETEKIT_LANG, else of the notebook's metadata or folder, else English."""
+    return _known(os.environ.get("DELETEKIT_LANG", "")) or _of_notebook(
+        os.environ.get("JPY_SESSION_NAME", ""), Path.cwd()
+    )
 
 
 class Messages:
@@ -79,6 +81,43 @@ def translations(lang: str) -> Mapping[str, str]:
     except FileNotFoundError:
         return {}
     return {entry.msgid: entry.msgstr for entry in entries.translated_entries()}
+
+
+@cache
+def _of_notebook(session: str, folder: Path) -> str:
+    """Return the language of the notebook that runs.
+
+    Parameters
+    ----------
+    session: the notebook's path, as Jupyter's server passes it to a kernel; else empty.
+    folder: in which the kernel runs.
+    """
+    notebook = Path(session)
+    files = [notebook, folder / notebook.name] if session else list(_notebooks_of_programs())
+    stored = {_stored_language(file) for file in files}
+    found = [name for name in LANGUAGES if name in stored]
+    folders = [notebook.parent.name, folder.name, *(file.name for file in files)]
+    return found[0] if len(found) == 1 else next((name for name in folders if name in LANGUAGES), ENGLISH)
+
+
+def _notebooks_of_programs() -> Iterator[Path]:
+    """Yield the paths on the command lines above a kernel: papermill and nbval tell it of no notebook."""
+    if "ipykernel" not in sys.modules:
+        return
+    import psutil  # noqa: PLC0415  # ipykernel needs it too
+
+    with suppress(psutil.Error):
+        for program in psutil.Process().parents():
+            yield from (Path(program.cwd(), word) for word in program.cmdline() if not word.startswith("-"))
+
+
+def _stored_language(file: Path) -> str | None:
+    """Return the language in a notebook's metadata; None for what is not a lesson."""
+    if file.suffix != ".ipynb":
+        return None
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        return str(json.loads(file.read_text(encoding="utf-8"))["metadata"]["deletekit"]["language"])
+    return None
 
 
 @cache

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import string
+import subprocess
+import sys
 from pathlib import Path
 
 import polib
@@ -97,6 +99,40 @@ def test_the_folder_of_the_notebook_names_it(tmp_path: Path, monkeypatch: pytest
     assert language() == "ja"
     monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "es" / "06_deletion_vectors.ipynb"))
     assert language() == "es"
+
+
+def lesson_in(lang: str, folder: Path) -> Path:
+    """Write a notebook of one cell whose metadata names a language; its output is kept in that language."""
+    metadata = {"deletekit": {"language": lang}, "kernelspec": {"name": "python3", "display_name": "Python 3"}}
+    source = "from deletekit.course.translations import Messages\nprint(Messages().lang)"
+    output = {"output_type": "stream", "name": "stdout", "text": lang + "\n"}
+    cell = {"cell_type": "code", "id": "one", "metadata": {}, "source": source, "execution_count": 1}
+    file = folder / f"lesson-{lang}.ipynb"
+    notebook = {"cells": [{**cell, "outputs": [output]}], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    file.write_text(json.dumps(notebook), encoding="utf-8")
+    return file
+
+
+def test_the_metadata_of_the_notebook_name_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DELETEKIT_LANG")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JPY_SESSION_NAME", str(lesson_in("zh-CN", tmp_path)))
+    assert language() == "zh-CN"
+    lesson_in("zh-CN", tmp_path).write_text("[]")
+    translations._of_notebook.cache_clear()
+    assert language() == "en"
+
+
+@pytest.mark.slow
+def test_papermill_and_nbval_run_a_lesson_in_its_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DELETEKIT_LANG")
+    lesson, done = lesson_in("ko", tmp_path), tmp_path / "done.ipynb"
+    for command in (["papermill", "--cwd", "/", str(lesson), str(done)], ["pytest", "--nbval", lesson.name]):
+        result = subprocess.run(
+            [sys.executable, "-m", *command], cwd=tmp_path, check=False, capture_output=True, text=True
+        )
+        assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    assert json.loads(done.read_text(encoding="utf-8"))["cells"][0]["outputs"][0]["text"] == ["ko\n"]
 
 
 def entries(name: str) -> dict[str, polib.POEntry]:
