@@ -153,7 +153,7 @@ SCENES = {
         of_table=False,
         cell="costs",
         code="w.CostMeter(rows=1_000)",
-        state={"percent": 5, "files": 2},
+        state={"percent": 5, "files": 2, "format_version": 2},
         wrong={"rows": 0},
     ),
     "StreamStepper": Scene(

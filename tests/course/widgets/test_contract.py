@@ -169,6 +169,17 @@ def test_an_unknown_trait_is_refused(name: str, table: dk.Table) -> None:
         WIDGETS[name](table, colour="red")
 
 
+def test_what_is_no_table_is_refused_in_a_sentence(name: str, table: dk.Table) -> None:
+    made = getattr(widgets, name)
+    if name == "StreamStepper":
+        with pytest.raises(TypeError, match="makes its own"):
+            made(table)
+    elif name != "CostMeter":
+        assert made().page["error"]
+    else:
+        assert made(3).page["error"]
+
+
 def test_what_meant_something_elsewhere_only_is_forgotten(name: str, table: dk.Table) -> None:
     scene = SCENES[name]
     widget = scene.make(table, **scene.before)
