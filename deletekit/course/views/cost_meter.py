@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from deletekit.course.translations import Messages
 from deletekit.course.views import page
-from deletekit.course.views.page import Control, Page
+from deletekit.course.views.page import Page
 
 MOST_ROWS = 200_000
 _MANY = 1_000
@@ -60,7 +60,7 @@ def cost_meter(
     rows, files, percent, format_version: that table: see `measure_trial`.
     """
     say = Messages(lang)
-    own = [Control(kind="text", trait="where", label=say("where"), value=where)]
+    own = [page.text("where", say("where"), where)]
     if isinstance(costs, str):
         return Page(sentence=say("cost-where", table=costs), controls=own)
     columns = ["mode", *map(say, ("files-written", "bytes-written", "files-read", "bytes-read"))]

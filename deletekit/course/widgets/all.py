@@ -85,7 +85,7 @@ class TableTree(TableWidget, view=table_tree):
     node: key of the selected line.
     expanded: keys of the unfolded lines.
     deletes_only: list delete manifests only.
-    raw: show ids, paths, times and sizes in full.
+    raw: show ids, paths, times and sizes in full; None does so outside of lessons.
     """
 
 
@@ -94,13 +94,21 @@ class RowFate(TableWidget, view=row_fate):
 
     Attributes
     ----------
+    where: a filter that finds rows of any data file; `hit` is the number of the one shown.
     data_file: as `D1`.
     row: position of the selected row.
     start: first row of the page.
+    hidden_only: leave out live rows.
     sequence_rule, scope_rule, vector_rule: rules that can be switched off to see what breaks.
     """
 
-    resets: ClassVar[Resets] = {"data_file": {"row": None, "start": 0}}
+    resets: ClassVar[Resets] = {
+        "where": {"hit": 0},
+        "data_file": {"where": None, "row": None, "start": 0},
+        "row": {"where": None},
+        "start": {"where": None},
+        "hidden_only": {"start": 0},
+    }
 
 
 class BitmapBytes(TableWidget, view=bitmap_bytes):
@@ -116,12 +124,12 @@ class BitmapBytes(TableWidget, view=bitmap_bytes):
     byte: selected byte.
     start: first byte range of the page.
     position: selected row position.
-    zoom: 0 to 6.
+    zoom: 0 for a position in each square, 1 for 4, 2 for 16, and so on; None shows the whole file.
     edits: positions added or removed.
-    raw: show the sizes that depend on the paths in a footer.
+    raw: show the sizes that depend on the paths in a footer; None does so outside of lessons.
     """
 
-    resets: ClassVar[Resets] = {"delete_file": {"byte": None, "start": 0, "position": None, "edits": []}}
+    resets: ClassVar[Resets] = {"delete_file": {"byte": None, "start": 0, "position": None, "zoom": None, "edits": []}}
 
     def __init__(self, source: Any = None, **state: Any) -> None:
         super().__init__(source, **state)
