@@ -25,6 +25,7 @@ from deletekit.course.diagnosis import available_memory
 from deletekit.course.explanations import translate_in_notebook
 from deletekit.course.rewinding import NAMESPACE, Rewinder
 from deletekit.course.translations import text
+from deletekit.course.views.table_view import LESSON_FOLDER
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.spark.sessions import end_session, running_session, session
 from deletekit.table.catalog import Catalog
@@ -231,7 +232,7 @@ def lesson(number: str, *, engine: str | None = None, needs_spark: bool = False)
     say_before_cells(None)
     translate_in_notebook()
     # Spark resolves links in a path, such as that of macOS's temporary folder.
-    folder = Path(tempfile.mkdtemp(prefix=f"deletekit-lesson-{number}-")).resolve()
+    folder = Path(tempfile.mkdtemp(prefix=f"{LESSON_FOLDER}{number}-")).resolve()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     name = f"lesson_{number}_{next(_numbers)}"  # a running session keeps every catalog that it opened
     spark = None

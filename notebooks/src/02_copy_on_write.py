@@ -104,7 +104,7 @@ check("02.2", {row["file"]: row["status"] for row in entries(users)})
 drawings.file_tree(users)
 
 # %% [markdown]
-# `SnapshotDiff` compares two snapshots: which files and rows came and went. It also shows the counters of the summary twice: as written, and as counted again by the widget.
+# `SnapshotDiff` compares two snapshots: which files and rows came and went. It also counts the counters of the summary again. Those that are as written are one line.
 
 # %%
 dk.widgets.SnapshotDiff(users)

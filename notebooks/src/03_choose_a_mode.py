@@ -202,7 +202,7 @@ check("03.4")
 # | deletion vector | reads, writes one bitmap for each file | skips positions, one small read for each file | deletes are frequent, format version 3 |
 
 # %% [markdown]
-# `CostMeter` measures this on its own tables, and counts bytes too. Change the number of files or the share of deleted rows. Watch what each mode writes, and what readers have to read.
+# `CostMeter` measures this on a table that it makes, and counts bytes too: what the delete writes, and what a scan then reads of the columns and the deletes. Copy-on-write is the dearest to write and the cheapest to read. Change the number of files, the share of deleted rows or the format version. `CostMeter(table, where="id = 42")` measures your own table, and writes nothing to it.
 
 # %%
 dk.widgets.CostMeter()

@@ -207,7 +207,7 @@ deletes = {1: 3, 2: 5}
 check("04.4", {r["row"] for r in eight if not applies(deletes.get(r["id"], 0), r["sequence number"])})
 
 # %% [markdown]
-# Here are the files of the table `users_updated` on the axis of sequence numbers. An arrow leads from a delete to each data file that it applies to.
+# Here are the files of the table `users_updated` on the axis of sequence numbers. An arrow leads from a delete to each data file for which a reader must open it.
 
 # %%
 drawings.sequence_axis(users)

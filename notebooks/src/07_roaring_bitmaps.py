@@ -285,7 +285,7 @@ for name, blob in vectors.items():
 # `BitmapBytes` draws the positions as a map. Here each cell is 256 rows, so the whole map is container 0 of the cancelled flights. Zoom in or add a position, and see how the bytes change.
 
 # %%
-dk.widgets.BitmapBytes(flights, snapshot="S2", zoom=2)
+dk.widgets.BitmapBytes(flights, snapshot="S2", zoom=4)
 
 # %% [markdown]
 # What if the file were not sorted? We give the same rows other places, as if somebody had shuffled them.

@@ -193,7 +193,7 @@ check("08.3", ...)
 check("08.3", {"V1", "E1", "E2"})
 
 # %% [markdown]
-# In the drawing, an arrow leads from each delete to every data file for which a reader must open it. By the rules, `E1` also applies to `D3`, and `E2` to `D4`. You will see below why these two arrows are missing. When the drawing says that a delete applies, it means that a reader must open it.
+# In the drawing, an arrow leads from each delete to every data file for which a reader must open it. By the rules, `E1` also applies to `D3`, and `E2` to `D4`, but a reader need not open them there. You will see below why.
 
 # %%
 drawings.sequence_axis(orders)
@@ -463,7 +463,7 @@ show(
 # %% [markdown]
 # With the first mistake the new version of order 2 is lost. With the last two the old version comes back. These two give the same rows: no data file is older than a delete with the number 0, so no equality delete applies.
 #
-# In `RowFate` you can switch rules off yourself. Here the first mistake is switched on: equality deletes go by `<=`. The other deletes keep their rule, so `P1` does not apply. The table of deletes goes by the rules alone, without bounds, so `E2` applies.
+# In `RowFate` you can switch rules off yourself. Here the first mistake is switched on: equality deletes go by `<=`. The other deletes keep their rule, so `P1` does not apply.
 
 # %%
 dk.widgets.RowFate(orders, data_file="D4", row=0, sequence_rule=False)

@@ -240,8 +240,8 @@ def test_the_axis_says_which_delete_applies(everything: dk.Table) -> None:
     widget = dk.widgets.SequenceTimeline(everything, lang="en")
     lines = {line["cells"][0]: line["cells"][2] for line in widget.page["blocks"][0]["lines"]}
     for name, applying in lines.items():
-        none = f"No delete applies to data file {name}." in svg.text
-        assert none if applying == "-" else f"To data file {name} apply: {applying}" in svg.text
+        none = f"No delete must be opened for data file {name}." in svg.text
+        assert none if applying == "-" else f"For data file {name} must be opened: {applying}" in svg.text
     arrows = sum(len(applying.split()) for applying in lines.values() if applying != "-")
     assert svg.markup.count('class="dkd-applies"') == arrows
 

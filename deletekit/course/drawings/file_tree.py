@@ -9,7 +9,8 @@ import numpy as np
 from deletekit.course.aliases import alias_number
 from deletekit.course.drawings.svg import GAP, LONGEST, Box, Canvas, Label, Mark, Svg, label, text_width
 from deletekit.course.translations import Messages
-from deletekit.course.views.table_view import TableView, as_table_view, kind_of
+from deletekit.course.views.table_view import TableView, as_table_view, delete_of, kind_of
+from deletekit.deletes.verdict import reason_of
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
@@ -104,12 +105,15 @@ class _Tree:
                 canvas.arrow(manifests[name].at(0.5, 1), to, "" if entry.is_live else "removed")
 
     def _applying(self, canvas: Canvas, place: dict[str, Box]) -> list[str]:
-        """Draw what each delete of the new snapshot applies to, and say it."""
+        """Draw what each delete of the new snapshot applies to by the rules, and say it."""
         view, after, applies = self._view, self._snapshots[-1], dict[str, list[str]]()
-        for entry in view.live(after, ManifestContent.DATA)[: MOST_FILES * MOST_MANIFESTS]:
+        data, deletes = (view.live(after, content)[: MOST_FILES * MOST_MANIFESTS] for content in ManifestContent)
+        for entry in data:
             with suppress(FormatError):  # the views and verify say what is wrong with the deletes of this file
-                for found in view.index(after).for_data_file(entry):
-                    applies.setdefault(view.aliases.of(found), []).append(view.aliases.of(entry))
+                has_vector = any(delete_of(e).is_deletion_vector for e in view.index(after).for_data_file(entry))
+                for found in deletes:
+                    if reason_of(found, entry, view.metadata.specs, has_vector=has_vector) == "applies":
+                        applies.setdefault(view.aliases.of(found), []).append(view.aliases.of(entry))
         said = []
         for delete in sorted(applies, key=lambda name: (name[0], alias_number(name))):
             names = sorted(applies[delete], key=alias_number)

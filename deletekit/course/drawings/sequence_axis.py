@@ -1,4 +1,4 @@
-"""Data files and deletes on the axis of sequence numbers, with an arrow from each delete to the files it applies to."""
+"""Data files and deletes on the axis of sequence numbers, and an arrow from each delete to the files that need it."""
 
 from typing import Any
 
@@ -10,13 +10,11 @@ from deletekit.course.views.sequence_timeline import sequence_timeline
 from deletekit.course.views.table_view import as_table_view
 from deletekit.text import brief
 
-_ROWS = {"data": "data-file", **{kind: kind for kind in ("equality-delete", "position-delete", "deletion-vector")}}
 _STEP = 34.0
-_BESIDE = 8
 
 
 def sequence_axis(table: Any, *, snapshot: str | None = None, lang: str | None = None) -> Svg:
-    """Draw what `SequenceTimeline` shows: which delete applies to which data file, and how old both are.
+    """Draw what `SequenceTimeline` shows: which delete must be opened for which data file, and how old both are.
 
     Parameters
     ----------
@@ -28,55 +26,46 @@ def sequence_axis(table: Any, *, snapshot: str | None = None, lang: str | None =
     view, say = as_table_view(table), Messages(lang)
     page = sequence_timeline(view, snapshot=snapshot, lang=say.lang)
     canvas = Canvas(say("draw-axis-title", table=brief(view.name, LONGEST)), say.lang)
-    if not page.blocks:
+    grids = [block for block in page.blocks if isinstance(block, Grid)]
+    if not grids or not grids[0].figure["points"]:
         return canvas.finish([page.sentence])
-    files = page.block("files")
-    assert isinstance(files, Grid)
-    points, arrows = files.figure["points"], files.figure["arrows"]
-    if not points:
-        return canvas.finish([page.sentence])
-    boxes = _boxes(canvas, say, points)
-    for delete, data in arrows:
-        start, end = boxes[delete], boxes[data]
-        canvas.arrow(start.at(0.5, 0), end.at(0.5, 1), "applies")
-    deletes = page.block("deletes")
-    assert isinstance(deletes, Grid)
-    more = [words for words in (files.shown, deletes.shown) if words]
-    canvas.lines(GAP, canvas.below + GAP, [say("draw-applies-legend"), *more])
-    facts = [say("draw-axis-point", file=p["name"], kind=_kind(say, p["row"]), number=p["at"]) for p in points]
-    for line in files.lines:
-        applying = files.columns and line.cells[2]
-        key = "timeline-none" if applying == "-" else "timeline-one"
-        facts.append(say(key, file=line.cells[0], deletes=applying))
+    figure, kinds = grids[0].figure, {row: kind for row, kind, _ in grids[0].figure["lanes"]}
+    boxes = _boxes(canvas, figure)
+    for delete, data in figure["arrows"]:
+        canvas.arrow(boxes[delete].at(0.5, 0), boxes[data].at(0.5, 1), "applies")
+    more = [grid.shown for grid in grids if grid.shown]
+    canvas.lines(GAP, canvas.below + GAP, [figure["arrow"], *more])
+    points = figure["points"]
+    facts = [say("draw-axis-point", file=p["name"], kind=kinds[p["row"]], number=p["at"]) for p in points]
+    for name, _, opened in (line.cells for line in grids[0].lines):
+        facts.append(say("timeline-none" if opened == "-" else "timeline-one", file=name, deletes=opened))
     return canvas.finish([page.sentence, *facts, *more])
 
 
-def _boxes(canvas: Canvas, say: Messages, points: list[dict[str, Any]]) -> dict[str, Box]:
-    """Draw a column for each sequence number, rows for the kinds, and files of both side by side."""
-    numbers = sorted({p["at"] for p in points})
-    kinds = [row for row in _ROWS if any(p["row"] == row for p in points)]
-    cells = {(row, n): [p["name"] for p in points if (p["row"], p["at"]) == (row, n)] for row in kinds for n in numbers}
-    wide = max(label(p["name"]).size[0] for p in points) + PAD
-    x = GAP + max(text_width(words, bold=True) for words in (say("draw-axis"), *(_kind(say, k) for k in kinds))) + GAP
-    columns = dict[int, tuple[float, float]]()
-    for number in numbers:
-        columns[number] = x, wide * min(max(len(cells[row, number]) for row in kinds), _BESIDE)
-        x += columns[number][1] + GAP
-    y, found = canvas.below, dict[str, Box]()
-    for row in kinds:
-        canvas.words(GAP, y + 18, _kind(say, row), bold=True)
-        for number in numbers:
-            for i, name in enumerate(cells[row, number]):
-                place = columns[number][0] + i % _BESIDE * wide, y + i // _BESIDE * _STEP
-                found[name] = canvas.box(*place, label(name, fill=FILLS[_ROWS[row]]))
-        y += _STEP * (1 + max(-(-len(cells[row, n]) // _BESIDE) for n in numbers))
-    canvas.arrow((columns[numbers[0]][0] - PAD, y), (x, y))
-    for number, (start, width) in columns.items():
-        canvas.arrow((start + width / 2, y - 4), (start + width / 2, y + 4), head=False)
-        canvas.words(start + width / 2 - text_width(str(number)) / 2, y + 22, str(number))
-    canvas.words(GAP, y + 22, say("draw-axis"), bold=True)
+def _boxes(canvas: Canvas, figure: Any) -> dict[str, Box]:
+    """Draw the lanes, the points in them, and the axis below."""
+    wide = max(label(p["name"]).size[0] for p in figure["points"]) + PAD
+    words = (figure["axis"], *(kind for _, kind, _ in figure["lanes"]))
+    left, top = 2 * GAP + max(text_width(word, bold=True) for word in words), canvas.below
+
+    def across(x: float, column: int) -> float:
+        return left + x * wide + column * GAP
+
+    for _, kind, y in figure["lanes"]:
+        canvas.words(GAP, top + y * _STEP + 18, kind, bold=True)
+    found = {
+        p["name"]: canvas.box(across(p["x"], p["column"]), top + p["y"] * _STEP, label(p["name"], fill=_fill(p["row"])))
+        for p in figure["points"]
+    }
+    y = top + figure["lines"] * _STEP
+    canvas.arrow((left - PAD, y), (across(figure["boxes"], len(figure["numbers"])), y))
+    for number, x, column, boxes in figure["numbers"]:
+        middle = across(x + boxes / 2, column)
+        canvas.arrow((middle, y - 4), (middle, y + 4), head=False)
+        canvas.words(middle - text_width(number) / 2, y + 22, number)
+    canvas.words(GAP, y + 22, figure["axis"], bold=True)
     return found
 
 
-def _kind(say: Messages, row: str) -> str:
-    return say("kind-" + _ROWS[row])
+def _fill(row: str) -> str:
+    return FILLS.get(row, "data")

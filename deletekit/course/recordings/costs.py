@@ -1,37 +1,67 @@
-"""Measure deletes: the same rows deleted in each mode, and what each mode wrote and has to read afterwards.
+"""Measure deletes: the same rows deleted in each mode that a table's format version has, by dry runs.
 
-Nothing is modelled. The tables are in a temporary directory, which is removed. Every mode must leave the same rows.
+Nothing is modelled: each verb plans its files as it would write them, and counts their bytes. Nothing is written.
 """
 
-import tempfile
-import time
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.schema import index_by_id
 
-from deletekit.course.views.cost_meter import ModeCost
+from deletekit.commit.swap import Commit
+from deletekit.course.recordings.temporary_table import temporary_table
+from deletekit.course.views.cost_meter import Costs, ModeCost
+from deletekit.course.views.table_view import TableView
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.engines.current import local
-from deletekit.errors import InvalidInputError
-from deletekit.formats.content_file import DeleteFile
+from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.formats.content_file import ContentFile, DeleteFile
+from deletekit.formats.parquet import column_sizes
+from deletekit.rows.projection import with_field_ids
+from deletekit.table.any_catalog import TableState
 from deletekit.table.catalog import Catalog
-from deletekit.table.open_catalog import local_catalog
+from deletekit.table.properties import NAME_MAPPING
 from deletekit.table.table import Table
+from deletekit.text import brief
 from deletekit.verbs.append import append, create_table
-from deletekit.verbs.delete import delete, delete_keys
+from deletekit.verbs.delete import delete
 from deletekit.verbs.scan import scan
 
 MOST_ROWS = 1_000_000
-_FOLDER_LENGTH = 80
-_MODES = (
-    (3, "copy-on-write"),
-    (2, "position-delete"),
-    (3, "deletion-vector"),
-    (3, "equality-delete"),
-)
+"""Rows of the data files that a filter may choose from: copy-on-write encodes them all."""
 
 
-def measure_costs(rows: int = 20_000, files: int = 4, percent: int = 1) -> tuple[ModeCost, ...]:
-    """Delete the same rows in each mode and return what each cost.
+def measure_costs(view: TableView, where: str) -> Costs:
+    """Return what deleting some rows of a table would cost in each mode.
+
+    Raises InvalidInputError for a bad filter, UnsupportedError if the rows may be in files of too many rows.
+    """
+    # The view's metadata, whatever was committed since; without a catalog nothing can be committed.
+    table = Table(view.table.identifier, TableState(view.metadata, view.table.metadata_location, view.table.io))
+    touched = [task.data_file.record_count for task in scan(table, where=where).plan()]
+    if sum(touched) > MOST_ROWS:
+        raise UnsupportedError(
+            f"the rows may be in {len(touched):,} data files, with too many rows to try every mode",
+            kind="costs",
+            field="where",
+            found=sum(touched),
+            expected=f"a filter that leaves files of at most {MOST_ROWS:,} rows",
+        )
+    tasks = list(scan(table).plan())
+    costs, refused = [], list[str]()
+    with local(threads=1):  # each task writes one file, and there are as many tasks as threads
+        for mode in ("copy-on-write", *view.metadata.version.delete_kinds):
+            try:
+                costs.append(_cost(table, mode, delete(table, where, mode=mode, dry_run=True), tasks))
+            except (InvalidInputError, UnsupportedError) as e:
+                refused.append(f"{mode}: {brief(e.message)}")
+    return Costs(modes=tuple(costs), refused=tuple(refused), table=view.name)
+
+
+def measure_trial(rows: int, files: int, percent: int, format_version: int) -> Costs:
+    """Return what deleting some rows of a table made for this costs.
 
     Parameters
     ----------
@@ -40,54 +70,52 @@ def measure_costs(rows: int = 20_000, files: int = 4, percent: int = 1) -> tuple
 
     Raises InvalidInputError if a number is out of range.
     """
-    for name, value, most in (("rows", rows, MOST_ROWS), ("files", files, 100), ("percent", percent, 100)):
-        if not 1 <= value <= most:
-            raise InvalidInputError("out of range", kind="costs", field=name, found=value, expected=f"1 .. {most}")
-    ids = np.arange(rows, dtype=np.int64)
-    doomed = ids[(ids * 61) % 100 < percent]
-    # Position delete files hold paths. Paths of one length on every machine cost the same on each.
-    prefix = "deletekit-costs-".ljust(_FOLDER_LENGTH - len(tempfile.gettempdir()), "-")
-    with tempfile.TemporaryDirectory(prefix=prefix) as folder:
-        catalog = local_catalog(folder)
-        try:
-            with local(threads=1):  # each task writes one file, and there are as many tasks as threads
-                return tuple(_measure(catalog, mode, version, ids, doomed, files) for version, mode in _MODES)
-        finally:
-            catalog.pyiceberg.close()
-
-
-def _measure(catalog: Catalog, mode: str, version: int, ids: np.ndarray, doomed: np.ndarray, files: int) -> ModeCost:
+    numbers = (("rows", rows, 1, MOST_ROWS), ("files", files, 1, 100), ("percent", percent, 1, 100))
+    for name, value, least, most in (*numbers, ("format_version", format_version, 2, 3)):
+        if not least <= value <= most:
+            expected = f"{least} .. {most}"
+            raise InvalidInputError("out of range", kind="costs", field=name, found=value, expected=expected)
+    ids, chance = np.arange(rows, dtype=np.int64), np.random.default_rng(7)  # in a pattern, gaps could cost more bytes
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("value", pa.float64()), ("name", pa.string())])
-    table = create_table(catalog, f"costs.{mode.replace('-', '_')}", schema, format_version=version)
-    for part in np.array_split(ids, min(files, len(ids))):
-        names = pa.array([f"name-{i % 1000}" for i in part])
-        append(table, pa.table([pa.array(part), pa.array(part / 7), names], schema=schema))
-    before = _content(table)
-    start = time.perf_counter()
-    if mode == "equality-delete":
-        delete_keys(table, pa.table({"id": doomed}))
-    else:
-        delete(table, f"id in ({', '.join(map(str, doomed))})", mode=mode)
-    delete_seconds = time.perf_counter() - start
-    after = _content(table)
-    written = [size for identity, size in after.items() if identity not in before]
-    start = time.perf_counter()
-    left = len(scan(table).to_arrow())
-    read_seconds = time.perf_counter() - start
+
+    def make(catalog: Catalog) -> Table:
+        table = create_table(catalog, "costs.trial", schema, format_version=format_version)
+        with local(threads=1):
+            for part in np.array_split(ids, min(files, rows)):
+                names = [f"name-{i}" for i in chance.integers(0, 100, len(part))]
+                append(table, pa.table([part, chance.random(len(part)), names], schema=schema))
+        return table
+
+    doomed = ids[(ids * 61) % 100 < percent]
+    return measure_costs(TableView(temporary_table(make)), f"id in ({', '.join(map(str, doomed))})")
+
+
+def _cost(table: Table, mode: str, change: Commit, tasks: Sequence[ScanTask]) -> ModeCost:
+    gone = {f.identity for f in (*change.removed_data_files, *change.removed_delete_files)}
+    added = (*change.added_data_files, *change.added_delete_files)
+    # No older delete applies to a new data file, so a delete whose data files are all gone is read no more.
+    kept = [f for task in tasks if task.data_file.identity not in gone for f in (task.data_file, *task.delete_files)]
+    left = {f.identity: f for f in (*kept, *added) if f.identity not in gone}
     return ModeCost(
         mode=mode,
-        format_version=version,
-        files_written=len(written),
-        bytes_written=sum(written),
-        files_read=len(after),
-        bytes_read=sum(after.values()),
-        delete_seconds=delete_seconds,
-        read_seconds=read_seconds,
-        rows_left=left,
+        files_written=len(added),
+        bytes_written=sum(map(_whole, added)),
+        files_read=len(left),
+        bytes_read=sum(_read_bytes(table, f) for f in left.values()),
     )
 
 
-def _content(table: Table) -> dict[tuple[object, ...], int]:
-    """Return the bytes that a full scan opens, by file or vector."""
-    files = [file for task in scan(table).plan() for file in (task.data_file, *task.delete_files)]
-    return {f.identity: f.content_bytes if isinstance(f, DeleteFile) else f.file_size_in_bytes for f in files}
+def _read_bytes(table: Table, file: ContentFile) -> int:
+    """Return the bytes of a file that a scan of all columns reads: of a data file the columns that the schema has."""
+    sizes = file.column_sizes
+    if isinstance(file, DeleteFile) or file.file_format != "PARQUET":
+        return _whole(file)
+    if sizes is None:  # its writer left out of the manifest what the footer has
+        with table.io.open(file.file_path) as source, pq.ParquetFile(source) as opened:
+            schema = with_field_ids(opened.schema_arrow, table.metadata.properties.get(NAME_MAPPING))
+            sizes = column_sizes(opened.metadata, schema)
+    return sum(size for field_id, size in sizes.items() if field_id in index_by_id(table.metadata.schema))
+
+
+def _whole(file: ContentFile) -> int:
+    return file.content_bytes if isinstance(file, DeleteFile) else file.file_size_in_bytes

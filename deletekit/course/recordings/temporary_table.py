@@ -13,10 +13,13 @@ from deletekit.table.catalog import Catalog
 from deletekit.table.open_catalog import local_catalog
 from deletekit.table.table import Table, from_metadata
 
+_FOLDER_LENGTH = 80
+
 
 def temporary_table(make: Callable[[Catalog], Table]) -> Table:
     """Return, read-only, the table that `make` makes in an embedded catalog. Raises what `make` raises."""
-    folder = tempfile.mkdtemp(prefix="deletekit-trial-")
+    # Position delete files hold paths. Paths of one length on every machine cost the same on each.
+    folder = tempfile.mkdtemp(prefix="deletekit-trial-".ljust(_FOLDER_LENGTH - len(tempfile.gettempdir()), "-"))
     try:
         catalog = local_catalog(folder)
         try:

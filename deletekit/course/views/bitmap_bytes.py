@@ -26,11 +26,11 @@ from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.metadata import Snapshot
 
 MAP_WIDTH, MAP_LINES = 32, 8
-ZOOMS = (1, 16, 256, 4_096, 65_536, 1 << 20, 1 << 24)
+ZOOMS = tuple(4**n for n in range(17))
 MOST_EDITS = 10_000
 LARGEST_FILE = 1 << 28
 _FILES_LOOKED_AT = 2_000
-_SIGNS = {".": "map-none", "+": "map-some", "#": "map-all"}
+_SIGNS = {".": "map-none", ":": "map-25", "-": "map-50", "+": "map-75", "*": "map-99", "#": "map-all"}
 
 
 @page.view_page(ignored={"start": "byte"})
@@ -41,9 +41,9 @@ def bitmap_bytes(
     byte: int | None = None,
     start: int = 0,
     position: int | None = None,
-    zoom: int = 0,
+    zoom: int | None = None,
     edits: Sequence[int] = (),
-    raw: bool = False,
+    raw: bool | None = None,
     snapshot: str | None = None,
     lang: str | None = None,
 ) -> Page:
@@ -56,9 +56,10 @@ def bitmap_bytes(
     byte: offset of the selected byte.
     start: number of the first byte range shown; ignored if `byte` is given.
     position: the selected row position; the map is drawn around it.
-    zoom: how many positions a cell of the map stands for: 1 for 0, 16 for 1, and so on to 16,777,216 for 6.
+    zoom: how many positions a cell of the map stands for: 1 for 0, 4 for 1, 16 for 2, and so on; None shows the whole
+        file.
     edits: positions to remove from the vector, or to add if they are not in it.
-    raw: show the size of a table file's footer, and what depends on it.
+    raw: show the size of a table file's footer, and what depends on it; None does so outside of lessons.
     snapshot: as `S2`; None is the current one.
 
     A vector whose bytes can be laid out but whose content is wrong is shown, with what is wrong.
@@ -76,13 +77,18 @@ def bitmap_bytes(
         messages, "start", edited.ranges.index(selected) if selected else start, len(edited.ranges)
     )
     footer = _footer_payload(edited)
+    raw = not shown.in_lesson if raw is None else raw
     known = None if raw else footer
     size = f"{len(edited.data):,}" if known is None else page.Varying(f"{len(edited.data):,}")
     blocks: list[Block] = [_facts(messages, shown, edited, size)]
     if shown.problem is not None:
         blocks.insert(0, page.error_facts(shown.problem, messages, shown.location))
     if edited.bitmap is not None:
-        blocks.append(_map(messages, edited.bitmap, position, zoom, shown.limit))
+        limit = max(shown.limit or 0, edited.bitmap.highest + 1, 1)
+        if zoom is None:
+            large = len(ZOOMS) - 1
+            zoom = next((z for z, step in enumerate(ZOOMS) if MAP_WIDTH * MAP_LINES * step >= limit), large)
+        blocks.append(_map(messages, edited.bitmap, position, zoom, limit))
     blocks.append(_bytes(messages, edited.data, edited.ranges[first:stop], known, selected, more))
     controls = list(_controls(messages, edited, position, zoom, edits))
     controls += [page.check("raw", messages("raw"), raw)] if footer is not None else []
@@ -135,11 +141,9 @@ def _facts(messages: Messages, shown: VectorFile, edited: VectorFile, size: str)
     return Facts(name="file", caption=messages("bytes-caption", name=shown.name), items=tuple(items))
 
 
-def _map(messages: Messages, bitmap: PositionBitmap, position: int | None, zoom: int, rows: int | None) -> Cells:
+def _map(messages: Messages, bitmap: PositionBitmap, position: int | None, zoom: int, limit: int) -> Cells:
     _check_range("zoom", zoom, len(ZOOMS))
     step = ZOOMS[zoom]
-    highest = max(((key << 32) + b.max() for key, b in bitmap.by_key.items()), default=0)
-    limit = max(rows or 0, highest + 1)
     if position is not None:
         _check_range("position", position, limit)
     screen = MAP_WIDTH * MAP_LINES * step
@@ -153,17 +157,22 @@ def _map(messages: Messages, bitmap: PositionBitmap, position: int | None, zoom:
         first=first,
         per_cell=step,
         width=MAP_WIDTH,
-        counts=counts,
+        signs="".join(_sign(n, stop - at) for (at, stop), n in zip(cells, counts, strict=True)),
         limit=limit,
         select="position",
         selected=position,
         legend=messages("map-legend", step=f"{step:,}"),
-        meanings=tuple((sign, messages(meaning)) for sign, meaning in _SIGNS.items() if step > 1 or sign != "+"),
+        meanings=tuple((sign, messages(meaning)) for sign, meaning in _SIGNS.items() if step > 1 or sign in ".#"),
         labels=tuple(
             messages("map-cell", first=f"{at:,}", last=f"{stop - 1:,}", count=f"{n:,}")
             for (at, stop), n in zip(cells, counts, strict=True)
         ),
     )
+
+
+def _sign(count: int, room: int) -> str:
+    """Return the sign of a square: how many of its positions are in the set, in quarters."""
+    return "." if not count else "#" if count >= room else ":-+*"[count * 4 // room]
 
 
 def _bytes(
@@ -216,7 +225,7 @@ def _sentence(
 
 
 def _controls(
-    messages: Messages, shown: VectorFile, position: int | None, zoom: int, edits: Sequence[int]
+    messages: Messages, shown: VectorFile, position: int | None, zoom: int | None, edits: Sequence[int]
 ) -> Iterator[Control]:
     names = shown.names if shown.name in shown.names else [shown.name, *shown.names]
     yield page.select("delete_file", messages("vector"), shown.name, names)
@@ -261,6 +270,7 @@ class VectorFile:
     bitmap: PositionBitmap | None = None
     limit: int | None = None
     problem: DeletekitError | None = None
+    in_lesson: bool = False
 
 
 def is_vector_file(source: Any) -> bool:
@@ -321,6 +331,7 @@ def _of_entry(view: TableView, snapshot: Snapshot, entry: ManifestEntry) -> Vect
         names=[view.aliases.of(e) for e in _vectors(view, snapshot)[: page.MOST_OPTIONS]],
         source="table",
         location=view.metadata.location,
+        in_lesson=view.in_lesson,
     )
     try:
         bitmap = view.context.loader.vector(delete)

@@ -75,7 +75,7 @@ def delta_bridge(
             blocks.append(_bytes(messages, name, pair, part_start))
     return Page(
         sentence=_sentence(messages, shown, name, pair, problems),
-        source=("path",) if source.table is None else ("path", "table"),
+        source=("path",) if source.alone else ("path", "table"),
         state={"vector": name},
         blocks=blocks,
         controls=[

@@ -104,14 +104,18 @@ class DeltaView:
 
     Parameters
     ----------
-    path: the table's folder.
+    path: the table's folder; or, alone, an Iceberg table that `sync_delta` made of it.
     table: an Iceberg table that `sync_delta` made of it, or None.
     sync: makes an Iceberg table of a folder and a version; called for each version shown if `table` is None.
 
-    Raises NotFoundError without a Delta log, and what opening `table` raises.
+    Raises NotFoundError without a Delta log or of a table that follows none, and what opening `table` raises.
     """
 
-    def __init__(self, path: str | Path, table: Any, sync: Callable[[str, int], Table]) -> None:
+    def __init__(self, path: Any, table: Any, sync: Callable[[str, int], Table]) -> None:
+        self.alone = table is None
+        if table is None and not isinstance(path, str | Path):
+            table = as_table_view(path)
+            path = _followed(table.metadata)
         self.table = None if table is None else as_table_view(table)
         self._sync = sync
         root = normalised(str(path), "delta")
@@ -157,6 +161,15 @@ class DeltaView:
         for i, action in enumerate(found):
             live = action.add is not None and last[action.path] == i and _is_live(action.add, state.files)
             yield replace(action, live=live)
+
+
+def _followed(metadata: TableMetadata) -> str:
+    """Return the folder of the Delta table that a table follows. Raises NotFoundError."""
+    found = watermark_of(metadata, metadata.current_snapshot)
+    if found is None or found.location is None:
+        expected = "a table that sync_delta made, or the folder of a Delta table"
+        raise NotFoundError("the table follows no Delta table", kind="delta-table-not-found", expected=expected)
+    return found.location
 
 
 def _following_snapshot(metadata: TableMetadata, version: int) -> Snapshot:

@@ -121,14 +121,13 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cells:
-    """A map of row positions: each cell stands for `per_cell` of them and says how many are in a set.
+    """A map of row positions: each cell stands for `per_cell` of them and shows how many are in a set.
 
     Attributes
     ----------
     first: the first position of the first cell; `width` cells are in a line.
-    counts: positions of the set in each cell; the last cell may stand for fewer positions than the others.
+    signs: one character for each cell: how many of its positions are in the set; `meanings` explains them.
     limit: the first position after the last row.
-    meanings: the signs of `signs`, and what each means.
     """
 
     name: str
@@ -136,7 +135,7 @@ class Cells:
     first: int
     per_cell: int
     width: int
-    counts: tuple[int, ...]
+    signs: str
     limit: int
     select: str
     selected: int | None
@@ -144,21 +143,10 @@ class Cells:
     meanings: tuple[tuple[str, str], ...]
     labels: tuple[str, ...]
 
-    def signs(self) -> str:
-        """Return one character for each cell: `.` none, `+` some, `#` all."""
-        return "".join("." if not n else "#" if n >= self._room(i) else "+" for i, n in enumerate(self.counts))
-
     def lines(self) -> list[tuple[int, str]]:
         """Return the first position of each line, and its cells' characters."""
-        signs = self.signs()
-        step = self.width * self.per_cell
-        return [
-            (self.first + i * step, signs[i * self.width :][: self.width]) for i in range(-(-len(signs) // self.width))
-        ]
-
-    def _room(self, cell: int) -> int:
-        start = self.first + cell * self.per_cell
-        return max(min(start + self.per_cell, self.limit) - start, 1)
+        firsts = range(0, len(self.signs), self.width)
+        return [(self.first + i * self.per_cell, self.signs[i : i + self.width]) for i in firsts]
 
 
 Block = Grid | Tree | Facts | Cells
@@ -294,6 +282,11 @@ def check(trait: str, label: str, value: bool) -> Control:  # it is the control'
 def number(trait: str, label: str, value: int | None, maximum: int, minimum: int = 0) -> Control:
     """Make a control for a number."""
     return Control(kind="number", trait=trait, label=label, value=value, minimum=minimum, maximum=maximum)
+
+
+def text(trait: str, label: str, value: str | None) -> Control:
+    """Make a control for a text."""
+    return Control(kind="text", trait=trait, label=label, value=value)
 
 
 def live(text: str) -> str:

@@ -17,11 +17,13 @@ from deletekit.course.translations import Messages
 from deletekit.course.views import page
 from deletekit.course.views.page import Grid, Mark, Page
 from deletekit.course.views.table_view import TableView, as_table_view, delete_of
-from deletekit.deletes.read import ReadRequest, read_task
+from deletekit.deletes.plan import plan_scan
+from deletekit.deletes.read import ReadRequest, read_task, rows_at
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.verdict import NamingDelete, Rules, named_positions, reason_of
 from deletekit.deletes.which_apply import referenced_path
 from deletekit.errors import InvalidInputError, NotFoundError
+from deletekit.filters.filter import bound_filter, unbound_filter
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
@@ -32,18 +34,23 @@ from deletekit.text import brief, literal
 MOST_OTHERS = 200
 """Limit on non-applying deletes that are still opened to see whether they contain the row."""
 
+MOST_SEARCHED, MOST_HITS = 5_000_000, 1_000
+"""Rows that a filter looks at, and rows that it finds; there may be more."""
 _MOST_COLUMNS = 12
 _FILES_LOOKED_AT = 2_000
 _MOST_NEIGHBOURS = 100
 
 
-@page.view_page(ignored={"start": "row"})
-def row_fate(
+@page.view_page(ignored={"start": "row", "row": "where", "data_file": "where"})
+def row_fate(  # noqa: PLR0913  # the traits of a widget, each given by its name
     table: Any,
     *,
+    where: str | None = None,
+    hit: int = 0,
     data_file: str | None = None,
     row: int | None = None,
     start: int = 0,
+    hidden_only: bool = False,
     snapshot: str | None = None,
     sequence_rule: bool = True,
     scope_rule: bool = True,
@@ -54,41 +61,55 @@ def row_fate(
 
     Parameters
     ----------
+    where: a filter, as in `dk.scan`, for rows of any data file, hidden ones too; it chooses `data_file` and `row`.
+    hit: which of the rows found, from 0.
     data_file: as `D1`; None is the first with a delete.
     row: position of the selected row.
-    start: position of the first row shown; ignored if `row` is given.
+    start: number of the first row shown; ignored if `row` is given.
+    hidden_only: leave out live rows.
     snapshot: as `S2`; None is the current one.
     sequence_rule, scope_rule, vector_rule: see `Rules`; without them the page shows what would go wrong.
 
-    Raises NotFoundError if the file or snapshot does not exist, InvalidInputError if the row is not in the file,
-    FormatError naming a damaged file.
+    Raises NotFoundError if the file or snapshot does not exist, InvalidInputError for a bad filter or if the row is not
+    in the file, FormatError naming a damaged file.
     """
-    view = as_table_view(table)
-    messages = Messages(lang)
+    view, say = as_table_view(table), Messages(lang)
     at = view.snapshot(snapshot)
+    hits = Hits.of(view, at, where) if at is not None and where else Hits()
+    if hits.rows:
+        data_file, row = hits.rows[hit % len(hits.rows)]
     data = _data_file(view, at, data_file) if at is not None else None
     if at is None or data is None:
-        return Page(sentence=messages("no-rows", table=view.name))
-    name = view.aliases.of(data)
-    count = data.data_file.record_count
+        return Page(sentence=say("no-rows", table=view.name))
+    name, count = view.aliases.of(data), data.data_file.record_count
     if row is not None and not 0 <= row < count:
         raise InvalidInputError(
             "no such row in this file", kind="row", file=name, field="row", found=row, expected=f"0 .. {count - 1}"
         )
-    first, stop, more = page.paging(messages, "start", start if row is None else row, count)
-    more = page.without_columns(messages, more, len(view.metadata.schema.fields) - _MOST_COLUMNS)
     rules = Rules(sequence=sequence_rule, scope=scope_rule, vector_wins=vector_rule)
     switches = {"sequence_rule": sequence_rule, "scope_rule": scope_rule, "vector_rule": vector_rule}
     fields = view.metadata.schema.fields[:_MOST_COLUMNS]
-    found = fates(view, at, data, fields, first, stop, rules)
-    words = _Words(view, messages, data)
+    candidates = candidates_of(view, at, data, rules)
+    hidden = candidates.hidden(view, data) if hidden_only else PositionBitmap()
+    if row is not None:
+        start = hidden.count_in(0, row) if row in hidden else row
+    only = hidden_only and (row is None or row in hidden)
+    first, stop, more = page.paging(say, "start", start, len(hidden) if only else count)
+    wanted = _nth(hidden, first, stop) if only else PositionBitmap.from_range(first, stop)
+    found = fates(view, data, fields, wanted, candidates)
+    more = page.without_columns(say, more, len(view.metadata.schema.fields) - _MOST_COLUMNS)
+    words = _Words(view, say, data)
+    buttons = [page.button("hit", say("row-next"), (hit + 1) % len(hits.rows))] if len(hits.rows) > 1 else []
     return Page(
-        sentence=words.sentence(found, row, rules),
+        sentence=" ".join(filter(None, [hits.sentence(say, hit), words.sentence(found, row, rules)])),
         state={"data_file": name, "row": row, "start": first},
         blocks=[words.rows(found, [f.name for f in fields], row, more), *words.deletes(found)],
         controls=[
-            page.select("data_file", messages("data-file"), name, _neighbours(view, at, name)),
-            *(page.check(name, messages(f"rule-{name}"), on) for name, on in switches.items()),
+            page.text("where", say("row-find"), where),
+            *buttons,
+            page.select("data_file", say("data-file"), name, _neighbours(view, at, name)),
+            page.check("hidden_only", say("hidden-only"), hidden_only),
+            *(page.check(name, say(f"rule-{name}"), on) for name, on in switches.items()),
         ],
     )
 
@@ -118,12 +139,14 @@ class _Words:
         """Show the deletes that were opened, and whether each applies."""
         say = self._say
         lines = []
-        for naming in found.candidates:
-            entry, reason = naming.entry, naming.reason
+        for naming in found.candidates.deletes:
+            entry, reason = naming.entry, str(naming.reason)
             name, kind = self._view.aliases.of(entry), say("kind-" + delete_of(entry).kind)
+            if reason == "applies" and entry.data_file.identity in found.candidates.unopened:
+                reason = "bounds"
             cells = (entry.sequence_number or 0, self._columns(entry) or None, say("reason-" + reason))
             lines.append(page.line(name, name, kind, *cells))
-        shown = say("deletes-left-out", count=f"{found.left_out:,}") if found.left_out else ""
+        shown = say("deletes-left-out", count=f"{found.candidates.left_out:,}") if found.candidates.left_out else ""
         if lines or shown:
             columns = (say("delete"), say("kind"), "sequence_number", "equality_ids", say("applies"))
             caption = say("deletes-caption", file=self._name)
@@ -214,49 +237,68 @@ class Fate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """The deletes that may name rows of a data file.
+
+    Attributes
+    ----------
+    deletes: all that apply by the rules, and some of the others; `left_out` says how many are not among them.
+    unopened: those that a reader need not open, because their bounds are outside the file's.
+    """
+
+    deletes: Sequence[NamingDelete]
+    unopened: frozenset[Any]
+    left_out: int
+
+    def hidden(self, view: TableView, data: ManifestEntry) -> PositionBitmap:
+        """Return the positions of all hidden rows of the file."""
+        return PositionBitmap.union(named_positions(view.context, data, d.entry) for d in self.deletes if d.hides)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fates:
-    """Some rows of a data file, and the deletes that were looked into; `left_out` says how many were not."""
+    """Some rows of a data file, and the deletes that were looked into."""
 
     rows: Sequence[Fate]
-    candidates: Sequence[NamingDelete]
-    left_out: int
+    candidates: Candidates
 
 
 def fates(
     view: TableView,
-    snapshot: Snapshot,
     data: ManifestEntry,
     fields: tuple[NestedField, ...],
-    start: int,
-    stop: int,
-    rules: Rules,
+    wanted: PositionBitmap,
+    candidates: Candidates,
 ) -> Fates:
-    """Return the fate of rows `start .. stop - 1` of a data file. Raises as `read_task`."""
-    candidates, left_out = _candidates(view, snapshot, data, rules)
-    wanted = PositionBitmap.from_range(start, max(stop, start))
-    naming = [(d, named_positions(view.context, data, d.entry, wanted)) for d in candidates]
+    """Return the fate of some rows of a data file. Raises as `rows_at`."""
+    naming = [(d, named_positions(view.context, data, d.entry, wanted)) for d in candidates.deletes]
+    found = rows_at(view.context, ScanTask(data), ReadRequest(fields), wanted)
+    columns = [python_values(found.column(i), f.name) for i, f in enumerate(fields)] if found.num_columns else []
     rows = []
-    for batch in read_task(view.context, ScanTask(data), ReadRequest(fields), wanted):
-        low, high = max(batch.first_position, start), min(batch.first_position + len(batch), stop)
-        some = batch.table.slice(low - batch.first_position, max(high - low, 0))
-        columns = [python_values(some.column(i), f.name) for i, f in enumerate(fields)]
-        for position in range(low, high):
-            values = tuple(column[position - low] for column in columns)
-            hits = tuple(delete for delete, positions in naming if position in positions)
-            rows.append(Fate(position=position, values=values, hits=hits))
-    return Fates(rows=rows, candidates=candidates, left_out=left_out)
+    for i, position in enumerate(wanted):
+        hits = tuple(delete for delete, positions in naming if position in positions)
+        rows.append(Fate(position=position, values=tuple(column[i] for column in columns), hits=hits))
+    return Fates(rows=rows, candidates=candidates)
 
 
-def _candidates(
-    view: TableView, snapshot: Snapshot, data: ManifestEntry, rules: Rules
-) -> tuple[list[NamingDelete], int]:
+def _nth(positions: PositionBitmap, first: int, stop: int) -> PositionBitmap:
+    """Return the positions from one place in their order to another."""
+    found, passed = list[int](), 0
+    for key, bitmap in sorted(positions.by_key.items()):
+        here = range(max(first - passed, 0), min(stop - passed, len(bitmap)))
+        found += [(key << 32) + bitmap[i] for i in here]
+        passed += len(bitmap)
+    return PositionBitmap(found)
+
+
+def candidates_of(view: TableView, snapshot: Snapshot, data: ManifestEntry, rules: Rules | None = None) -> Candidates:
     """Return deletes that may name rows of the file: all that apply by the specification, and some of the others."""
-    applying = view.index(snapshot).for_data_file(data)
-    known = {e.data_file.identity for e in applying}
-    has_vector = any(delete_of(e).is_deletion_vector for e in applying)
-    found = [NamingDelete(entry=e, reason="applies") for e in applying]
+    opened = view.index(snapshot).for_data_file(data)
+    known = {e.data_file.identity for e in opened}
+    has_vector = any(delete_of(e).is_deletion_vector for e in opened)
+    found = [NamingDelete(entry=e, reason="applies") for e in opened]
     live = view.live(snapshot, ManifestContent.DELETES)
-    left_out = len(live) - len(applying)
+    left_out = len(live) - len(opened)
     if len(live) <= MOST_OTHERS * 50:
         about = (None, data.data_file.file_path)
         others = [e for e in live if referenced_path(e.data_file) in about and e.data_file.identity not in known]
@@ -264,4 +306,37 @@ def _candidates(
         for entry in others[:MOST_OTHERS]:
             reason = reason_of(entry, data, view.metadata.specs, has_vector=has_vector, rules=rules)
             found.append(NamingDelete(entry=entry, reason=reason))
-    return sorted(found, key=lambda d: (d.entry.sequence_number or 0, view.aliases.order(d.entry))), left_out
+    ordered = sorted(found, key=lambda d: (d.entry.sequence_number or 0, view.aliases.order(d.entry)))
+    unopened = {d.entry.data_file.identity for d in found if d.reason == "applies"} - known
+    return Candidates(deletes=ordered, unopened=frozenset(unopened), left_out=left_out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hits:
+    """The rows that a filter finds, each by the name of its data file and its position; `whole` if those are all."""
+
+    rows: Sequence[tuple[str, int]] = ()
+    where: str = ""
+    whole: bool = True
+
+    @classmethod
+    def of(cls, view: TableView, snapshot: Snapshot, where: str) -> Hits:
+        """Search the data files of a snapshot. Raises InvalidInputError for a bad filter."""
+        schema, read = view.metadata.schema, 0
+        chosen = unbound_filter(where, schema)
+        request, rows = ReadRequest((), bound_filter(chosen, schema)), list[tuple[str, int]]()
+        for task in plan_scan(view.metadata, snapshot, view.reader, chosen, schema):
+            if read >= MOST_SEARCHED or len(rows) >= MOST_HITS:
+                return cls(rows=rows[:MOST_HITS], where=where, whole=False)
+            read += task.data_file.record_count
+            name = view.aliases.of(task.data)
+            for batch in read_task(view.context, ScanTask(task.data), request):
+                rows += [(name, int(position)) for position in batch.positions(batch.selected)]
+        return cls(rows=rows[:MOST_HITS], where=where, whole=len(rows) <= MOST_HITS)
+
+    def sentence(self, say: Messages, hit: int) -> str:
+        """Say which of the rows is shown."""
+        key = "row-found" if self.rows else "row-not-found"
+        count = f"{len(self.rows):,}" + ("" if self.whole else "+")
+        number = f"{hit % max(len(self.rows), 1) + 1:,}"
+        return say(key, where=self.where, number=number, count=count) if self.where else ""

@@ -1,9 +1,9 @@
-"""SequenceTimeline: data files and deletes on the axis of sequence numbers, and which delete applies to which file.
+"""SequenceTimeline: data files and deletes by sequence number, and which delete must be opened for which file.
 
-`DeleteFileIndex` decides what applies, also for a delete that was moved to another sequence number to see what changes.
+`DeleteFileIndex` decides this by the rules and the bounds, also for a delete that was moved to another sequence number.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from deletekit.course.aliases import alias_number
 from deletekit.course.translations import Messages
 from deletekit.course.views import page
 from deletekit.course.views.page import Grid, Page
-from deletekit.course.views.table_view import LiveEntries, TableView, as_table_view, delete_of
+from deletekit.course.views.table_view import LiveEntries, TableView, as_table_view, kind_of
 from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.errors import FormatError, InvalidInputError
 from deletekit.formats.content_file import ManifestEntry
@@ -21,6 +21,14 @@ from deletekit.table.metadata import Snapshot
 
 PAGE_FILES = 40
 MOST_DELETES = 2_000
+FOLDED_FROM = 12
+"""If there are more files, those for which the same deletes must be opened are one line; more deletes fold too."""
+BESIDE = 8
+
+_LANES = {"data": "data-file", **{kind: kind for kind in ("equality-delete", "position-delete", "deletion-vector")}}
+
+Fold = list[ManifestEntry]
+"""Files that are shown as one, in order."""
 
 
 @page.view_page()
@@ -55,9 +63,9 @@ def sequence_timeline(
     if data_file is not None:
         view.data_file(at, data_file)
     timeline = _Timeline(view, at, messages, moved, moved_to)
-    grids, applying = timeline.grids(data_file, start)
+    grids, opened = timeline.grids(data_file, start)
     return Page(
-        sentence=timeline.sentence(data_file, applying),
+        sentence=timeline.sentence(data_file, opened),
         blocks=grids,
         controls=[
             page.select("moved", messages("timeline-move"), moved, [None, *timeline.names()]),
@@ -87,66 +95,121 @@ class _Timeline:
         self._left_out = len(deletes) - len(self._deletes)
 
     def grids(self, selected: str | None, start: int) -> tuple[list[Grid], dict[str, str]]:
-        """Return the grids of data files and of deletes, and what applies to each data file shown."""
-        if selected is not None and not start:
-            start = max(alias_number(selected) - 1, 0)
-        first, stop, more = page.paging(self._say, "start", start, len(self._data), PAGE_FILES)
-        name, say = self._aliases.of, self._say
+        """Return the grids of data files and of deletes, and what must be opened for each data file shown."""
+        say, of = self._say, self._aliases.of
         if len(self._data) <= MOST_DELETES:
-            entries = sorted(self._data, key=self._aliases.order)[first:stop]
+            opened = {of(e): self._opened(e) for e in self._sorted(self._data)}
+            apart = {e.sequence_number or 0 for e in self._deletes} if len(opened) > FOLDED_FROM else None
+            lines = _folded(self._sorted(self._data), lambda e: (opened[of(e)], of(e) == selected), apart)
+            deletes_at = next((i for i, line in enumerate(lines) if opened[of(line[0])]), 0)
+            wanted = next((i for i, line in enumerate(lines) if selected in [of(e) for e in line]), deletes_at)
+            first, stop, more = page.paging(say, "start", start or wanted, len(lines), PAGE_FILES)
+            lines = lines[first:stop]
         else:
-            entries = sorted(self._data[first:stop], key=self._aliases.order)
-        applying = {name(e): self._applying(e) for e in entries}
-        arrows = [[delete, data] for data, text in applying.items() for delete in text.split(" ")]
-        used = {delete for delete, _ in arrows}
-        deletes = [e for e in self._sorted(self._deletes) if name(e) in used or len(self._deletes) <= PAGE_FILES]
-        deletes = deletes[:PAGE_FILES]
-        rows = [(e, "data") for e in entries] + [(e, delete_of(e).kind) for e in deletes]
-        shown = {name(e) for e in deletes}
-        figure = {
-            "points": [{"name": name(e), "at": e.sequence_number or 0, "row": row} for e, row in rows],
-            "arrows": [arrow for arrow in arrows if arrow[0] in shown],
-            "lanes": {row: say("kind-data-file" if row == "data" else f"kind-{row}") for _, row in rows},
-            "axis": say("draw-axis"),
-            "arrow": say("timeline-arrow"),
-        }
-        columns = (say("file"), "sequence_number", say("timeline-applying"))
-        lines = (page.line(name(e), name(e), e.sequence_number or 0, applying[name(e)] or None) for e in entries)
+            start = start or max(alias_number(selected or "") - 1, 0)
+            first, stop, more = page.paging(say, "start", start, len(self._data), PAGE_FILES)
+            lines = [[e] for e in sorted(self._data[first:stop], key=self._aliases.order)]
+            opened = {of(e): self._opened(e) for (e,) in lines}
+        named = {self._name(line): opened[of(line[0])] for line in lines}
+        into = {d: [name for name, text in named.items() if d in text.split(" ")] for d in map(of, self._deletes)}
+        used = [e for e in self._sorted(self._deletes) if into[of(e)] or len(self._deletes) <= PAGE_FILES]
+        apart = {e.sequence_number or 0 for line in lines for e in line} if len(used) > FOLDED_FROM else None
+        folds = _folded(used, lambda e: (kind_of(e), into[of(e)], of(e) == self._moved), apart)
+        deletes = folds[:PAGE_FILES]
+        figure = _figure(
+            [self._point(line, "data") for line in lines] + [self._point(d, kind_of(d[0])) for d in deletes]
+        )
+        arrows = [[self._name(d), name] for d in deletes for name in into[of(d[0])]]
+        figure |= {"arrows": arrows, "axis": say("draw-axis"), "arrow": say("timeline-arrow")}
+        figure["lanes"] = [[row, say(f"kind-{_LANES[row]}"), y] for row, y in figure["lanes"]]
+        columns = (say("file"), "sequence_number", say("timeline-opened"))
+        cells = (page.line(of(e[0]), self._name(e), _numbers(e), named[self._name(e)] or None) for e in lines)
         more |= {"select": "data_file", "selected": selected, "numbers": (1,), "figure": figure}
-        files = page.grid("files", say("timeline-files"), columns, lines, **more)
+        files = page.grid("files", say("timeline-files"), columns, cells, **more)
         columns = (say("delete"), say("kind"), "sequence_number")
-        lines = (page.line(name(e), name(e), say("kind-" + delete_of(e).kind), self._number(e)) for e in deletes)
-        left = len(self._deletes) + self._left_out - len(deletes)
+        cells = (page.line(n, n, say("kind-" + kind_of(d[0])), self._at(d)) for d in deletes if (n := self._name(d)))
+        left = len(self._deletes) + self._left_out - sum(map(len, deletes))
         left_out = say("timeline-more", count=f"{left:,}") if left else ""
-        moved = page.grid("deletes", say("timeline-deletes"), columns, lines, numbers=(2,), shown=left_out)
-        return [files, moved], applying
+        moved = page.grid("deletes", say("timeline-deletes"), columns, cells, numbers=(2,), shown=left_out)
+        return [files, moved], opened
 
     def names(self) -> list[str]:
         """Return the names of the deletes that can be moved."""
         return [self._aliases.of(e) for e in sorted(self._deletes, key=self._aliases.order)][: page.MOST_OPTIONS]
 
-    def sentence(self, selected: str | None, applying: dict[str, str]) -> str:
+    def sentence(self, selected: str | None, opened: dict[str, str]) -> str:
         say = self._say
-        if selected in applying:
-            key = "timeline-one" if applying[selected] else "timeline-none"
-            text = say(key, file=selected, deletes=applying[selected])
+        if selected in opened:
+            key = "timeline-one" if opened[selected] else "timeline-none"
+            text = say(key, file=selected, deletes=opened[selected])
         else:
             count = f"{len(self._deletes) + self._left_out:,}"
             text = say("timeline-summary", files=f"{len(self._data):,}", deletes=count)
         return text if self._moved is None else f"{say('timeline-moved', delete=self._moved)} {text}"
 
-    def _applying(self, entry: ManifestEntry) -> str:
+    def _opened(self, entry: ManifestEntry) -> str:
         try:
             return " ".join(map(self._aliases.of, self._sorted(self._index.for_data_file(entry))))
         except FormatError as e:  # a vector was moved to before its data file
             return e.message
 
-    def _sorted(self, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    def _sorted(self, entries: Iterable[ManifestEntry]) -> Fold:
         return sorted(entries, key=lambda e: (e.sequence_number or 0, self._aliases.order(e)))
 
-    def _number(self, entry: ManifestEntry) -> str:
-        mark = " *" if self._aliases.of(entry) == self._moved else ""
-        return f"{entry.sequence_number or 0}{mark}"
+    def _name(self, fold: Fold) -> str:
+        first, last = self._aliases.of(fold[0]), self._aliases.of(fold[-1])
+        return first if len(fold) == 1 else f"{first}-{last} ({len(fold):,})"
+
+    def _at(self, fold: Fold) -> str:
+        return _numbers(fold) + (" *" if self._aliases.of(fold[0]) == self._moved else "")
+
+    def _point(self, fold: Fold, row: str) -> dict[str, Any]:
+        key = {"key": self._aliases.of(fold[0]), "first": fold[0].sequence_number or 0}
+        return {"name": self._name(fold), "row": row, "at": _numbers(fold), **key}
+
+
+def _numbers(fold: Fold) -> str:
+    first, last = fold[0].sequence_number or 0, fold[-1].sequence_number or 0
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def _folded(entries: Fold, key: Callable[[ManifestEntry], Any], apart: set[int] | None) -> list[Fold]:
+    """Join entries beside each other that have one key, with no number of `apart` between them; None joins nothing."""
+    folds: list[Fold] = []
+    keys = list(map(key, entries))
+    for i, entry in enumerate(entries):
+        low, high = entries[max(i - 1, 0)].sequence_number or 0, entry.sequence_number or 0
+        between = low != high and not (apart or set()).isdisjoint(range(low, high + 1))
+        if i and apart is not None and keys[i - 1] == keys[i] and not between:
+            folds[-1].append(entry)
+        else:
+            folds.append([entry])
+    return folds
+
+
+def _figure(points: list[dict[str, Any]]) -> dict[str, Any]:
+    """Lay points out: a column for each number, lanes for the kinds, points of both side by side.
+
+    `x` counts boxes, and `column` the gaps before them; `y` counts lines. Numbers are `[text, x, column, boxes]`.
+    """
+    lanes = [row for row in _LANES if any(p["row"] == row for p in points)]
+    numbers = sorted({(p["first"], p["at"]) for p in points})
+    cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for point in points:
+        cells.setdefault((point["row"], point["at"]), []).append(point)
+    x, axis = 0, []
+    for column, (_, at) in enumerate(numbers):
+        wide = min(max(len(cells.get((row, at), ())) for row in lanes), BESIDE)
+        axis.append([at, x, column, wide])
+        x += wide
+    y, places = 0, []
+    for row in lanes:
+        places.append([row, y])
+        for at, left, column, _ in axis:
+            for i, point in enumerate(cells.get((row, at), ())):
+                point |= {"x": left + i % BESIDE, "column": column, "y": y + i // BESIDE}
+        y += 1 + max(-(-len(cells.get((row, at), ())) // BESIDE) for _, at in numbers)
+    return {"points": points, "lanes": places, "numbers": axis, "boxes": x, "lines": y}
 
 
 def _index_of(view: TableView, entries: Iterable[ManifestEntry]) -> DeleteFileIndex:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from deletekit.course.translations import Messages
 from deletekit.course.views import page
-from deletekit.course.views.page import Grid, Line, Mark, Page
+from deletekit.course.views.page import Facts, Grid, Line, Mark, Page
 from deletekit.course.views.table_view import TableView, as_table_view, kind_of
 from deletekit.deletes.changed_files import FileChange, changed_files
 from deletekit.errors import InvalidInputError, UnsupportedError
@@ -182,25 +182,27 @@ def _rows(messages: Messages, rows: _Rows, start: int) -> Grid:
     return page.grid("rows", messages("diff-rows"), columns, lines, **more)
 
 
-def _counters(messages: Messages, view: TableView, snapshot: Snapshot) -> Grid:
-    """Compare the counters of the summary with those that the manifests give."""
+def _counters(messages: Messages, view: TableView, snapshot: Snapshot) -> Grid | Facts:
+    """Compare the counters of the summary with those that the manifests give; equal ones are one line."""
     manifests = (view.reader.columns(m) for m in view.reader.manifests(snapshot))
     entries = [e for columns in manifests for e in columns.entries(np.arange(len(columns)))]
     found = {k: n for k, n in count_entries(snapshot.snapshot_id, entries).items() if n}
     found |= count_totals(e.data_file for e in entries if e.is_live)
     del found["total-files-size"]  # Java leaves out the files of appended manifests, so it may differ rightly
-    lines = []
+    lines, same = [], list[str]()
     for name, number in sorted(found.items()):
         written = brief(snapshot.summary.get(name, "-"))
-        same = written == str(number)
-        verdict = messages("same") if same else messages("missing" if written == "-" else "different")
-        shown: tuple[object, ...] = (written, number)
-        if name.endswith("files-size") and same:
-            shown = (page.Varying(written), page.Varying(written))
-        lines.append(page.line(name, name, *shown, verdict, mark="" if same or written == "-" else "wrong"))
+        if written == str(number):
+            same.append(name)
+            continue
+        verdict, mark = ("missing", "") if written == "-" else ("different", "wrong")
+        lines.append(page.line(name, name, written, number, messages(verdict), mark=mark))  # type: ignore[arg-type]
     caption = messages("diff-counters", snapshot=_name(view, snapshot))
+    equal = (messages("counters-same", count=len(same)), ", ".join(same))
+    if not lines:
+        return Facts(name="counters", caption=caption, items=(equal,), mark="live")
     columns = map(messages, ("counter", "written", "recomputed", "verdict"))
-    return page.grid("counters", caption, columns, lines, numbers=(1, 2))
+    return page.grid("counters", caption, columns, lines, numbers=(1, 2), shown=": ".join(equal))
 
 
 def _parent(view: TableView, snapshot: Snapshot | None) -> Snapshot | None:

@@ -10,11 +10,11 @@ from typing import Any, Literal, get_args
 from deletekit.course.translations import Messages
 from deletekit.course.views import page
 from deletekit.course.views.page import Control, Facts, Grid, Line, Mark, Page
-from deletekit.course.views.row_fate import fates
+from deletekit.course.views.row_fate import candidates_of, fates
 from deletekit.course.views.table_view import TableView, delete_of, kind_of
-from deletekit.deletes.verdict import Rules
 from deletekit.deletes.which_apply import referenced_path
 from deletekit.formats.content_file import FileContent, ManifestEntry
+from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.table.metadata import Snapshot
 from deletekit.table.table import Table
@@ -271,7 +271,8 @@ def _lines(messages: Messages, view: TableView) -> Iterator[Line]:
     fields = view.metadata.schema.fields
     for entry in _live(view, ManifestContent.DATA):
         name = view.aliases.of(entry)
-        for fate in fates(view, snapshot, entry, fields, 0, entry.data_file.record_count, Rules()).rows:
+        whole = PositionBitmap.from_range(0, entry.data_file.record_count)
+        for fate in fates(view, entry, fields, whole, candidates_of(view, snapshot, entry)).rows:
             place = f"{name}:{fate.position}"
             hides = " ".join(view.aliases.of(hit.entry) for hit in fate.hits if hit.hides) or None
             state: Mark = "live" if fate.live else "hidden"

@@ -28,6 +28,7 @@ AT_ONCE = 100
 MOST_NODES = 1_000
 """Nodes of one page; the next ones are reached by folding others up."""
 LONGEST_SHOWN = 1_000
+_NAMES = 5
 
 _SNAPSHOT_IDS = re.compile("((parent|current|source)-)?snapshot-id|(added_)?snapshot_id")
 _PATHS = frozenset(("file_path", "referenced_data_file"))
@@ -45,7 +46,7 @@ def table_tree(
     expanded: Sequence[str] | None = None,
     snapshot: str | None = None,
     deletes_only: bool = False,
-    raw: bool = False,
+    raw: bool | None = None,
     lang: str | None = None,
 ) -> Page:
     """Make the page of a table's metadata.
@@ -56,16 +57,16 @@ def table_tree(
     expanded: keys of the unfolded lines; None unfolds the snapshot down to its manifests.
     snapshot: the snapshot unfolded by default, as `S2`; None is the current one.
     deletes_only: list delete manifests only.
-    raw: show ids, paths, times and sizes in full.
+    raw: show ids, paths, times and sizes in full; None does so outside of lessons.
 
     Raises NotFoundError if the snapshot does not exist, FormatError naming a file that cannot be read.
     """
-    view = as_table_view(table)
-    messages = Messages(lang)
+    view, messages = as_table_view(table), Messages(lang)
+    raw, at = not view.in_lesson if raw is None else raw, view.snapshot(snapshot)
     ways = list(accumulate(node.split("/"), "{}/{}".format))  # the node with its parents, the outermost first
-    default = _default(view, view.snapshot(snapshot))
-    opened = frozenset((*(default if expanded is None else expanded), *ways[:-1]))
-    roots = _Roots(view, messages, raw=raw, deletes_only=deletes_only).items()
+    made = _Roots(view, messages, raw=raw, deletes_only=deletes_only)
+    opened = frozenset((*(made.default(at) if expanded is None else expanded), *ways[:-1]))
+    roots = made.items()
     found = list(islice(_visible(roots, opened), MOST_NODES))
     items = {n.key: item for n, item in found}
     # The nearest visible parent, if the node is folded, or gone with another snapshot.
@@ -75,6 +76,7 @@ def table_tree(
         sentence = messages("tree-line", label=brief(items[node].label), value=value)
     else:
         sentence = messages("tree-of", table=view.name, snapshots=len(view.aliases.snapshots))
+        sentence = " ".join([sentence, *_gone(view, messages, at)])
     tree = Tree(
         name="tree",
         caption=messages("tree-caption", table=view.name),
@@ -94,11 +96,18 @@ def table_tree(
     )
 
 
-def _default(view: TableView, snapshot: Snapshot | None) -> tuple[str, ...]:
-    if snapshot is None:
-        return ("metadata",)
-    name = view.aliases.snapshot_name(snapshot.snapshot_id)
-    return ("snapshots", f"snapshots/{name}", f"snapshots/{name}/manifest-list")
+def _gone(view: TableView, messages: Messages, snapshot: Snapshot | None) -> Iterator[str]:
+    """Say how many rows are gone from a snapshot, and by which deletes, as the manifests count them."""
+    kinds: dict[str, list[ManifestEntry]] = {}
+    for entry in () if snapshot is None else view.live(snapshot, ManifestContent.DELETES):
+        kinds.setdefault(kind_of(entry), []).append(entry)
+    for kind, found in sorted(kinds.items()):
+        names = [view.aliases.of(e) for e in sorted(found, key=view.aliases.order)[:_NAMES]]
+        rows = sum(e.data_file.record_count for e in found)
+        more = ", …" if len(found) > _NAMES else ""
+        yield messages(f"gone-{kind}", count=f"{len(found):,}", names=", ".join(names) + more, rows=f"{rows:,}")
+    if snapshot is not None and not kinds:
+        yield messages("gone-none")
 
 
 # --- items: children are made when they are shown, a hundred at a time ------------------------------------------------
@@ -106,24 +115,25 @@ def _default(view: TableView, snapshot: Snapshot | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """Children, each made of its source; `first` is the number of the first one among all its siblings."""
+    """Children, each made of its source; `first` is the number of the first one, and `step` counts up or down."""
 
     sources: Sequence[Any]
     make: Callable[[Any], Item] = lambda item: item
     first: int = 1
+    step: int = 1
 
     def shown(self) -> Sequence[Item]:
         """Return the children; more than a hundred as groups of a hundred, of ten thousand, ..."""
-        total, step = len(self.sources), AT_ONCE
+        total, size = len(self.sources), AT_ONCE
         if total <= AT_ONCE:
             return [self.make(source) for source in self.sources]
-        while -(-total // step) > AT_ONCE:
-            step *= AT_ONCE
-        return [self._group(low, min(low + step, total)) for low in range(0, total, step)]
+        while -(-total // size) > AT_ONCE:
+            size *= AT_ONCE
+        return [self._group(low, min(low + size, total)) for low in range(0, total, size)]
 
     def _group(self, low: int, stop: int) -> Item:
-        first, last = self.first + low, self.first + stop - 1
-        inside = Items(self.sources[low:stop], self.make, first)
+        first, last = self.first + self.step * low, self.first + self.step * (stop - 1)
+        inside = Items(self.sources[low:stop], self.make, first, self.step)
         return Item(name=f"{first}-{last}", label=f"{first:,}-{last:,}", children=lambda: inside)
 
 
@@ -178,9 +188,28 @@ class _Roots:
             name="snapshots",
             label="snapshots",
             value=str(len(snapshots)),
-            children=lambda: Items(snapshots, self._snapshot),
+            children=self._snapshots,
         )
         return Items([self._json("metadata", raw), self._json("refs", dict(metadata.refs)), listed])
+
+    def _snapshots(self) -> Items:
+        """Return the snapshots, the newest first."""
+        snapshots = self._view.aliases.snapshots
+        return Items(snapshots[::-1], self._snapshot, len(snapshots), -1)
+
+    def default(self, snapshot: Snapshot | None) -> Iterator[str]:
+        """Return what is unfolded at first: the way to a snapshot's manifests."""
+        if snapshot is None:
+            yield "metadata"
+            return
+        items, way = self._snapshots(), "snapshots"
+        yield way
+        while len(items.sources) > AT_ONCE:
+            groups = ((g, g.children()) for g in items.shown() if g.children is not None)
+            group, items = next((g, inside) for g, inside in groups if snapshot in inside.sources)
+            yield (way := f"{way}/{group.name}")
+        yield (way := f"{way}/{self._view.aliases.snapshot_name(snapshot.snapshot_id)}")
+        yield f"{way}/manifest-list"
 
     def _snapshot(self, snapshot: Snapshot) -> Item:
         name = self._view.aliases.snapshot_name(snapshot.snapshot_id)

@@ -25,6 +25,9 @@ from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.table import Table, from_metadata
 from deletekit.text import brief, short
 
+LESSON_FOLDER = "deletekit-lesson-"
+"""How the name of a lesson's folder begins."""
+
 
 class TableView:
     """A table, opened once for all views of it.
@@ -45,6 +48,11 @@ class TableView:
         self.context = ReadContext(self.table.io, self.metadata)
         self._indexes: dict[int, DeleteFileIndex] = {}
         self._live: dict[tuple[int, ManifestContent], LiveEntries] = {}
+
+    @property
+    def in_lesson(self) -> bool:
+        """Whether a lesson made the table: what differs from run to run is left out there, and shown elsewhere."""
+        return f"/{LESSON_FOLDER}" in self.metadata.location
 
     @cached_property
     def name(self) -> str:

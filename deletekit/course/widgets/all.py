@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import traitlets
 from ipywidgets import Tab
 
-from deletekit.course.recordings.costs import measure_costs
+from deletekit.course.recordings.costs import measure_costs, measure_trial
 from deletekit.course.recordings.stream_steps import record_stream
 from deletekit.course.recordings.temporary_table import synced_table
 from deletekit.course.translations import Messages
@@ -45,7 +45,7 @@ __all__ = [
     "explore",
 ]
 
-_measured = lru_cache(maxsize=16)(measure_costs)
+_tried, _measured = lru_cache(maxsize=16)(measure_trial), lru_cache(maxsize=8)(measure_costs)
 _recorded = lru_cache(maxsize=8)(record_stream)
 
 # --- widgets of a table -----------------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ class TableWidget(PageWidget):
     name: what the line of Python that is shown calls the table; None is the name that the caller's code has for it.
     """
 
-    def __init__(self, table: Any, *, name: str | None = None, **state: Any) -> None:
+    def __init__(self, table: Any = None, *, name: str | None = None, **state: Any) -> None:
         self._source = table
         self._own = (name or name_of(table),)
         super().__init__(**state)
@@ -85,7 +85,7 @@ class TableTree(TableWidget, view=table_tree):
     node: key of the selected line.
     expanded: keys of the unfolded lines.
     deletes_only: list delete manifests only.
-    raw: show ids, paths, times and sizes in full.
+    raw: show ids, paths, times and sizes in full; None does so outside of lessons.
     """
 
 
@@ -94,13 +94,21 @@ class RowFate(TableWidget, view=row_fate):
 
     Attributes
     ----------
+    where: a filter that finds rows of any data file; `hit` is the number of the one shown.
     data_file: as `D1`.
     row: position of the selected row.
     start: first row of the page.
+    hidden_only: leave out live rows.
     sequence_rule, scope_rule, vector_rule: rules that can be switched off to see what breaks.
     """
 
-    resets: ClassVar[Resets] = {"data_file": {"row": None, "start": 0}}
+    resets: ClassVar[Resets] = {
+        "where": {"hit": 0},
+        "data_file": {"where": None, "row": None, "start": 0},
+        "row": {"where": None},
+        "start": {"where": None},
+        "hidden_only": {"start": 0},
+    }
 
 
 class BitmapBytes(TableWidget, view=bitmap_bytes):
@@ -116,14 +124,14 @@ class BitmapBytes(TableWidget, view=bitmap_bytes):
     byte: selected byte.
     start: first byte range of the page.
     position: selected row position.
-    zoom: 0 to 6.
+    zoom: 0 for a position in each square, 1 for 4, 2 for 16, and so on; None shows the whole file.
     edits: positions added or removed.
-    raw: show the sizes that depend on the paths in a footer.
+    raw: show the sizes that depend on the paths in a footer; None does so outside of lessons.
     """
 
-    resets: ClassVar[Resets] = {"delete_file": {"byte": None, "start": 0, "position": None, "edits": []}}
+    resets: ClassVar[Resets] = {"delete_file": {"byte": None, "start": 0, "position": None, "zoom": None, "edits": []}}
 
-    def __init__(self, source: Any, **state: Any) -> None:
+    def __init__(self, source: Any = None, **state: Any) -> None:
         super().__init__(source, **state)
 
     def _sources(self) -> tuple[Any, ...]:
@@ -161,18 +169,25 @@ class SequenceTimeline(TableWidget, view=sequence_timeline):
 # --- widgets of what is measured, stepped through or synced in a temporary directory ----------------------------------
 
 
-class CostMeter(PageWidget, view=cost_meter):
-    """The same rows deleted in each mode, measured side by side on temporary tables.
+class CostMeter(TableWidget, view=cost_meter):
+    """The same rows deleted in each mode of a format version, side by side: by dry runs, which write nothing.
+
+    Parameters
+    ----------
+    table: your own table, as for the other widgets; None makes one in a temporary directory.
 
     Attributes
     ----------
-    rows, files, percent: the workload.
-    times: show seconds too.
+    where: which rows of your table, as in `dk.delete`.
+    rows, files, percent, format_version: the table that is made, and the share of its rows to delete.
     """
 
     def _sources(self) -> tuple[Any, ...]:
-        """Return what the workload costs."""
-        return (_measured(self.rows, self.files, self.percent),)
+        """Return the costs, or the name of a table of which no rows are chosen yet."""
+        if self._source is None:
+            return (_tried(self.rows, self.files, self.percent, self.format_version),)
+        (view,) = super()._sources()
+        return (_measured(view, self.where) if self.where else view.name,)
 
 
 class StreamStepper(PageWidget, view=stream_stepper):
@@ -210,8 +225,8 @@ class DeltaBridge(PageWidget, view=delta_bridge):
 
     Parameters
     ----------
-    path: the Delta table's folder.
-    table: an Iceberg table that `sync_delta` made of it; without it the widget makes a temporary one.
+    path: the Delta table's folder; or, alone, an Iceberg table that `sync_delta` made of it.
+    table: an Iceberg table that `sync_delta` made of it; without it the widget makes a temporary one of a folder.
 
     Attributes
     ----------
@@ -226,7 +241,7 @@ class DeltaBridge(PageWidget, view=delta_bridge):
         "vector": {"part_start": 0},
     }
 
-    def __init__(self, path: str | Path, table: Any = None, **state: Any) -> None:
+    def __init__(self, path: Any = None, table: Any = None, **state: Any) -> None:
         self._source: Any = path
         self._table = table
         self._own = (name_of(path), None if table is None else name_of(table))

@@ -88,7 +88,9 @@ class PageWidget(anywidget.AnyWidget):
 
         def __getattr__(self, name: str) -> Any: ...
 
-    def __init__(self, **state: Any) -> None:
+    def __init__(self, *sources: Any, **state: Any) -> None:
+        if sources:
+            raise TypeError(f"{type(self).__name__} shows no table of yours: it makes its own")
         unknown = sorted(set(state) - set(self.trait_names(state=True)) - set(self.trait_names(state=None)))
         if unknown:
             known = ", ".join(sorted(self.trait_names(state=True)))

@@ -279,3 +279,16 @@ def test_what_is_not_there_is_refused(delta: HandMade, tmp_path: Path) -> None:
     with pytest.raises(dk.NotFoundError) as caught:
         bridge(tmp_path)
     assert caught.value.file == str(tmp_path)
+
+
+def test_an_iceberg_table_alone_leads_to_its_delta_table_or_is_refused(delta: HandMade, catalog: dk.Catalog) -> None:
+    delta.commit(delta.data(range(3)))
+    followed = dk.sync_delta(str(delta.path), catalog, "t.followed").table
+    shown = dk.widgets.DeltaBridge(followed).shown
+    assert [b.lines for b in shown.blocks] == [b.lines for b in bridge(delta.path, followed).blocks]  # type: ignore[union-attr]
+    assert shown.code == "dk.widgets.DeltaBridge(followed)"
+    other = dk.create_table(catalog, "t.other", pa.schema([("id", pa.int64())]))
+    for wrong, said in ((other, "follows no Delta table"), (3, "not a table"), (None, "not a table")):
+        page = dk.widgets.DeltaBridge(wrong, lang="en").page
+        assert page["error"]
+        assert said in page["sentence"]

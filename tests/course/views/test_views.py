@@ -10,22 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 import deletekit as dk
-from deletekit.course.recordings.costs import measure_costs
+from deletekit.course.recordings.costs import measure_costs, measure_trial
 from deletekit.course.views.bitmap_bytes import bitmap_bytes
 from deletekit.course.views.byte_layout import blob_layout
 from deletekit.course.views.cost_meter import cost_meter
-from deletekit.course.views.page import Cells, Grid, Page, Tree
+from deletekit.course.views.page import Cells, Facts, Grid, Page, Tree
 from deletekit.course.views.sequence_timeline import sequence_timeline
 from deletekit.course.views.snapshot_diff import snapshot_diff
 from deletekit.course.views.table_tree import table_tree
 from deletekit.course.views.table_view import TableView
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
-from tests.tables import entries, items, make, new_catalog, snapshots_json
+from tests.tables import ITEMS, MODES, entries, files_of, items, make, new_catalog, snapshots_json
 
 
 @pytest.fixture
@@ -127,8 +128,10 @@ def test_a_column_of_a_change_s_name_leaves_the_files(catalog: dk.Catalog) -> No
 def test_counters_are_those_written_and_a_wrong_one_is_marked(catalog: dk.Catalog) -> None:
     table = make(catalog, items((1, "a", 1.0), (2, "b", 2.0)), format_version=3)
     dk.delete(table, "id = 1", mode="deletion-vector")
-    lines = grid(snapshot_diff(table), "counters").lines
-    assert {line.cells[0]: line.cells[3] for line in lines} == dict.fromkeys((x.cells[0] for x in lines), "same")
+    same = snapshot_diff(table).block("counters")
+    assert isinstance(same, Facts)
+    ((_, names),) = same.items
+    assert {"added-dvs", "total-delete-files", "total-records"} <= set(names.split(", "))
     metadata = json.loads(Path(table.metadata_location.removeprefix("file://")).read_text())
     metadata["snapshots"][-1]["summary"]["added-dvs"] = "7"
     forged = Path(table.location.removeprefix("file://")) / "metadata" / "99999-forged.metadata.json"
@@ -152,28 +155,70 @@ def test_a_moved_delete_applies_by_its_new_number(catalog: dk.Catalog) -> None:
 # --- CostMeter --------------------------------------------------------------------------------------------------------
 
 
-def test_every_mode_leaves_the_same_rows_and_costs_as_it_should() -> None:
-    costs = {c.mode: c for c in measure_costs(2_000, 3, 10)}
-    assert {c.rows_left for c in costs.values()} == {1_800}
-    assert costs["deletion-vector"].bytes_written < costs["copy-on-write"].bytes_written
-    assert costs["equality-delete"].files_written == 1
-    assert costs["copy-on-write"].files_read == 3
-    assert costs["deletion-vector"].files_read == 6
-    for wrong in ({"rows": 0}, {"files": 0}, {"percent": 101}):
+@pytest.mark.parametrize("version", [2, 3])
+def test_copy_on_write_is_read_with_the_fewest_bytes_and_written_with_the_most(version: int) -> None:
+    costs = {c.mode: c for c in measure_trial(2_000, 3, 10, version).modes}
+    position = "deletion-vector" if version == 3 else "position-delete"
+    assert list(costs) == ["copy-on-write", position, "equality-delete"]
+    assert min(costs.values(), key=lambda c: c.bytes_read).mode == "copy-on-write"
+    assert max(costs.values(), key=lambda c: c.bytes_written).mode == "copy-on-write"
+    assert (costs["copy-on-write"].files_read, costs["equality-delete"].files_read) == (3, 4)
+    for wrong in ((0, 1, 1, 3), (1, 0, 1, 3), (1, 1, 101, 3), (1, 1, 1, 4)):
         with pytest.raises(dk.InvalidInputError):
-            measure_costs(**wrong)
+            measure_trial(*wrong)
+
+
+def read_by_hand(table: dk.Table) -> tuple[int, int]:
+    """The files that a scan opens, and the bytes of the schema's columns and of the deletes in them, by pyarrow."""
+    files = [e["data_file"] for content in (0, 1) for e in entries(table, content) if e["status"] != 2]
+    total = 0
+    for file in files:
+        if file["content"] == 0:
+            footer = pq.read_metadata(file["file_path"].removeprefix("file://"))
+            groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
+            chunks = [group.column(i) for group in groups for i in range(footer.num_columns)]
+            total += sum(c.total_compressed_size for c in chunks if c.path_in_schema in ITEMS.names)
+        else:
+            total += file.get("content_size_in_bytes") or file["file_size_in_bytes"]
+    return len(files), total
+
+
+@pytest.mark.parametrize(("version", "mode"), [(version, mode) for version in (2, 3) for mode in MODES[version]])
+def test_a_cost_is_what_the_delete_then_costs_and_nothing_is_written(
+    catalog: dk.Catalog, version: int, mode: Any
+) -> None:
+    rows = (items(*((i, "abc"[i % 3], i * 1.5) for i in range(first, first + 50))) for first in (0, 50))
+    table = make(catalog, *rows, format_version=version)
+    dk.delete(table, "id = 7", mode="merge-on-read")
+    before = files_of(table)
+    found = {c.mode: c for c in measure_costs(TableView(table), "id in (3, 60)").modes}[mode]
+    assert files_of(table) == before
+    with dk.engine.local(threads=1):
+        done = dk.delete(table, "id in (3, 60)", mode=mode)
+    assert found.files_written == len([*done.added_data_files, *done.added_delete_files])
+    assert (found.files_read, found.bytes_read) == read_by_hand(table)
+
+
+def test_a_mode_that_cannot_and_a_table_that_is_too_big_are_said(
+    catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make(catalog, items((1, "a", 1.0), (2, "b", 2.0)), format_version=3)
+    assert "a filter as in dk.delete" in dk.widgets.CostMeter(table).page["sentence"]
+    shown = dk.widgets.CostMeter(table, where="value > 1.5", lang="en").shown
+    assert grid(shown, "costs").shown == "equality-delete: column cannot be an equality key"
+    monkeypatch.setattr("deletekit.course.recordings.costs.MOST_ROWS", 1)
+    assert "too many rows to try every mode" in dk.widgets.CostMeter(table, where="id < 9").page["sentence"]
 
 
 def test_no_figure_is_near_where_it_would_be_rounded_otherwise() -> None:
     # What committed notebooks show: a few bytes more or less must not change it.
-    exact = [n for c in measure_costs() for n in (c.bytes_written, c.bytes_read)]
-    shown = [
-        cell for line in grid(cost_meter(measure_costs()), "costs").lines for cell in (line.cells[3], line.cells[5])
-    ]
-    assert shown == ["~180,000", "~180,000", "~2,000", "~120,000", "~600", "~120,000", "~1,000", "~120,000"]
+    costs = measure_trial(20_000, 4, 10, 3)
+    exact = [n for c in costs.modes for n in (c.bytes_written, c.bytes_read)]
+    shown = [cell for line in grid(cost_meter(costs), "costs").lines for cell in (line.cells[2], line.cells[4])]
+    assert shown == ["~280,000", "~230,000", "~4,200", "~260,000", "~5,500", "~260,000"]
     for number, about in zip(exact, shown, strict=True):
         middle = int(about.strip("~").replace(",", ""))
-        step = 10 ** (len(str(number)) - (2 if number >= 10_000 else 1))
+        step = 10 ** (len(str(number)) - (2 if number >= 1_000 else 1))
         assert abs(number - middle) < 0.45 * step, (number, about)
 
 
@@ -185,13 +230,14 @@ def test_edits_change_bytes_and_container_kinds(catalog: dk.Catalog) -> None:
     dk.delete(table, "id in (5, 9)", mode="deletion-vector")
     edits = [*range(10, 200), 5]
     page = bitmap_bytes(table, edits=edits, zoom=1)
-    expected = encode_blob(PositionBitmap([9, *range(10, 200)]))
+    found = {9, *range(10, 200)}
+    expected = encode_blob(PositionBitmap(found))
     assert len(grid(page, "bytes").lines) == len(blob_layout(expected))
     assert any(line.cells[3] == "run container" for line in grid(page, "bytes").lines)
     assert sum(int(line.cells[1]) for line in grid(page, "bytes").lines) == len(expected)
     cells = page.block("map")
     assert isinstance(cells, Cells)
-    assert sum(cells.counts) == 191
+    assert cells.signs == "".join(".-+*#"[len(found & {*range(i, i + 4)})] for i in range(0, 300, 4))
     assert dk.scan(table).count() == 298
 
 
@@ -207,7 +253,7 @@ def test_what_paths_make_of_a_footer_is_shown_when_asked_for(catalog: dk.Catalog
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("byte", -1), ("byte", 10**9), ("position", -1), ("zoom", 7), ("edits", [-1])]
+    ("name", "value"), [("byte", -1), ("byte", 10**9), ("position", -1), ("zoom", 17), ("edits", [-1])]
 )
 def test_what_is_out_of_range_is_refused(catalog: dk.Catalog, name: str, value: Any) -> None:
     table = make(catalog, items((1, "a", 1.0), (2, "b", 1.0)), format_version=3)

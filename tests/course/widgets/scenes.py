@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 import deletekit as dk
@@ -35,17 +36,28 @@ def sample_table(folder: Path, version: int = 3) -> Iterator[dk.Table]:
 
 
 @contextmanager
-def big_table(folder: Path) -> Iterator[dk.Table]:
-    """More files, rows, deletes, columns and snapshots than fit on a screen."""
-    names = [f"column_{i}" for i in range(20)]
-    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), *(pa.field(name, pa.string()) for name in names)])
+def big_table(folder: Path, rows: int = 6_000, files: int = 60) -> Iterator[dk.Table]:
+    """More than fits on a screen: files, snapshots, hostile columns, deletes of all kinds; a vector on one large file.
+
+    With `rows=3_000_000, files=300` it is a table as people have them: 301 data files, 357 snapshots, 56 deletes.
+    """
+    names = [ODD, EVIL, *(f"column_{i}" for i in range(18))]
+    schema = pa.schema([pa.field("id", pa.int64()), ("gone", pa.bool_()), *((name, pa.string()) for name in names)])
     with new_catalog(folder) as catalog:
-        table = dk.create_table(catalog, "test.big", schema, format_version=3)
-        for first in range(0, 60 * 100, 100):
-            dk.append(table, [{"id": i, **dict.fromkeys(names, "a longer text")} for i in range(first, first + 100)])
-        dk.delete(table, f"id in ({', '.join(map(str, range(50, 6_000, 100)))})", mode="deletion-vector")
-        for i in range(20):
-            dk.delete_keys(table, [{"id": i}])
+        table = dk.create_table(catalog, "test.big", schema, format_version=2)
+        ids = np.arange(rows)
+        gone = np.random.default_rng(5).random(rows) < ids / rows * 2 / 3  # ever more of them
+        dk.append(table, pa.table({"id": ids, "gone": gone, ODD: pa.repeat(EVIL, rows)}))
+        for n in range(files):
+            dk.append(table, [{"id": rows + n * 100 + i, "gone": False, ODD: ODD} for i in range(100)])
+        for n in range(20):
+            dk.delete(table, f"id = {rows + n * 100}", mode="position-delete")
+        for n in range(20):
+            dk.delete_keys(table, [{"id": rows + n * 300 % (files * 100) + 7}, {"id": n}])
+        dk.upgrade_format_version(table, 3)
+        dk.delete(table, "gone", mode="deletion-vector")
+        for n in range(15):
+            dk.delete(table, f"id = {rows + (files - 1 - n) * 100 + 50}", mode="deletion-vector")
         yield table
 
 
@@ -153,7 +165,7 @@ SCENES = {
         of_table=False,
         cell="costs",
         code="w.CostMeter(rows=1_000)",
-        state={"percent": 5, "files": 2},
+        state={"percent": 5, "files": 2, "format_version": 2},
         wrong={"rows": 0},
     ),
     "StreamStepper": Scene(

@@ -134,7 +134,7 @@ def test_a_tree_is_walked_by_keyboard(notebook: Notebook) -> None:
         "() => document.querySelector('.deletekit [data-key=\"tree:snapshots\"]').ariaExpanded === 'true'"
     )
     keys.press("ArrowRight")
-    notebook.until("tree.node", "snapshots/S1")
+    notebook.until("tree.node", "snapshots/S5")
     keys.press("Home")
     notebook.until("tree.node", "metadata")
     keys.press("s")  # typeahead; and in JupyterLab's command mode a key
@@ -208,12 +208,12 @@ def test_a_delete_is_moved_in_time(notebook: Notebook) -> None:
     root = widget(notebook, "line")
     root.locator("table").first.locator("tbody tr").first.click()
     notebook.until("line.data_file", "D1")
-    says(notebook, "line", "To data file D1 apply: V1 E1")
+    says(notebook, "line", "For data file D1 must be opened: V1 E1")
     root.get_by_label("Move a delete").select_option(label="E1")
     root.get_by_label("to sequence number").fill("1")
     root.get_by_label("to sequence number").press("Enter")
     notebook.until("line.moved_to", 1)
-    says(notebook, "line", "To data file D1 apply: V1")
+    says(notebook, "line", "For data file D1 must be opened: V1")
     assert root.locator("svg").count() == 1
 
 
@@ -350,8 +350,8 @@ def test_in_high_contrast_kinds_are_told_apart(forced: Notebook) -> None:
     dark = {form: share(bitmap.locator(f".dk-strip .dk-fill-{form}").last, "CanvasText") for form in (1, 2, 3, 4)}
     assert sorted(dark, key=lambda form: dark[form]) == [1, 2, 3, 4]  # file, blob, footer, container
     forced.run("bitmap.zoom = 1")
-    bitmap.locator(".dk-some").first.wait_for()
-    assert 0.2 < share(bitmap.locator(".dk-some").first, "CanvasText") < 0.8
+    bitmap.locator(".dk-some-3").first.wait_for()
+    assert 0.2 < share(bitmap.locator(".dk-some-3").first, "CanvasText") < 0.8
 
     assert share(costs.locator(".dk-bar.dk-written").first, "CanvasText") > 0.8
     assert share(costs.locator(".dk-bar.dk-read").first, "Canvas") > 0.5

@@ -106,7 +106,7 @@ def test_legends_say_what_the_forms_mean(show: Show, table: dk.Table) -> None:
     root = show(SCENES["BitmapBytes"].make(table, zoom=1))
     said = root.locator(".dk-legend").all_inner_texts()
     assert [text.split("\n") for text in said] == [
-        ["none is deleted", "some are deleted", "all are deleted"],
+        ["none is deleted", "less than 25 %", "25 to 50 %", "50 to 75 %", "75 % and more, not all", "all are deleted"],
         ["file", "blob", "array container", "footer"],
     ]
     forms = root.locator(".dk-strip span").evaluate_all("(all) => all.map((e) => getComputedStyle(e).backgroundColor)")

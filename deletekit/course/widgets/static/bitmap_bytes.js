@@ -1,15 +1,16 @@
 import { show } from "./shared.js";
 
-/** Positions as a grid of squares: arrows walk it and go on to the next screen, + and - zoom. */
+const FORMS = { ".": "dk-none", ":": "dk-some-1", "-": "dk-some-2", "+": "dk-some-3", "*": "dk-some-4", "#": "dk-all" };
+
+/** Positions as a grid of squares: arrows walk it and go on to the next screen, a click and + dive, - goes up. */
 function map(block, context) {
   const rows = [];
-  block.counts.forEach((count, i) => {
+  [...block.signs].forEach((sign, i) => {
     const first = block.first + i * block.per_cell;
-    const room = Math.max(Math.min(first + block.per_cell, block.limit) - first, 1);
     const on = block.selected !== null && block.selected >= first && block.selected < first + block.per_cell;
     const cell = el("div", {
       role: "gridcell",
-      class: `dk-cell ${count >= room ? "dk-all" : count ? "dk-some" : "dk-none"}`,
+      class: `dk-cell ${FORMS[sign]}`,
       tabindex: "-1",
       "data-key": `${block.name}:${first}`,
       "aria-label": block.labels[i],
@@ -23,40 +24,40 @@ function map(block, context) {
   const at = all.findIndex((cell) => cell.getAttribute("aria-selected") === "true");
   if (all.length) all[Math.max(at, 0)].tabIndex = 0;
   const choose = (i) => context.set({ [block.select]: block.first + i * block.per_cell });
+  const zoom = context.page.controls.find((c) => c.trait === "zoom");
+  const dive = (i) => context.set({ [block.select]: block.first + i * block.per_cell, zoom: Math.max(zoom.value - 2, 0) });
   all.forEach((cell, i) =>
     cell.addEventListener("click", () => {
       focusOn(all, cell);
-      choose(i);
+      dive(i);
     }),
   );
-  const screen = block.counts.length * block.per_cell;
+  const screen = block.signs.length * block.per_cell;
   const beyond = (key) => {
     const next = { ArrowDown: screen, PageDown: screen, ArrowUp: -1, PageUp: -1 }[key];
     const position = block.first + (next ?? 0);
     if (next !== undefined && position >= 0 && position < block.limit) context.set({ [block.select]: position });
   };
   const move = cellKeys(rows, (y, x) => choose(y * block.width + x), beyond);
-  const zoom = context.page.controls.find((c) => c.trait === "zoom");
   const onKey = (event) => {
     const step = { "+": -1, "=": -1, "-": 1 }[event.key];
-    if (step !== undefined && zoom) {
+    if (step !== undefined) {
       const value = Math.min(Math.max(zoom.value + step, 0), zoom.options.length - 1);
       context.set({ zoom: value });
       event.preventDefault();
     } else if (event.key === "Enter" || event.key === " ") {
       const i = all.indexOf(document.activeElement);
-      if (i >= 0) choose(i);
+      if (i >= 0) dive(i);
       event.preventDefault();
     } else move(event);
   };
   const lines = rows.map((row) => el("div", { role: "row" }, ...row));
-  const forms = { ".": "dk-none", "+": "dk-some", "#": "dk-all" };
   return el(
     "div",
     { class: "dk-block dk-half" },
     el("div", { class: "dk-caption" }, block.caption),
     el("div", { role: "grid", class: "dk-map", "aria-label": block.caption, on: { keydown: onKey } }, ...lines),
-    legend(block.meanings.map(([sign, text]) => [forms[sign], text])),
+    legend(block.meanings.map(([sign, text]) => [FORMS[sign], text])),
     el("div", { class: "dk-note" }, block.legend),
   );
 }

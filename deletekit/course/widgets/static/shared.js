@@ -53,7 +53,7 @@ function control(c, context) {
     return el("label", {}, c.label, " ", list);
   }
   const limits = c.kind === "number" ? { min: c.minimum, max: c.maximum } : {};
-  const change = () => set(c.kind === "number" ? (field.value === "" ? null : Math.trunc(Number(field.value))) : field.value);
+  const change = () => set(field.value === "" ? null : c.kind === "number" ? Math.trunc(Number(field.value)) : field.value);
   const field = el("input", { type: c.kind, "data-key": key, ...limits, on: { change } });
   field.value = c.value ?? "";
   return el("label", {}, c.label, " ", field);
