@@ -114,7 +114,7 @@ def judge(exercise: Exercise, answer: Any) -> Verdict:
     """Judge an answer without remembering it."""
     try:
         value = _read(exercise, answer)
-        known = _known(exercise, value)
+        known = None if value is ... else _known(exercise, value)
     except NotThisKind as e:
         return _other_kind(exercise, e)
     if value is ...:
@@ -139,9 +139,20 @@ def _read(exercise: Exercise, answer: Any) -> Any:
 
 def _known(exercise: Exercise, value: Any) -> int | None:
     """Return 0 for a right answer, the number of a known mistake, or None. Raise NotThisKind, and no other error."""
-    answers = (exercise.right, *(mistake.answers for mistake in exercise.mistakes))
-    read = exercise.answer_kind.read
-    return _guarded(lambda: next((n for n, known in enumerate(answers) if value in map(read, known)), None))
+    read, told = exercise.answer_kind.read, exercise.answer_kind.told
+
+    def telling(answer: Any) -> Any:
+        """Return what tells a mistake: of a function, what it does in the cases that were written for that."""
+        return answer[:told] if told else answer
+
+    def find() -> int | None:
+        if value in map(read, exercise.right):
+            return 0
+        shown = telling(value)
+        mistakes = enumerate(exercise.mistakes, 1)
+        return next((n for n, known in mistakes if shown in (telling(read(one)) for one in known.answers)), None)
+
+    return _guarded(find)
 
 
 def _guarded(call: Callable[[], T]) -> T:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from random import Random
 from typing import Any
 
 from deletekit.course.answer_kinds import AnswerKind
@@ -49,11 +50,16 @@ class Functions:
 
     Attributes
     ----------
-    cases: the arguments of each call that compares two functions.
+    by_name: the right function, which is the reference of every call, and those with a known mistake.
+    cases: the arguments of the first calls, the plainest first. They tell every known mistake from the right function.
+    inputs: draws the arguments of one more call. The reference takes them all, and every right function agrees on them.
+    in_place: the function may change its arguments.
     """
 
-    cases: Sequence[tuple[Any, ...]]
     by_name: Mapping[str, Callable[..., Any]]
+    cases: Sequence[tuple[Any, ...]]
+    inputs: Callable[[Random], tuple[Any, ...]]
+    in_place: bool = False
 
 
 def versions(rule: Callable[..., Any], *names: str) -> dict[str, Callable[..., Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from deletekit.course.answer_kinds import ANSWER_KINDS
 from deletekit.course.exercise import Exercise, Functions, Mistake
-from deletekit.course.function_answers import function
+from deletekit.course.function_answers import function, random_cases
 
 
 def _unchanged(answer: Any) -> Any:
@@ -33,7 +33,9 @@ def _exercise(
 ) -> Exercise:
     if kind == "function":
         functions: Functions = import_module(f"{__package__}.{module}").FUNCTIONS[exercise_id]
-        answer_kind, as_answer = function(*functions.cases), functions.by_name.__getitem__
+        more = random_cases(functions.inputs)
+        answer_kind = function(*functions.cases, more=more, in_place=functions.in_place)
+        as_answer = functions.by_name.__getitem__
     else:
         answer_kind, as_answer = ANSWER_KINDS[kind], _FROM_TOML.get(kind, _unchanged)
 

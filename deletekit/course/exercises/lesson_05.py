@@ -1,5 +1,7 @@
 """Functions that learners write in lesson 05, right and wrong."""
 
+from random import Random
+
 from deletekit.course.exercise import Functions
 
 _ROWS = ["a", "b", "c", "d"]
@@ -30,6 +32,14 @@ def _removed_one_by_one(rows: list[str], path: str, deletes: _Deletes) -> list[s
     return left
 
 
+def _file(random: Random) -> tuple[list[str], str, _Deletes]:
+    path = random.choice(("data/a", "x/a", "b"))
+    others = (path.upper(), f"old/{path}", f"{path}b", "data/b", "a")
+    rows = random.choices("abc", k=random.randrange(7))
+    deletes = [(random.choice((path, path, *others)), random.randrange(8)) for _ in range(random.randrange(7))]
+    return rows, path, deletes
+
+
 FUNCTIONS = {
     "05.4": Functions(
         cases=[
@@ -38,6 +48,7 @@ FUNCTIONS = {
             (_ROWS, "file_3", [("file_1", 0)]),
             (_ROWS, "file_1", [("file_1", 9)]),
         ],
+        inputs=_file,
         by_name={
             "live_rows": _live_rows,
             "of_any_file": _of_any_file,

@@ -1,6 +1,7 @@
 """Functions that learners write in lesson 08, right and wrong."""
 
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 
 from deletekit.course.exercise import Functions, versions
@@ -37,6 +38,23 @@ _PLACES = (
 )
 
 
+def _drawn_files(random: Random) -> tuple[_File, _File]:
+    def place() -> dict[str, Any]:
+        spec_id = random.choice((0, 0, 1, 2))
+        partition = {"shop": random.choice(("north", "south", None)), "day": random.choice((1, 2))}
+        return {"spec_id": spec_id, "partition": partition if spec_id < 2 else {}}
+
+    here, number = place(), random.randrange(8, 12)
+    data = {"file_path": random.choice(("D1", "D11", "D2")), "sequence_number": number, **here}
+    kind = random.choice(("deletion-vector", "position-delete", "equality-delete"))
+    about = random.choice((data["file_path"], "D1", "D11")) if kind == "deletion-vector" else None
+    if kind == "position-delete":
+        about = random.choice((None, None, data["file_path"], "D1"))
+    where = here if about == data["file_path"] else random.choice((here, place()))
+    delete = {"kind": kind, "sequence_number": number + random.choice((-9, -1, 0, 1, 1, 9)), **where}
+    return {**delete, "referenced_data_file": about}, data
+
+
 def _applies(version: str, delete: _File, data: _File) -> bool:
     """Apply the rule of scan planning, or a version of it without one of its parts."""
     is_equality = delete["kind"] == "equality-delete"
@@ -66,6 +84,20 @@ _ROWS: tuple[tuple[int, dict[str, Any], list[Any]], ...] = (
     (4, {"shop": "north", "id": 7, "item": None}, [_NONE, [{"id": 7}]]),
     (0, {"shop": "north", "id": 0, "item": "tea"}, []),
 )
+
+
+def _drawn_row(random: Random) -> tuple[int, _File, list[Any]]:
+    values = {"shop": ("north", "south"), "id": (0, 1, 2), "item": ("tea", "None", "", None)}
+    row = {column: random.choice(found) for column, found in values.items()}
+
+    def delete() -> Any:
+        if random.random() < 0.3:
+            return set(random.choices(range(4), k=random.randrange(4)))
+        columns = random.sample([*values], random.randrange(1, 4))
+        lines = range(random.randrange(4))
+        return [{column: random.choice((row[column], *values[column])) for column in columns} for _ in lines]
+
+    return random.randrange(4), row, [delete() for _ in range(random.randrange(5))]
 
 
 def _is_hidden(version: str, position: int, row: _File, found: list[Any]) -> bool:
@@ -100,6 +132,16 @@ _RANGES = (
 )
 
 
+def _drawn_ranges(random: Random) -> tuple[_File, _File]:
+    ends = [sorted(random.choices(range(-2, 7), k=2)) for _ in range(2)]
+    data, delete = (_bounds(lower, upper, nulls=random.random() < 0.4) for lower, upper in ends)
+    if data["lower"] <= delete["upper"] and delete["lower"] <= data["upper"]:
+        # Only here: of ranges that are known not to overlap on one side, two answers are right.
+        for bounds in (data, delete):
+            bounds.update({end: None for end in ("lower", "upper") if random.random() < 0.2})
+    return data, delete
+
+
 def _may_match(version: str, data: _File, delete: _File) -> bool:
     if version != "nulls_forgotten" and data["nulls"] and delete["nulls"]:
         return True
@@ -117,7 +159,7 @@ _HIDDEN = ("hidden", "any_column", "null_is_not_null", "by_every_delete", "posit
 _MAY_MATCH = ("may_match", "nulls_forgotten", "unknown_is_no", "strict", "inside")
 
 FUNCTIONS = {
-    "08.2": Functions(cases=_PLACES, by_name=versions(_applies, *_APPLIES)),
-    "08.4": Functions(cases=_ROWS, by_name=versions(_is_hidden, *_HIDDEN)),
-    "08.6": Functions(cases=_RANGES, by_name=versions(_may_match, *_MAY_MATCH)),
+    "08.2": Functions(cases=_PLACES, inputs=_drawn_files, by_name=versions(_applies, *_APPLIES)),
+    "08.4": Functions(cases=_ROWS, inputs=_drawn_row, by_name=versions(_is_hidden, *_HIDDEN)),
+    "08.6": Functions(cases=_RANGES, inputs=_drawn_ranges, by_name=versions(_may_match, *_MAY_MATCH)),
 }

@@ -1,6 +1,7 @@
 """Functions that learners write in lesson 13, right and wrong."""
 
 from collections.abc import Sequence
+from random import Random
 
 from deletekit.course.exercise import Functions, versions
 
@@ -25,6 +26,10 @@ def _deletes_of(version: str, changes: _Changes) -> dict[str, set[int]]:
     return {"equality": equality, "positions": positions}
 
 
+def _checkpoint(random: Random) -> tuple[_Changes]:
+    return ([(random.choice("++-"), random.randrange(4)) for _ in range(random.randrange(9))],)
+
+
 FUNCTIONS = {
     "13.2": Functions(
         cases=[
@@ -32,8 +37,10 @@ FUNCTIONS = {
             ([("-", 2), ("+", 2), ("+", 2)],),
             ([("+", 1), ("-", 1)],),
             ([("+", 7), ("-", 7), ("+", 7)],),
+            ([("+", 1), ("+", 2), ("-", 1)],),
             ([],),
         ],
+        inputs=_checkpoint,
         by_name=versions(_deletes_of, "writer", "no_upsert", "positions_only", "counts_changes", "hides_itself"),
     )
 }

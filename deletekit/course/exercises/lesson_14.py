@@ -3,6 +3,7 @@
 import struct
 import zlib
 from collections.abc import Sequence
+from random import Random
 
 from pyroaring import BitMap64
 
@@ -67,6 +68,21 @@ def _blob(version: str, vector: bytes) -> bytes:
 
 _BLOBS = ("blob", "little_endian", "length_of_all", "checksum_of_length_too", "checksum_without_magic")
 
+
+def _log(random: Random) -> tuple[Sequence[_Version]]:
+    def version() -> _Version:
+        kinds = [(path, random.choice((["add"], ["remove"], ["remove", "add"], [], []))) for path in ("a", "b", "ab")]
+        actions = [(kind, path, random.choice((None, "dv_1", "dv_2"))) for path, both in kinds for kind in both]
+        return random.sample(actions, len(actions))
+
+    return ([version() for _ in range(random.randrange(6))],)
+
+
+def _vector(random: Random) -> tuple[bytes]:
+    positions = random.choices(range(2 ** random.choice((4, 16, 34))), k=random.choice((1, 3, 200)))
+    return (_MAGIC + BitMap64(positions).serialize(),)
+
+
 FUNCTIONS = {
     "14.2": Functions(
         cases=[
@@ -77,6 +93,7 @@ FUNCTIONS = {
             ([_CREATED, _DELETED[::-1]],),
             ([_CREATED, [("remove", "gone", None)], [("add", "a", None)]],),
         ],
+        inputs=_log,
         by_name={
             "live_files": _live_files,
             "as_listed": _as_listed,
@@ -88,6 +105,7 @@ FUNCTIONS = {
     ),
     "14.3": Functions(
         cases=[(_MAGIC + BitMap64(positions).serialize(),) for positions in ([3, 5], range(1000), [2**32])],
+        inputs=_vector,
         by_name={
             **versions(_blob, *_BLOBS),
             "second_magic": lambda vector: _blob("blob", _MAGIC + vector),
