@@ -3,11 +3,15 @@
 import copy
 import inspect
 import linecache
+import struct
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 from types import FunctionType
 from typing import Any, Literal
+
+from pyroaring import BitMap
 
 from deletekit.course.answer_kinds import AnswerKind, NotThisKind, comparable
 from deletekit.course.time_limit import TookTooLong
@@ -54,6 +58,17 @@ def function(*cases: tuple[Any, ...], more: Iterable[tuple[Any, ...]] = (), in_p
         return ... if _is_blank(answer, outcomes) else outcomes
 
     return AnswerKind("a function", read, tried, len(cases))
+
+
+def written(solution: str, *edits: str) -> Callable[..., Any]:
+    """Return the function that a solution defines. `edits`: what stands there and what is written for it, in turn."""
+    for old, new in zip(edits[::2], edits[1::2], strict=True):
+        solution = solution.replace(old, new)
+    definition, _, call = solution.rpartition("\n\n\ncheck(")
+    names: dict[str, Any] = {"struct": struct, "zlib": zlib, "BitMap": BitMap}  # lessons import these before
+    exec(definition, names)  # noqa: S102  # deletekit's own text
+    function: Callable[..., Any] = names[call.rpartition(", ")[2].rstrip(")\n")]
+    return function
 
 
 def random_cases(inputs: Callable[[Random], tuple[Any, ...]]) -> list[tuple[Any, ...]]:

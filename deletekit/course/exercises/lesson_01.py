@@ -1,4 +1,4 @@
-"""Functions that learners write in lesson 01, right and wrong."""
+"""What the functions that learners write in lesson 01 are tried with."""
 
 import struct
 from random import Random
@@ -15,11 +15,5 @@ FUNCTIONS = {
     "01.3": Functions(
         cases=[(struct.pack("<i", number),) for number in (1, 300, -5, 2**31 - 1)],
         inputs=_bound,
-        by_name={
-            "signed": lambda value: int.from_bytes(value, "little", signed=True),
-            "big_endian": lambda value: int.from_bytes(value, "big", signed=True),
-            "big_endian_unsigned": lambda value: int.from_bytes(value, "big"),
-            "unsigned": lambda value: int.from_bytes(value, "little"),
-        },
     )
 }

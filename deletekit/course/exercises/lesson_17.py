@@ -1,24 +1,10 @@
-"""Functions that learners write in lesson 17, right and wrong."""
+"""What the functions that learners write in lesson 17 are tried with."""
 
-from collections.abc import Sequence
 from random import Random
 
-from deletekit.course.exercise import Functions, versions
+from deletekit.course.exercise import Functions
 
 _Change = tuple[str, int, float]
-
-
-def _apply(version: str, copy: dict[int, float], changes: Sequence[_Change]) -> dict[int, float]:
-    """Apply as the exercise asks for, or with one mistake."""
-    gone = {"no_before": {"delete"}, "no_updates": {"delete"}}.get(version, {"delete", "update_before"})
-    put = {"insert"} if version == "no_updates" else {"insert", "update_after"}
-    in_order = sorted(changes, key=lambda change: change[0] in gone) if version == "deletes_last" else changes
-    for kind, key, value in in_order:
-        if kind in gone:
-            copy.pop(key, None)
-        elif kind in put:
-            copy[key] = value
-    return copy
 
 
 def _table_and_changes(random: Random) -> tuple[dict[int, float], list[_Change]]:
@@ -53,6 +39,5 @@ FUNCTIONS = {
         ],
         inputs=_table_and_changes,
         in_place=True,
-        by_name=versions(_apply, "in_order", "no_before", "deletes_last", "no_updates"),
     ),
 }
