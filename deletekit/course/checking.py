@@ -4,16 +4,14 @@ No answer makes a check raise an error: `...` counts as not answered, and what c
 answer of another kind. No answer runs for long either, as far as `time_limit` reaches.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from deletekit.course import feedback
 from deletekit.course.answer_kinds import NotThisKind, unanswered
 from deletekit.course.exercise import Exercise
-from deletekit.course.exercises.all import EXERCISES
+from deletekit.course.exercises.all import EXERCISES, SOLUTIONS
 from deletekit.course.learner_record import record, record_look
 from deletekit.course.time_limit import TookTooLong, time_limit
 from deletekit.course.translations import is_translated, text
@@ -24,7 +22,6 @@ Status = Literal["correct", "not-yet", "not-answered", "other-kind", "noted", "n
 CHECK_TYPE = "application/vnd.deletekit.check+json"
 """The MIME type of a verdict for programs; the tests of the notebooks count these."""
 
-_SOLUTIONS = Path(__file__).parent / "solutions.json"
 _NO_ANSWER = object()
 _predictions: dict[str, Any] = {}
 _hints_given: dict[str, int] = {}
@@ -106,15 +103,14 @@ def solution(exercise_id: str) -> None:
         print(_no_exercise(exercise_id).said)  # noqa: T201
         return
     record_look(exercise_id, "solution")
-    code = json.loads(_SOLUTIONS.read_text(encoding="utf-8"))[exercise.id]
-    print(f"{code}\n\n{_exercise_text(exercise.why)}")  # noqa: T201
+    print(f"{SOLUTIONS[exercise.id]}\n\n{_exercise_text(exercise.why)}")  # noqa: T201
 
 
 def judge(exercise: Exercise, answer: Any) -> Verdict:
     """Judge an answer without remembering it."""
     try:
         value = _read(exercise, answer)
-        known = _known(exercise, value)
+        known = None if value is ... else _known(exercise, value)
     except NotThisKind as e:
         return _other_kind(exercise, e)
     if value is ...:
@@ -139,9 +135,20 @@ def _read(exercise: Exercise, answer: Any) -> Any:
 
 def _known(exercise: Exercise, value: Any) -> int | None:
     """Return 0 for a right answer, the number of a known mistake, or None. Raise NotThisKind, and no other error."""
-    answers = (exercise.right, *(mistake.answers for mistake in exercise.mistakes))
-    read = exercise.answer_kind.read
-    return _guarded(lambda: next((n for n, known in enumerate(answers) if value in map(read, known)), None))
+    read, told = exercise.answer_kind.read, exercise.answer_kind.told
+
+    def telling(answer: Any) -> Any:
+        """Return what tells a mistake: of a function, what it does in the cases that were written for that."""
+        return answer[:told] if told else answer
+
+    def find() -> int | None:
+        if value in map(read, exercise.right):
+            return 0
+        shown = telling(value)
+        mistakes = enumerate(exercise.mistakes, 1)
+        return next((n for n, known in mistakes if shown in (telling(read(one)) for one in known.answers)), None)
+
+    return _guarded(find)
 
 
 def _guarded(call: Callable[[], T]) -> T:

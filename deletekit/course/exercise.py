@@ -1,8 +1,8 @@
 """An exercise of the course: its right answers, the mistakes it knows, and what it says to each."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from random import Random
 from typing import Any
 
 from deletekit.course.answer_kinds import AnswerKind
@@ -10,10 +10,14 @@ from deletekit.course.answer_kinds import AnswerKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
-    """A mistake that many learners make: the answers that show it, and a hint that no other mistake has."""
+    """A mistake that many learners make: the answers that show it, and a hint that no other mistake has.
+
+    `names` are those of answers that are functions.
+    """
 
     answers: tuple[Any, ...]
     hint: str
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +49,15 @@ class Exercise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Functions:
-    """Functions that learners write for one exercise, by the names that the exercise's file has for them.
+    """What the functions that learners write for one exercise are tried with.
 
     Attributes
     ----------
-    cases: the arguments of each call that compares two functions.
+    cases: the arguments of the first calls, the plainest first. They tell every known mistake from the right function.
+    inputs: draws the arguments of one more call. The solution takes them all, and every right function agrees on them.
+    in_place: the function may change its arguments.
     """
 
     cases: Sequence[tuple[Any, ...]]
-    by_name: Mapping[str, Callable[..., Any]]
-
-
-def versions(rule: Callable[..., Any], *names: str) -> dict[str, Callable[..., Any]]:
-    """Return a rule, right or with one mistake, by name: the rule takes the name as its first argument."""
-    return {name: partial(rule, name) for name in names}
+    inputs: Callable[[Random], tuple[Any, ...]]
+    in_place: bool = False

@@ -3,15 +3,23 @@
 import copy
 import inspect
 import linecache
-from collections.abc import Callable, Iterator
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from random import Random
 from types import FunctionType
 from typing import Any, Literal
+
+from pyroaring import BitMap
 
 from deletekit.course.answer_kinds import AnswerKind, NotThisKind, comparable
 from deletekit.course.time_limit import TookTooLong
 
-_How = Literal["returned", "returned an object", "raised", "stopped", "not called"]
+_How = Literal["returned", "returned an object", "changed its arguments", "raised", "stopped", "not called"]
+
+_SEED = 20
+_RANDOM_CASES = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +39,42 @@ class Outcome:
     error: BaseException | None = field(default=None, compare=False)
 
 
-def function(*cases: tuple[Any, ...]) -> AnswerKind:
-    """Return the kind of a function, which is compared by what it returns or raises for each tuple of arguments."""
+def function(*cases: tuple[Any, ...], more: Iterable[tuple[Any, ...]] = (), in_place: bool = False) -> AnswerKind:
+    """Return the kind of a function, which is compared by what it returns or raises for each tuple of arguments.
+
+    Parameters
+    ----------
+    cases: they tell which mistake a function has.
+    more: they are tried too.
+    in_place: the function may change its arguments.
+    """
+    # The first case comes twice: a function that keeps something from call to call differs in the second.
+    tried = (*cases, *cases[:1], *more)
 
     def read(answer: Any) -> Any:
         if not callable(answer):
             raise NotThisKind(answer)
-        outcomes = tuple(_outcomes(answer, cases))
+        outcomes = tuple(_outcomes(answer, tried, in_place=in_place))
         return ... if _is_blank(answer, outcomes) else outcomes
 
-    return AnswerKind("a function", read, cases)
+    return AnswerKind("a function", read, tried, len(cases))
+
+
+def written(solution: str, *edits: str) -> Callable[..., Any]:
+    """Return the function that a solution defines. `edits`: what stands there and what is written for it, in turn."""
+    for old, new in zip(edits[::2], edits[1::2], strict=True):
+        solution = solution.replace(old, new)
+    definition, _, call = solution.rpartition("\n\n\ncheck(")
+    names: dict[str, Any] = {"struct": struct, "zlib": zlib, "BitMap": BitMap}  # lessons import these before
+    exec(definition, names)  # noqa: S102  # deletekit's own text
+    function: Callable[..., Any] = names[call.rpartition(", ")[2].rstrip(")\n")]
+    return function
+
+
+def random_cases(inputs: Callable[[Random], tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Draw arguments for a function: the same in every run, the shortest first."""
+    random = Random(_SEED)  # noqa: S311  # no secret
+    return sorted((inputs(random) for _ in range(_RANDOM_CASES)), key=lambda case: len(repr(case)))
 
 
 def arguments_taken(answer: Callable[..., Any]) -> tuple[int, float] | None:
@@ -70,7 +104,7 @@ def place_of(error: BaseException) -> tuple[int, str] | None:
     return line, linecache.getline(file, line).strip()
 
 
-def _outcomes(answer: Callable[..., Any], cases: tuple[tuple[Any, ...], ...]) -> Iterator[Outcome]:
+def _outcomes(answer: Callable[..., Any], cases: tuple[tuple[Any, ...], ...], *, in_place: bool) -> Iterator[Outcome]:
     taken = arguments_taken(answer)
     stopped = False
     for case in cases:
@@ -79,16 +113,18 @@ def _outcomes(answer: Callable[..., Any], cases: tuple[tuple[Any, ...], ...]) ->
         elif stopped:  # the time is up
             yield Outcome("stopped")
         else:
-            outcome = _outcome(answer, case)
+            outcome = _outcome(answer, case, in_place=in_place)
             stopped = outcome.how == "stopped"
             yield outcome
 
 
-def _outcome(answer: Callable[..., Any], case: tuple[Any, ...]) -> Outcome:
+def _outcome(answer: Callable[..., Any], case: tuple[Any, ...], *, in_place: bool) -> Outcome:
     arguments = copy.deepcopy(case)  # a function that changes its arguments must not change the next case
     try:
         returned = answer(*arguments)
-        return Outcome(*_read(returned), returned)
+        how, value = _read(returned)
+        changed = not in_place and _read(arguments) != _read(case)
+        return Outcome("changed its arguments" if changed else how, value, returned)
     except TookTooLong:
         return Outcome("stopped")
     except KeyboardInterrupt:

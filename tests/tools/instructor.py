@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from nbformat import NotebookNode
 
-from deletekit.course.exercise import Exercise, Mistake
+from deletekit.course.exercise import Mistake
 from deletekit.course.exercises.all import EXERCISES
 from deletekit.course.translations import LANGUAGES
 from deletekit.course.translations import translations as course_translations
@@ -78,7 +77,7 @@ def page_languages() -> list[str]:
 def page_texts() -> list[str]:
     """List what the catalog of the pages has to translate, once, in order."""
     written = [unit for name in ("README", *lesson_names()) for unit in _written(_page(name))]
-    names = [name for e in EXERCISES.values() for mistake in e.mistakes for name in _function_names(e, mistake)]
+    names = [name for e in EXERCISES.values() for mistake in e.mistakes for name in _function_names(mistake)]
     return list(dict.fromkeys([LESSON, CLOCK, MISTAKES, OBJECTIVES, END, FUNCTION, ANSWERS, *written, *names]))
 
 
@@ -193,20 +192,16 @@ def mistakes(lesson: str, say: Say = str) -> str:
     lines = [say(MISTAKES), "|---|---|---|"]
     for exercise in sorted((e for e in EXERCISES.values() if e.lesson == lesson), key=lambda e: e.id):
         for mistake in exercise.mistakes:
-            names = ", ".join(map(say, _function_names(exercise, mistake)))
+            names = ", ".join(map(say, _function_names(mistake)))
             value = next((answer for answer in mistake.answers if not callable(answer)), None)
             wrong = say(FUNCTION).format(names=names) if names else shown(value)
             lines.append(f"| {exercise.id} | {wrong} | {_cell(say(mistake.hint))} |")
     return "\n".join([*lines, ""])
 
 
-def _function_names(exercise: Exercise, mistake: Mistake) -> list[str]:
-    """Name the functions that show a mistake, as the exercise does; none if values show it."""
-    if not all(map(callable, mistake.answers)):
-        return []
-    module = import_module(f"deletekit.course.exercises.lesson_{exercise.lesson}")
-    by_name = module.FUNCTIONS[exercise.id].by_name
-    return [name.replace("_", " ") for name, function in by_name.items() if function in mistake.answers]
+def _function_names(mistake: Mistake) -> list[str]:
+    """Name the functions that show a mistake; none if values show it."""
+    return [name.replace("_", " ") for name in mistake.names]
 
 
 def shown(answer: Any) -> str:

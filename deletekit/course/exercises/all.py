@@ -1,5 +1,9 @@
-"""Read every exercise of the course: texts and answers from lesson_NN.toml, functions from lesson_NN.py."""
+"""Read every exercise: texts and answers from lesson_NN.toml, what functions are tried with from lesson_NN.py.
 
+The right function is the solution that learners see, and a function with a mistake is that solution with edits.
+"""
+
+import json
 import tomllib
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -8,7 +12,12 @@ from typing import Any
 
 from deletekit.course.answer_kinds import ANSWER_KINDS
 from deletekit.course.exercise import Exercise, Functions, Mistake
-from deletekit.course.function_answers import function
+from deletekit.course.function_answers import function, random_cases, written
+
+SOLUTIONS: Mapping[str, str] = json.loads(Path(__file__).parents[1].joinpath("solutions.json").read_text("utf-8"))
+"""The code that answers each exercise, by its id; the notebooks' sources have it."""
+
+_UNWRITTEN = "def none(*_): ...\n\n\ncheck(none, none)"
 
 
 def _unchanged(answer: Any) -> Any:
@@ -29,24 +38,27 @@ def _read(file: Path) -> list[Exercise]:
 
 
 def _exercise(
-    exercise_id: str, module: str, *, kind: str, right: list[Any], mistakes: list[Any], hints: list[str], why: str
+    exercise_id: str, module: str, *, kind: str, mistakes: list[Any], right: tuple[Any, ...] = ((),), **texts: Any
 ) -> Exercise:
     if kind == "function":
         functions: Functions = import_module(f"{__package__}.{module}").FUNCTIONS[exercise_id]
-        answer_kind, as_answer = function(*functions.cases), functions.by_name.__getitem__
+        more = random_cases(functions.inputs)
+        answer_kind = function(*functions.cases, more=more, in_place=functions.in_place)
     else:
-        answer_kind, as_answer = ANSWER_KINDS[kind], _FROM_TOML.get(kind, _unchanged)
+        answer_kind = ANSWER_KINDS[kind]
 
-    def answers(stored: list[Any]) -> tuple[Any, ...]:
-        return tuple(map(as_answer, stored))
+    code = SOLUTIONS.get(exercise_id, _UNWRITTEN)  # none yet while the notebooks are built for the first time
 
+    def as_answer(stored: Any) -> Any:
+        return written(code, *stored) if kind == "function" else _FROM_TOML.get(kind, _unchanged)(stored)
+
+    def mistake(*, answers: Any, hint: str) -> Mistake:
+        names = tuple(answers) if kind == "function" else ()
+        return Mistake(answers=tuple(map(as_answer, answers.values() if names else answers)), hint=hint, names=names)
+
+    known = tuple(mistake(**fields) for fields in mistakes)
     return Exercise(
-        id=exercise_id,
-        answer_kind=answer_kind,
-        right=answers(right),
-        mistakes=tuple(Mistake(answers=answers(m["answers"]), hint=m["hint"]) for m in mistakes),
-        hints=tuple(hints),
-        why=why,
+        id=exercise_id, answer_kind=answer_kind, right=tuple(map(as_answer, right)), mistakes=known, **texts
     )
 
 

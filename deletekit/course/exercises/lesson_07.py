@@ -1,8 +1,10 @@
-"""Functions that learners write in lesson 07, right and wrong."""
+"""What the functions that learners write in lesson 07 are tried with."""
+
+from random import Random
 
 from pyroaring import BitMap
 
-from deletekit.course.exercise import Functions, versions
+from deletekit.course.exercise import Functions
 
 _POSITIONS = (0, 7, 65_535, 65_536, 100_000, 2**32 - 1, 2**32 + 5, (3 << 32) + (7 << 16) + 9)
 _NUMBERS_AND_RUNS = (
@@ -13,49 +15,38 @@ _HEADER_BYTES = 16  # cookie, count, one key and cardinality, one offset
 _EVERY_TENTH = BitMap(range(0, 65_536, 10)).serialize()[_HEADER_BYTES:]
 
 
-def _smallest_container(version: str, numbers: int, runs: int) -> str:
-    """Apply the rule for the smallest container, or a version of it with one mistake."""
-    size, run_size = min(2 * numbers, 8192), 4 * runs + (version != "without_the_run_count") * 2
-    if run_size < size or (version == "ties_are_runs" and run_size == size):
-        return "run"
-    return "array" if numbers <= 4096 - (version == "array_below_4096") else "bitmap"
+def _position(random: Random) -> tuple[int]:
+    bits = random.choice((4, 16, 17, 32, 33, 48, 62))
+    near = (random.getrandbits(bits) >> 16 << 16) + random.choice((-1, 0, 1))
+    return (max(0, random.choice((near, random.getrandbits(bits)))),)
 
 
-def _bit(container: bytes, number: int) -> bool:
-    return bool(container[number // 8] >> number % 8 & 1)
+def _counts(random: Random) -> tuple[int, int]:
+    numbers = random.choice((random.randrange(1, 20), random.randrange(4090, 4103), random.randrange(1, 65_537)))
+    most = min(numbers, 65_537 - numbers)
+    even = min(2 * numbers, 8192) // 4  # so many runs take about as many bytes
+    return numbers, min(most, max(1, random.choice((even - 1, even, even + 1, random.randint(1, most)))))
+
+
+def _container(random: Random) -> tuple[bytes, int]:
+    container = bytearray(8192)
+    numbers = [random.choice((random.getrandbits(16), random.randrange(65_528, 65_536), n)) for n in range(20)]
+    for number in numbers[: random.randrange(1, 20)]:
+        container[number // 8] |= 1 << number % 8
+    return bytes(container), random.choice((*numbers, min(65_535, numbers[0] + 1), random.getrandbits(16)))
 
 
 FUNCTIONS = {
     "07.2": Functions(
         cases=[(position,) for position in _POSITIONS],
-        by_name={
-            "split": lambda p: (p >> 32, p >> 16 & 0xFFFF, p & 0xFFFF),
-            "by_division": lambda p: [p // 2**32, p // 2**16 % 2**16, p % 2**16],
-            "middle_not_cut": lambda p: (p >> 32, p >> 16, p & 0xFFFF),
-            "by_65535": lambda p: (p >> 32, p // 65_535 % 65_536, p % 65_535),
-            "low_32_bits": lambda p: (p >> 32, p >> 16 & 0xFFFF, p & 0xFFFFFFFF),
-            "reversed": lambda p: (p & 0xFFFF, p >> 16 & 0xFFFF, p >> 32),
-        },
+        inputs=_position,
     ),
     "07.5": Functions(
         cases=_NUMBERS_AND_RUNS,
-        by_name={
-            **versions(_smallest_container, "smallest", "without_the_run_count", "ties_are_runs", "array_below_4096"),
-            "never_runs": lambda numbers, runs: "array" if numbers <= 4096 else "bitmap",
-            "fewer_runs_than_numbers": lambda numbers, runs: (
-                "run" if runs < numbers else "array" if numbers <= 4096 else "bitmap"
-            ),
-        },
+        inputs=_counts,
     ),
     "07.6": Functions(
         cases=[(_EVERY_TENTH, number) for number in (0, 1, 5, 7, 8, 10, 12, 20, 30, 65_530, 65_535)],
-        by_name={
-            "bit": _bit,
-            "bit_by_mask": lambda container, number: container[number >> 3] & 1 << (number & 7) != 0,
-            "from_the_left": lambda container, number: bool(container[number // 8] >> (7 - number % 8) & 1),
-            "value_of_a_byte": lambda container, number: number % 256 in container,
-            "byte_for_each": lambda container, number: bool(container[number]),
-            "inverted": lambda container, number: not _bit(container, number),
-        },
+        inputs=_container,
     ),
 }

@@ -1,9 +1,10 @@
-"""Functions that learners write in lesson 08, right and wrong."""
+"""What the functions that learners write in lesson 08 are tried with."""
 
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 
-from deletekit.course.exercise import Functions, versions
+from deletekit.course.exercise import Functions
 
 _File = Mapping[str, Any]
 
@@ -37,18 +38,21 @@ _PLACES = (
 )
 
 
-def _applies(version: str, delete: _File, data: _File) -> bool:
-    """Apply the rule of scan planning, or a version of it without one of its parts."""
-    is_equality = delete["kind"] == "equality-delete"
-    tie = version == "equality_tie" if is_equality else version != "no_position_tie"
-    if not data["sequence_number"] < delete["sequence_number"] + tie:
-        return False
-    here = delete["partition"] == data["partition"] and (version == "any_spec" or delete["spec_id"] == data["spec_id"])
-    if version == "everywhere":
-        return True
-    if is_equality:
-        return here or (version != "no_global_scope" and delete["partition"] == {})
-    return bool(here and (version == "any_path" or delete["referenced_data_file"] in (None, data["file_path"])))
+def _drawn_files(random: Random) -> tuple[_File, _File]:
+    def place() -> dict[str, Any]:
+        spec_id = random.choice((0, 0, 1, 2))
+        partition = {"shop": random.choice(("north", "south", None)), "day": random.choice((1, 2))}
+        return {"spec_id": spec_id, "partition": partition if spec_id < 2 else {}}
+
+    here, number = place(), random.randrange(8, 12)
+    data = {"file_path": random.choice(("D1", "D11", "D2")), "sequence_number": number, **here}
+    kind = random.choice(("deletion-vector", "position-delete", "equality-delete"))
+    about = random.choice((data["file_path"], "D1", "D11")) if kind == "deletion-vector" else None
+    if kind == "position-delete":
+        about = random.choice((None, None, data["file_path"], "D1"))
+    where = here if about == data["file_path"] else random.choice((here, place()))
+    delete = {"kind": kind, "sequence_number": number + random.choice((-9, -1, 0, 1, 1, 9)), **where}
+    return {**delete, "referenced_data_file": about}, data
 
 
 _LINES = [{"shop": "north", "id": 2}, {"shop": "south", "id": 3}]
@@ -68,19 +72,18 @@ _ROWS: tuple[tuple[int, dict[str, Any], list[Any]], ...] = (
 )
 
 
-def _is_hidden(version: str, position: int, row: _File, found: list[Any]) -> bool:
-    of_columns = any if version == "any_column" else all
-    of_deletes = all if version == "by_every_delete" else any
+def _drawn_row(random: Random) -> tuple[int, _File, list[Any]]:
+    values = {"shop": ("north", "south"), "id": (0, 1, 2), "item": ("tea", "None", "", None)}
+    row = {column: random.choice(found) for column, found in values.items()}
 
-    def same(column: str, value: Any) -> bool:
-        return row[column] == value and not (value is None and version == "null_is_not_null")
+    def delete() -> Any:
+        if random.random() < 0.3:
+            return set(random.choices(range(4), k=random.randrange(4)))
+        columns = random.sample([*values], random.randrange(1, 4))
+        lines = range(random.randrange(4))
+        return [{column: random.choice((row[column], *values[column])) for column in columns} for _ in lines]
 
-    def by_key(delete: list[_File]) -> bool:
-        return version != "positions_only" and any(
-            of_columns(same(column, value) for column, value in line.items()) for line in delete
-        )
-
-    return of_deletes(position in delete if isinstance(delete, set) else by_key(delete) for delete in found)
+    return random.randrange(4), row, [delete() for _ in range(random.randrange(5))]
 
 
 def _bounds(lower: int | None, upper: int | None, *, nulls: bool = False) -> dict[str, Any]:
@@ -100,24 +103,18 @@ _RANGES = (
 )
 
 
-def _may_match(version: str, data: _File, delete: _File) -> bool:
-    if version != "nulls_forgotten" and data["nulls"] and delete["nulls"]:
-        return True
-    if None in (data["lower"], data["upper"], delete["lower"], delete["upper"]):
-        return version != "unknown_is_no"
-    if version == "inside":
-        return bool(data["lower"] <= delete["lower"] and delete["upper"] <= data["upper"])
-    if version == "strict":
-        return bool(data["lower"] < delete["upper"] and delete["lower"] < data["upper"])
-    return bool(data["lower"] <= delete["upper"] and delete["lower"] <= data["upper"])
+def _drawn_ranges(random: Random) -> tuple[_File, _File]:
+    ends = [sorted(random.choices(range(-2, 7), k=2)) for _ in range(2)]
+    data, delete = (_bounds(lower, upper, nulls=random.random() < 0.4) for lower, upper in ends)
+    if data["lower"] <= delete["upper"] and delete["lower"] <= data["upper"]:
+        # Only here: of ranges that are known not to overlap on one side, two answers are right.
+        for bounds in (data, delete):
+            bounds.update({end: None for end in ("lower", "upper") if random.random() < 0.2})
+    return data, delete
 
-
-_APPLIES = ("applies", "equality_tie", "no_position_tie", "no_global_scope", "any_spec", "any_path", "everywhere")
-_HIDDEN = ("hidden", "any_column", "null_is_not_null", "by_every_delete", "positions_only")
-_MAY_MATCH = ("may_match", "nulls_forgotten", "unknown_is_no", "strict", "inside")
 
 FUNCTIONS = {
-    "08.2": Functions(cases=_PLACES, by_name=versions(_applies, *_APPLIES)),
-    "08.4": Functions(cases=_ROWS, by_name=versions(_is_hidden, *_HIDDEN)),
-    "08.6": Functions(cases=_RANGES, by_name=versions(_may_match, *_MAY_MATCH)),
+    "08.2": Functions(cases=_PLACES, inputs=_drawn_files),
+    "08.4": Functions(cases=_ROWS, inputs=_drawn_row),
+    "08.6": Functions(cases=_RANGES, inputs=_drawn_ranges),
 }

@@ -1,28 +1,15 @@
-"""Functions that learners write in lesson 13, right and wrong."""
+"""What the functions that learners write in lesson 13 are tried with."""
 
 from collections.abc import Sequence
+from random import Random
 
-from deletekit.course.exercise import Functions, versions
+from deletekit.course.exercise import Functions
 
 _Changes = Sequence[tuple[str, int]]
 
 
-def _deletes_of(version: str, changes: _Changes) -> dict[str, set[int]]:
-    """Write as the exercise asks for, or with one mistake."""
-    place: dict[int, int] = {}
-    rows = 0
-    equality: set[int] = set()
-    positions: set[int] = set()
-    for number, (change, key) in enumerate(changes):
-        own = number if version == "counts_changes" else rows
-        if key in place:
-            positions.add(own if version == "hides_itself" and change == "+" else place.pop(key))
-        elif change == "-" if version == "no_upsert" else version != "positions_only":
-            equality.add(key)
-        if change == "+":
-            place[key] = own
-            rows += 1
-    return {"equality": equality, "positions": positions}
+def _checkpoint(random: Random) -> tuple[_Changes]:
+    return ([(random.choice("++-"), random.randrange(4)) for _ in range(random.randrange(9))],)
 
 
 FUNCTIONS = {
@@ -32,8 +19,9 @@ FUNCTIONS = {
             ([("-", 2), ("+", 2), ("+", 2)],),
             ([("+", 1), ("-", 1)],),
             ([("+", 7), ("-", 7), ("+", 7)],),
+            ([("+", 1), ("+", 2), ("-", 1)],),
             ([],),
         ],
-        by_name=versions(_deletes_of, "writer", "no_upsert", "positions_only", "counts_changes", "hides_itself"),
+        inputs=_checkpoint,
     )
 }
