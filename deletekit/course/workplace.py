@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deletekit.course.closed_lesson import closed_text, say_before_cells
 from deletekit.course.diagnosis import available_memory
 from deletekit.course.explanations import translate_in_notebook
+from deletekit.course.printing import notebook_shell
 from deletekit.course.rewinding import NAMESPACE, Rewinder
 from deletekit.course.translations import text
 from deletekit.course.views.table_view import LESSON_FOLDER
@@ -46,8 +46,6 @@ _SPARK_NEEDS = 3 << 30
 A lesson on Spark was measured with 1 GB, most of it its JVM. A learner has two or three open.
 """
 _numbers = count(1)
-_closed: set[Path] = set()
-"""Folders of lessons that were closed; a system may refuse to remove a file that is open."""
 _started: set[str] = set()
 """Ids of the Spark applications that lessons of this process started."""
 
@@ -60,17 +58,26 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
-    """A lesson's catalog and its folder, with `table` to build tables and `sql` to run Spark SQL."""
+    """A lesson's catalog and its folder, with `table` to build tables and `sql` to run Spark SQL.
+
+    Attributes
+    ----------
+    engine: which one fills the tables: `spark` or `local`.
+    """
 
     number: str
     catalog: Catalog
     folder: Path
-    spark: SparkSession | None = field(default=None, repr=False)
+    engine: str
 
     @property
-    def engine(self) -> str:
-        """Return which engine fills the tables: `spark` or `local`."""
-        return "local" if self.spark is None else "spark"
+    def spark(self) -> SparkSession | None:
+        """Return the Spark session, started again after `close`; None if deletekit fills the tables."""
+        if self.engine == "local":
+            return None
+        running = running_session()
+        known = running is not None and running.conf.get(f"spark.sql.catalog.{self.catalog.name}", None)
+        return running if known else _session(self.folder, self.catalog.name)
 
     def table(
         self,
@@ -83,8 +90,7 @@ class Lesson:
         """Create the table `course.<name>` and append each of `parts` in a commit of its own.
 
         A table that has this name already is removed first, with its files: the cell may be run again. The first part
-        gives columns and types. Raises InvalidInputError if there is none, for a name that leads to another folder, or
-        if the lesson is closed.
+        gives columns and types. Raises InvalidInputError if there is none, or for a name that leads to another folder.
         """
         if not parts:
             raise InvalidInputError("a lesson's table needs rows", kind="lesson", field="parts")
@@ -105,13 +111,13 @@ class Lesson:
 
     def append(self, table: Table, rows: pa.Table) -> None:
         """Append rows to a table of this lesson in one commit, with one file in each partition."""
-        self._check_open()
-        if self.spark is None:
+        spark = self.spark
+        if spark is None:
             append(table, rows)
             return
         target = f"{_quoted(self.catalog.name)}.{NAMESPACE}.{_quoted(table.identifier[-1])}"
-        frame = self.spark.createDataFrame(rows).coalesce(1)
-        typed = [frame[_quoted(f.name)].cast(f.dataType).alias(f.name) for f in self.spark.table(target).schema]
+        frame = spark.createDataFrame(rows).coalesce(1)
+        typed = [frame[_quoted(f.name)].cast(f.dataType).alias(f.name) for f in spark.table(target).schema]
         # In a Spark frame any column may be null; the table's schema says which are required.
         writer = frame.select(*typed).writeTo(target)
         writer.option("check-nullability", "false").option("fanout-enabled", "true").append()
@@ -122,25 +128,25 @@ class Lesson:
 
         Without Spark, print one sentence that says so and return no rows.
         """
-        self._check_open()
-        if self.spark is None:
+        spark = self.spark
+        if spark is None:
             shown = " ".join(statement.split())
             print(text("Passed over, because it needs Spark: {statement}", statement=shown))  # noqa: T201
             return []
-        before = f"{_quoted(self.spark.catalog.currentCatalog())}.{_quoted(self.spark.catalog.currentDatabase())}"
-        self.spark.sql(f"USE {_quoted(self.catalog.name)}.{NAMESPACE}")
+        before = f"{_quoted(spark.catalog.currentCatalog())}.{_quoted(spark.catalog.currentDatabase())}"
+        spark.sql(f"USE {_quoted(self.catalog.name)}.{NAMESPACE}")
         try:
-            return [row.asDict(recursive=True) for row in self.spark.sql(statement).collect()]
+            return [row.asDict(recursive=True) for row in spark.sql(statement).collect()]
         finally:
-            self.spark.sql(f"USE {before}")  # other code may use the session too
+            spark.sql(f"USE {before}")  # other code may use the session too
 
     def stream(self, batches: Sequence[pa.Table], sink: Sink) -> list[str]:
         """Bring batches to a sink by a query of Spark's Structured Streaming. Return what became of each.
 
         Without Spark, the sink gets the batches directly.
         """
-        self._check_open()
-        if self.spark is None:
+        spark = self.spark
+        if spark is None:
             return [progress.status for progress in sink.run(batches)]
         folder = self.folder / "stream"
         shutil.rmtree(folder, ignore_errors=True)
@@ -148,8 +154,8 @@ class Lesson:
         arrivals.mkdir(parents=True)
         for number, rows in enumerate(batches):
             pq.write_table(rows, arrivals / f"{number}.parquet")
-        schema = self.spark.read.parquet(str(arrivals)).schema
-        stream = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(arrivals))
+        schema = spark.read.parquet(str(arrivals)).schema
+        stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(arrivals))
         query = stream.writeStream.foreachBatch(sink.foreach_batch).trigger(availableNow=True)
         query.option("checkpointLocation", str(folder / "checkpoint")).start().awaitTermination()
         return [progress.status for progress in list(sink.recent_progress)[-len(batches) :]]
@@ -165,7 +171,6 @@ class Lesson:
         Steps that came later are forgotten: run their cells again too. Raises InvalidInputError for another folder or
         name, before anything is changed.
         """
-        self._check_open()
         _check_name("step", step)
         for thing in what:
             if isinstance(thing, Path):
@@ -179,29 +184,18 @@ class Lesson:
         for table in tables:
             table.refresh()
 
-    def close(self, done: object = True) -> None:
-        """Let go of what the lesson has: remove its tables and its folder, and end Spark if a lesson started it.
+    def close(self) -> None:
+        """Free the memory of Spark, if a lesson started it; a cell that needs it later starts it again.
 
-        With `...`, only print what it would do. A cell that is run later says how to begin again.
+        The tables stay until the kernel ends: the widgets on the page read them.
         """
-        if done is ...:
-            print(text("Done? here.close() removes the tables of this lesson and ends what it started."))  # noqa: T201
-            return
         running = running_session()
-        if self.spark is not None and running is not None and running.sparkContext.applicationId in _started:
+        if running is not None and running.sparkContext.applicationId in _started:
             end_session(running)
-        _closed.add(self.folder)
-        shutil.rmtree(self.folder, ignore_errors=True)
-        say_before_cells(closed_text(self.number))
-        print(text("Lesson {number} is closed, and its tables are removed.", number=self.number))  # noqa: T201
-
-    def _check_open(self) -> None:
-        if self.folder in _closed:
-            raise InvalidInputError(closed_text(self.number), kind="lesson-closed")
+        print(text("Lesson {number} is done: what it started has ended.", number=self.number))  # noqa: T201
 
     def _remove(self, name: str) -> None:
         """Remove a table with its files, and the steps that could bring it back."""
-        self._check_open()
         Rewinder(folder=self.folder).forget(name)
         with suppress(NotFoundError):
             self.catalog.drop_table(f"{NAMESPACE}.{name}")
@@ -229,22 +223,24 @@ def lesson(number: str, *, engine: str | None = None, needs_spark: bool = False)
     free = available_memory()
     if chosen == "auto" and not needs_spark and free is not None and free < _SPARK_NEEDS:
         chosen = "local"
-    say_before_cells(None)
     translate_in_notebook()
     # Spark resolves links in a path, such as that of macOS's temporary folder.
     folder = Path(tempfile.mkdtemp(prefix=f"{LESSON_FOLDER}{number}-")).resolve()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     name = f"lesson_{number}_{next(_numbers)}"  # a running session keeps every catalog that it opened
-    spark = None
     try:
-        spark = None if chosen == "local" else _session(folder, name)
+        if chosen != "local":
+            _session(folder, name)
+            chosen = "spark"
     except RuntimeError as e:  # EnvironmentMissingError, or pyspark's own error if the JVM does not start
         if chosen == "spark":
             raise
+        chosen = "local"
         _say_without_spark(" ".join(str(e).split()), needs_spark=needs_spark)
-    if chosen == "local" and needs_spark:
-        _say_without_spark(f"{_ENGINE_VARIABLE}=local", needs_spark=True)
-    return Lesson(number=number, catalog=local_catalog(folder, name), folder=folder, spark=spark)
+    else:
+        if chosen == "local" and needs_spark:
+            _say_without_spark(f"{_ENGINE_VARIABLE}=local", needs_spark=True)
+    return Lesson(number=number, catalog=local_catalog(folder, name), folder=folder, engine=chosen)
 
 
 def _check_name(field: str, name: object) -> None:
@@ -258,8 +254,14 @@ def _bad_argument(field: str, found: object, expected: str) -> InvalidInputError
 
 
 def _session(folder: Path, catalog_name: str) -> SparkSession:
-    running = running_session()
-    started = session(folder, catalog_name=catalog_name, master="local[1]", settings=_SETTINGS)
+    running, shell = running_session(), notebook_shell()
+    if running is None and shell is not None:
+        print(text("Spark is starting: 10 to 20 seconds, once a lesson."))  # noqa: T201
+    try:
+        started = session(folder, catalog_name=catalog_name, master="local[1]", settings=_SETTINGS)
+    finally:
+        if running is None and shell is not None:
+            shell.display_pub.clear_output()  # what a notebook keeps is the same in every run
     if running is None:
         _started.add(started.sparkContext.applicationId)
     for key, value in _SETTINGS.items():

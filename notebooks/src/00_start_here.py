@@ -173,7 +173,7 @@ print("deleted rows that would be back:", sorted(set(without_deletes) - set(with
 #
 # `progress()` also names your next exercise and its lesson. If you started with `deletekit lab --track`, follow `progress()`: the link *Next* at the end of a lesson leads to the next lesson of the whole course, which may not be in your track.
 #
-# You may run every cell again. If a cell changes a table of an earlier cell, it begins with `here.rewind(...)`, which first sets the table back. The last cell of a lesson is `here.close(...)`. Run it as `here.close()` when you are done: it removes the tables of the lesson and frees its memory.
+# You may run every cell again. If a cell changes a table of an earlier cell, it begins with `here.rewind(...)`, which first sets the table back. The last cell of a lesson is `here.close()`: it frees the memory of Spark. The tables stay until the kernel ends.
 
 # %% [markdown]
 # ## Key points
@@ -185,4 +185,4 @@ print("deleted rows that would be back:", sorted(set(without_deletes) - set(with
 # Next: [01 · The anatomy of a table](01_table_anatomy.ipynb)
 
 # %%
-here.close(...)
+here.close()

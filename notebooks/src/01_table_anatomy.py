@@ -267,4 +267,4 @@ print("rows read:", len(read), "of", dk.scan(numbers).count())
 # Next: [02 · Copy-on-write](02_copy_on_write.ipynb)
 
 # %%
-here.close(...)
+here.close()

@@ -223,4 +223,4 @@ print("D1 is still on the disk:", old_file.exists())
 # Next: [03 · Choose a mode](03_choose_a_mode.ipynb)
 
 # %%
-here.close(...)
+here.close()

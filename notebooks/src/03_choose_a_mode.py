@@ -235,4 +235,4 @@ print("rows:", dk.scan(growing).count())
 # Next: [04 · Equality deletes](04_equality_deletes.ipynb)
 
 # %%
-here.close(...)
+here.close()

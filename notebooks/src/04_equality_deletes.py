@@ -354,4 +354,4 @@ dk.widgets.RowFate(users, data_file="D3", row=0, sequence_rule=False)
 # Next: [05 · Position deletes of format version 2](05_position_deletes_v2.ipynb)
 
 # %%
-here.close(...)
+here.close()

@@ -266,4 +266,4 @@ print("the new file, read with the old deletes:", read_with_old_deletes)
 # Next: [06 · Deletion vectors](06_deletion_vectors.ipynb)
 
 # %%
-here.close(...)
+here.close()

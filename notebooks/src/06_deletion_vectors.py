@@ -377,4 +377,4 @@ check("06.7", {"magic": kind_of(flipped(4)), "bitmap": kind_of(flipped(36)), "co
 # Next: [07 · Roaring bitmaps](07_roaring_bitmaps.ipynb)
 
 # %%
-here.close(...)
+here.close()

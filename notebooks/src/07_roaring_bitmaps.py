@@ -363,4 +363,4 @@ print("0 in [2, 0]:", trusting([2, 0], 0))
 # Next: [08 · Readers](08_readers.ipynb)
 
 # %%
-here.close(...)
+here.close()

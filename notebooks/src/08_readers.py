@@ -560,4 +560,4 @@ print("PyIceberg:", items_in(tuple(row.values()) for row in found))
 # Next: [09 · Commits and conflicts](09_commits_and_conflicts.ipynb)
 
 # %%
-here.close(...)
+here.close()

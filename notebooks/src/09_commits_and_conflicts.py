@@ -428,4 +428,4 @@ check("09.7", {1, 2} | {2, 3} | {9})
 # Next: [10 · Time travel and lineage](10_time_travel_and_lineage.ipynb)
 
 # %%
-here.close(...)
+here.close()

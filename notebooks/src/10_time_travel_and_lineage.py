@@ -286,4 +286,4 @@ check("10.7")
 # Next: [11 · Compaction and erasure](11_compaction.ipynb)
 
 # %%
-here.close(...)
+here.close()

@@ -418,4 +418,4 @@ check("11.7")
 # Next: [12 · The engines lab](12_engines_lab.ipynb)
 
 # %%
-here.close(...)
+here.close()

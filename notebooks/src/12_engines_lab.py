@@ -340,4 +340,4 @@ check("12.7")
 # Next: [13 · Streaming deletes](13_streaming_deletes.ipynb)
 
 # %%
-here.close(...)
+here.close()

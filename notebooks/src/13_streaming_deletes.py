@@ -438,4 +438,4 @@ print("rows:", dk.scan(marked).count())
 # Next: [14 · From Delta to Iceberg](14_delta_to_iceberg.ipynb)
 
 # %%
-here.close(...)
+here.close()

@@ -433,4 +433,4 @@ for name, folder in places.items():
 # Next: [15 · Capstone: rows came back on Tuesday](15_capstone.ipynb)
 
 # %%
-here.close(...)
+here.close()

@@ -272,4 +272,4 @@ print("id 3 is there:", 3 in ids(events, ref="tidied"))
 # Next: [17 · What changed](17_what_changed.ipynb)
 
 # %%
-here.close(...)
+here.close()

@@ -274,4 +274,4 @@ for mode in ("all", "net"):
 # This is the last lesson. Back to the [lessons of the course](00_start_here.ipynb)
 
 # %%
-here.close(...)
+here.close()

@@ -81,7 +81,7 @@ def test_steps_have_names_of_their_own_and_a_lesson_ends_by_letting_go(name: str
     cells = [cell.source for cell in read_source(name).cells if cell.cell_type == "code"]
     steps = re.findall(r'here\.rewind\("([^"]+)"', "\n".join(cells))
     assert len(set(steps)) == len(steps) == "\n".join(cells).count("here.rewind(")
-    assert cells[-1] == "here.close(...)"
+    assert cells[-1] == "here.close()"
 
 
 @lessons
