@@ -1,8 +1,11 @@
 """Read a learner's answer as a value that can be compared, from any library."""
 
+import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -55,8 +58,13 @@ def plain(value: Any) -> Any:
     return value
 
 
-def comparable(value: Any, depth: int = _DEEPEST) -> Any:
-    """Convert a value to one that compares by type and value: True is not 1."""
+def letters(name: str) -> str:
+    """Return a text without what does not count: capital letters, spaces and signs."""
+    return re.sub(r"[\W_]", "", unicodedata.normalize("NFKC", name)).casefold() or name.strip()
+
+
+def comparable(value: Any, depth: int = _DEEPEST, text: Callable[[str], str] = letters) -> Any:
+    """Convert a value to one that compares by type and value: True is not 1. `text` converts a text."""
     value = plain(value)
     if depth == 0:
         raise NotThisKind
@@ -64,15 +72,18 @@ def comparable(value: Any, depth: int = _DEEPEST) -> Any:
         return ("flag", value)
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if value is None or isinstance(value, int | float | str | bytes):
+    if isinstance(value, str):
+        return text(value)
+    if value is None or isinstance(value, int | float | bytes):
         return value
+    inner = partial(comparable, depth=depth - 1, text=text)
     if isinstance(value, Mapping):
-        pairs = [(comparable(k, depth - 1), comparable(v, depth - 1)) for k, v in value.items()]
+        pairs = [(inner(k), inner(v)) for k, v in value.items()]
         return ("dict", frozenset(pairs))
     if isinstance(value, AbstractSet | BitMap | BitMap64):
-        return ("set", frozenset(comparable(v, depth - 1) for v in value))
+        return ("set", frozenset(map(inner, value)))
     if isinstance(value, list | tuple):
-        return tuple(comparable(v, depth - 1) for v in value)
+        return tuple(map(inner, value))
     raise NotThisKind(value)
 
 
@@ -91,7 +102,7 @@ def _text(answer: Any) -> str:
         value = value.decode("utf-8", errors="replace")
     if not isinstance(value, str):
         raise NotThisKind(value)
-    return " ".join(value.split())
+    return letters(value)
 
 
 def _ids(answer: Any) -> frozenset[int]:

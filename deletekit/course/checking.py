@@ -5,11 +5,11 @@ answer of another kind. No answer runs for long either, as far as `time_limit` r
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from deletekit.course import feedback
-from deletekit.course.answer_kinds import NotThisKind, unanswered
+from deletekit.course.answer_kinds import NotThisKind, letters, unanswered
 from deletekit.course.exercise import Exercise
 from deletekit.course.exercises.all import EXERCISES, SOLUTIONS
 from deletekit.course.learner_record import record, record_look
@@ -45,36 +45,43 @@ class Verdict:
         return {"text/plain": self.said, CHECK_TYPE: facts}
 
 
-def check(exercise_id: str, answer: Any = _NO_ANSWER) -> Verdict:
+def check(exercise_id: Any = None, answer: Any = _NO_ANSWER) -> Verdict:
     """Judge an answer; without one, judge the prediction that was noted.
 
     Returns the verdict in the language of the course. A known mistake gets its own hint; any other wrong answer is told
-    what is wrong with it. An id that does not exist gets a verdict that names the nearest ids.
+    what is wrong with it; a wrong prediction gets the right answer and the reason. An id that does not exist gets a
+    verdict that names the nearest ids.
     """
     exercise = _find(exercise_id)
     if exercise is None:
         return _no_exercise(exercise_id)
-    if answer is _NO_ANSWER and _predictions.get(exercise_id, ...) is ...:
+    given = _predictions.get(exercise.id, ...) if answer is _NO_ANSWER else answer
+    if answer is _NO_ANSWER and given is ...:
         return _no_prediction(exercise)
-    verdict = judge(exercise, _predictions[exercise_id] if answer is _NO_ANSWER else answer)
+    verdict = judge(exercise, given)
     if verdict.status in ("correct", "not-yet"):
-        record(exercise_id, "correct" if verdict.status == "correct" else "tried")
+        record(exercise.id, "correct" if verdict.status == "correct" else "tried")
+    if verdict.status == "not-yet" and answer is _NO_ANSWER:
+        return replace(verdict, said=_after_prediction(exercise, verdict.mistake))
     return verdict
 
 
-def predict(exercise_id: str, answer: Any) -> Verdict:
+def predict(exercise_id: Any = None, answer: Any = ...) -> Verdict:
     """Note what the learner expects. `check` judges it after the cell that shows the answer.
 
-    An answer of another kind cannot be right: the verdict says so, and it is not noted.
+    An answer of another kind cannot be right: the verdict says so, and it is not noted. Nor is an answer where no
+    prediction is asked for.
     """
     exercise = _find(exercise_id)
     if exercise is None:
         return _no_exercise(exercise_id)
+    if not exercise.predicted:
+        return _no_prediction(exercise)
     try:
         value = _read(exercise, answer)
     except NotThisKind as e:
         return _other_kind(exercise, e, text("It is not noted: write your prediction once more."))
-    _predictions[exercise_id] = answer
+    _predictions[exercise.id] = answer
     if value is ...:
         said = text(
             "{id}: no prediction yet. Write one down before you run on: a wrong one teaches most.", id=exercise.id
@@ -83,26 +90,29 @@ def predict(exercise_id: str, answer: Any) -> Verdict:
     return Verdict(exercise=exercise.id, status="noted", said=text("{id}: noted. Now run and see.", id=exercise.id))
 
 
-def hint(exercise_id: str) -> None:
-    """Print the next hint. The first one is a nudge, the last one nearly the answer; then the first comes again."""
+def hint(exercise_id: Any = None) -> None:
+    """Print the next hint: first a nudge, last nearly the answer. After it, name `solution`, and begin again."""
     exercise = _find(exercise_id)
     if exercise is None:
         print(_no_exercise(exercise_id).said)  # noqa: T201
         return
-    number = _hints_given.get(exercise_id, 0) % len(exercise.hints)
-    _hints_given[exercise_id] = number + 1
-    record_look(exercise_id, "hints", number + 1)
+    number = _hints_given.get(exercise.id, 0) % (len(exercise.hints) + 1)
+    _hints_given[exercise.id] = number + 1
+    if number == len(exercise.hints):
+        print(text('{id}: that was the last hint. solution("{id}") shows the answer, and why.', id=exercise.id))  # noqa: T201
+        return
+    record_look(exercise.id, "hints", number + 1)
     head = text("{id}, hint {number} of {total}:", id=exercise.id, number=number + 1, total=len(exercise.hints))
     print(head, _exercise_text(exercise.hints[number]))  # noqa: T201
 
 
-def solution(exercise_id: str) -> None:
+def solution(exercise_id: Any = None) -> None:
     """Print the code that answers an exercise, and why."""
     exercise = _find(exercise_id)
     if exercise is None:
         print(_no_exercise(exercise_id).said)  # noqa: T201
         return
-    record_look(exercise_id, "solution")
+    record_look(exercise.id, "solution")
     print(f"{SOLUTIONS[exercise.id]}\n\n{_exercise_text(exercise.why)}")  # noqa: T201
 
 
@@ -122,15 +132,24 @@ def judge(exercise: Exercise, answer: Any) -> Verdict:
     if known:
         helps = _exercise_text(exercise.mistakes[known - 1].hint)
     else:
-        details = _details(lambda: feedback.on_wrong(exercise, answer, value))
-        helps = " ".join(filter(None, (details, text('hint("{id}") helps.', id=exercise.id))))
+        details = _details(lambda: feedback.of_choices(exercise, value) or feedback.on_wrong(exercise, answer, value))
+        between = "\n" if "\n" in details else " "
+        helps = between.join(filter(None, (details, text('hint("{id}") helps.', id=exercise.id))))
     said = f"✗ {text('{id}: not yet.', id=exercise.id)} {helps}"
     return Verdict(exercise=exercise.id, status="not-yet", said=said, mistake=known)
 
 
 def _read(exercise: Exercise, answer: Any) -> Any:
     """Return an answer as it compares, and `...` for one that is missing. Raise NotThisKind, and no other error."""
-    return _guarded(lambda: ... if unanswered(answer) else exercise.answer_kind.read(answer))
+    return _guarded(lambda: ... if unanswered(answer) else _in_english(exercise, exercise.answer_kind.read(answer)))
+
+
+def _in_english(exercise: Exercise, value: Any) -> Any:
+    """Return an answer with the English names of what an exercise lets one choose from."""
+    english = {letters(text(choice)): letters(choice) for choice in exercise.choices}
+    if isinstance(value, frozenset):
+        return frozenset(english.get(name, name) for name in value)
+    return english.get(value, value) if english else value
 
 
 def _known(exercise: Exercise, value: Any) -> int | None:
@@ -177,7 +196,18 @@ def _details(say: Callable[[], str]) -> str:
         return ""
 
 
+def _after_prediction(exercise: Exercise, mistake: int | None) -> str:
+    """Say after a wrong prediction what helps with the mistake, what is right, and why."""
+    said = text("{id}: it came out differently.", id=exercise.id)
+    helps = _exercise_text(exercise.mistakes[mistake - 1].hint) if mistake else ""
+    right = text("The answer: {right}.", right=feedback.short(exercise.right[0]))
+    return " ".join(filter(None, ("✗", said, helps, right, _exercise_text(exercise.why))))
+
+
 def _no_prediction(exercise: Exercise) -> Verdict:
+    if not exercise.predicted:
+        said = text('{id} asks for no prediction: answer with check("{id}", ...).', id=exercise.id)
+        return Verdict(exercise=exercise.id, status="not-answered", said=f"… {said}")
     said = text(
         '{id}: no prediction yet. Write one where predict("{id}", ...) stands, run that cell, and then this one; '
         'hint("{id}") helps.',
@@ -198,6 +228,9 @@ def _find(exercise_id: Any) -> Exercise | None:
 
 
 def _no_exercise(exercise_id: Any) -> Verdict:
+    if exercise_id is None:
+        said = text('Write the number of an exercise between the brackets, such as "{id}".', id=next(iter(EXERCISES)))
+        return Verdict(exercise="", status="no-exercise", said=f"… {said}")
     given, nearest = feedback.short(exercise_id), ", ".join(feedback.nearest(EXERCISES, exercise_id))
     said = text("There is no exercise {id}; the nearest: {nearest}.", id=given, nearest=nearest)
     return Verdict(exercise=given, status="no-exercise", said=f"✗ {said}")

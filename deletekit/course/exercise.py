@@ -32,6 +32,8 @@ class Exercise:
     mistakes: at least two.
     hints: steps to the answer, from a nudge to nearly all of it.
     why: the reason, shown with a right answer and with the solution.
+    predicted: it asks for a prediction, which is judged once the answer has been seen.
+    choices: the names among which an answer chooses, if it does; their translations count too.
     """
 
     id: str
@@ -40,6 +42,8 @@ class Exercise:
     mistakes: tuple[Mistake, ...]
     hints: tuple[str, ...]
     why: str
+    predicted: bool = False
+    choices: tuple[str, ...] = ()
 
     @property
     def lesson(self) -> str:

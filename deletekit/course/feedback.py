@@ -11,9 +11,10 @@ from reprlib import Repr
 from types import FunctionType
 from typing import Any
 
-from deletekit.course.answer_kinds import NotThisKind, comparable, plain
+from deletekit.course.answer_kinds import NotThisKind, comparable, letters, plain
 from deletekit.course.exercise import Exercise
 from deletekit.course.function_answers import Outcome, arguments_taken, place_of
+from deletekit.course.printing import in_columns
 from deletekit.course.translations import text
 from deletekit.text import brief
 
@@ -21,6 +22,7 @@ SECONDS = 5
 """For how long reading an answer may run, with all calls of a function."""
 
 _LONGEST_TEXT = 300
+_LONGEST_CALL = 80
 _MOST_NAMED = 6
 
 
@@ -44,11 +46,18 @@ def on_wrong(exercise: Exercise, answer: Any, value: Any) -> str:
         wanted: tuple[Outcome, ...] = min(map(kind.read, exercise.right), key=lambda right: _distance(value, right))
         return _on_function(answer, kind.cases, value, wanted)
     read = [kind.read(right) for right in exercise.right]
-    if isinstance(value, str):
-        return _spelling([value], read)
     # A set may be given as a list too, so it is compared as it was read. Entries of lists and dicts are shown as given.
     given, rights = (value, read) if isinstance(value, frozenset) else (plain(answer), exercise.right)
     return _difference(given, min(rights, key=lambda right: _distance(given, right)))
+
+
+def of_choices(exercise: Exercise, value: Any) -> str:
+    """List what may be answered, if an answer is nothing of that."""
+    given = value if isinstance(value, frozenset) else {value}
+    if not exercise.choices or given <= set(map(letters, exercise.choices)):
+        return ""
+    shown = [f"{choice} ({text(choice)})" if text(choice) != choice else choice for choice in exercise.choices]
+    return text("What may be answered: {choices}.", choices=", ".join(shown))
 
 
 def nearest(known: Iterable[str], exercise_id: Any) -> list[str]:
@@ -91,8 +100,11 @@ _SHOWN = _Short()
 
 
 def _on_function(answer: Any, cases: tuple[Any, ...], given: tuple[Outcome, ...], wanted: tuple[Outcome, ...]) -> str:
-    """Say what is wrong with the first outcome that differs."""
-    case, outcome, right = next(trio for trio in zip(cases, given, wanted, strict=True) if trio[1] != trio[2])
+    """Say what is wrong with the first outcome that differs: its call, what it returned, and what is right."""
+    number, outcome = next(
+        (n, mine) for n, (mine, right) in enumerate(zip(given, wanted, strict=True)) if mine != right
+    )
+    case, right = cases[number], wanted[number]
     name = answer.__name__ if isinstance(answer, FunctionType) and answer.__name__.isidentifier() else "f"
     call = brief(f"{name}({', '.join(map(short, case))})", _LONGEST_TEXT)
     if outcome.how == "not called":
@@ -108,15 +120,23 @@ def _on_function(answer: Any, cases: tuple[Any, ...], given: tuple[Outcome, ...]
         )
     if outcome.error is not None:
         return _on_error(call, outcome.error)
-    if outcome.returned is None:
+    if outcome.returned is None and right.returned is not None:
         return text("{call} returned None: is `return` missing?", call=call)
-    shown, types = short(outcome.returned), {"type": _type(outcome.returned), "wanted": _type(right.returned)}
+    if outcome.value == right.value:
+        return text("{call} changed what it was given: work on a copy.", call=call)
+    again = (
+        text("The second of two equal calls: does something stay from the first?")
+        if cases[:number][-1:] == (case,)
+        else ""
+    )
+    mine, theirs = short(outcome.returned), short(right.returned)
     if _form(outcome.returned) != _form(right.returned):
-        return text(
-            "{call} returned {shown}, of type {type}; it should be of type {wanted}.", call=call, shown=shown, **types
-        )
-    said = text("{call} returned {shown}, and that is not right.", call=call, shown=shown)
-    return f"{said} {_difference(outcome.returned, right.returned)}".rstrip()
+        mine, theirs = f"{mine} ({_type(outcome.returned)})", f"{theirs} ({_type(right.returned)})"
+    rows = [(text("yours"), mine), (text("expected"), theirs)]
+    if len(call) > _LONGEST_CALL:
+        names = [*(answer.__code__.co_varnames if isinstance(answer, FunctionType) else ()), *[""] * len(case)]
+        call, rows = f"{name}(...)", [*zip(names, map(short, case), strict=False), *rows]
+    return "\n".join([" ".join(filter(None, (again, call))), *(f"  {line}" for line in in_columns(rows))])
 
 
 def _on_error(call: str, error: BaseException) -> str:
@@ -141,7 +161,7 @@ def _difference(given: Any, right: Any) -> str:
         return _of_sets(given, right)
     if isinstance(given, list | tuple) and isinstance(right, list | tuple):
         return _of_lists(given, right)
-    return _spelling([given], [right]) if isinstance(given, str) and isinstance(right, str) else ""
+    return ""
 
 
 def _of_dicts(given: Mapping[Any, Any], right: Mapping[Any, Any]) -> str:
@@ -175,34 +195,14 @@ def _of_entries(entries: list[tuple[str, Any, Any]]) -> str:
                 shown=short(mine),
                 **types,
             )
-    wrong = [(mine, theirs) for _, mine, theirs in entries if not _same(mine, theirs)]
-    if not wrong:
-        return ""
-    spelling = (_spelling([mine], [theirs]) for mine, theirs in wrong if isinstance(mine, str))
-    counted = text("Wrong entries: {wrong} of {total}.", wrong=len(wrong), total=len(entries))
-    return next(filter(None, spelling), counted)
+    wrong = sum(not _same(mine, theirs) for _, mine, theirs in entries)
+    return text("Wrong entries: {wrong} of {total}.", wrong=wrong, total=len(entries)) if wrong else ""
 
 
 def _of_sets(given: Iterable[Any], right: Iterable[Any]) -> str:
     mine, theirs = _by_comparable(given), _by_comparable(right)
-    wrong, missing = _without(mine, theirs), _without(theirs, mine)
-    spelling = _spelling([w for w in wrong if isinstance(w, str)], [m for m in missing if isinstance(m, str)])
-    counts = {"wrong": len(wrong), "missing": len(missing)}
-    return spelling or text("Entries that do not belong there: {wrong}; missing: {missing}.", **counts)
-
-
-def _spelling(given: list[str], right: list[str]) -> str:
-    """Name the texts that differ from a right one only in capital letters, spaces and signs."""
-    wanted = {_letters(name) for name in right} - {""}
-    found = [name for name in given if _letters(name) in wanted]
-    if not found:
-        return ""
-    names = _listed(sorted(found))
-    return text("Written in another way: {names}. Capital letters, spaces and signs count.", names=names)
-
-
-def _letters(name: str) -> str:
-    return re.sub(r"[\W_]", "", name).casefold()
+    counts = {"wrong": len(_without(mine, theirs)), "missing": len(_without(theirs, mine))}
+    return text("Entries that do not belong there: {wrong}; missing: {missing}.", **counts)
 
 
 def _listed(names: list[Any]) -> str:

@@ -135,7 +135,7 @@ def _outcome(answer: Callable[..., Any], case: tuple[Any, ...], *, in_place: boo
 
 def _read(returned: Any) -> tuple[_How, Any]:
     try:
-        return "returned", returned if returned is ... else comparable(returned)
+        return "returned", returned if returned is ... else comparable(returned, text=str)
     except NotThisKind:
         return "returned an object", type(returned).__name__
 

@@ -17,8 +17,8 @@ FIRST = "00_start_here.ipynb"
 """The first lesson's file, in every language."""
 
 SERVER_SETTINGS = {
-    # A lesson takes about an hour. A kernel in which nothing has run for so long takes memory from the next lesson.
-    "MappingKernelManager.cull_idle_timeout": 3600,
+    # Longer than a lunch or a meeting: after that a learner goes on. An idle kernel takes memory from other lessons.
+    "MappingKernelManager.cull_idle_timeout": 4 * 3600,
     "MappingKernelManager.cull_interval": 300,
     "MappingKernelManager.cull_connected": True,  # an open notebook counts as connected
 }

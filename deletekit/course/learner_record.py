@@ -29,16 +29,16 @@ By exercise `correct` or `tried`; by `00.2 hints` and `00.2 solution` how many o
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """For each lesson: its number, and how many exercises are right, tried, and there. Prints as a table.
+    """For each lesson: its number, how many exercises are right, tried, and there, and its right predictions.
 
     Attributes
     ----------
     titles: of the lessons, by their number.
-    still_open: the ids of exercises that are not right yet, in the order of the track.
+    still_open: the ids of exercises that are not right yet and of predictions to be made, in the order of the track.
     hints, solutions: how many the learner has looked at.
     """
 
-    rows: tuple[tuple[str, int, int, int], ...]
+    rows: tuple[tuple[str, int, int, int, str], ...]
     titles: Mapping[str, str] = field(default_factory=dict)
     still_open: tuple[str, ...] = ()
     hints: int = 0
@@ -46,7 +46,14 @@ class Progress:
     track: str = WHOLE_COURSE
 
     def __repr__(self) -> str:
-        head = (text("lesson"), text("right"), text("tried"), text("exercises"), text("open"))
+        head = (
+            text("lesson"),
+            text("right"),
+            text("tried"),
+            text("exercises"),
+            text("right predictions"),
+            text("open"),
+        )
         shown = [
             (self.titles.get(number, number), *counts, ", ".join(self._open_of(number)))
             for number, *counts in self.rows
@@ -91,13 +98,16 @@ def progress() -> Progress:
     track = track_of(stored)
     plan = plan_of(track)
     rows = []
-    for lesson, ids in plan.items():
-        rows.append((lesson, sum(seen.get(i) == "correct" for i in ids), sum(i in seen for i in ids), len(ids)))
+    for lesson, all_ids in plan.items():
+        predictions = [i for i in all_ids if EXERCISES[i].predicted]
+        ids = [i for i in all_ids if i not in predictions]
+        right, foreseen = (sum(seen.get(i) == "correct" for i in some) for some in (ids, predictions))
+        rows.append((lesson, right, sum(i in seen for i in ids), len(ids), f"{foreseen}/{len(predictions)}"))
     wanted = [i for ids in plan.values() for i in ids]
     return Progress(
         rows=tuple(rows),
         titles=titles(language()),
-        still_open=tuple(i for i in wanted if seen.get(i) != "correct"),
+        still_open=tuple(i for i in wanted if not (i in seen if EXERCISES[i].predicted else seen.get(i) == "correct")),
         hints=sum(stored.get(f"{i} hints", 0) for i in wanted),
         solutions=sum(stored.get(f"{i} solution", 0) for i in wanted),
         track=track,

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from deletekit.course import check, checking, hint, predict, progress, solution
-from deletekit.course.checking import CHECK_TYPE
+from deletekit.course.answer_kinds import ANSWER_KINDS
+from deletekit.course.checking import CHECK_TYPE, judge
 from deletekit.course.exercise import Mistake
 from deletekit.course.exercises.all import EXERCISES
 from deletekit.course.tracks import TRACKS
-from deletekit.course.translations import LANGUAGES
+from deletekit.course.translations import LANGUAGES, text
 from tests.tools.lessons import NOTEBOOKS
+from tests.tools.translation import glossary
 
 
 def test_a_verdict_is_one_line_and_facts_for_programs() -> None:
@@ -30,6 +32,9 @@ def test_a_prediction_is_noted_and_judged_later() -> None:
     assert check("00.1").status == "not-answered"
     assert predict("00.1", 4).status == "noted"
     assert (check("00.1").status, check("00.1").mistake) == ("not-yet", 1)
+    known = EXERCISES["00.1"]
+    answer = f"{known.mistakes[0].hint} The answer: 2. {known.why}"
+    assert check("00.1").said == f"✗ 00.1: it came out differently. {answer}"
     predict("00.1", 2)
     assert check("00.1").status == "correct"
     assert predict("00.1", ...).status == "not-answered"
@@ -74,7 +79,7 @@ def test_a_mistyped_id_gets_one_sentence_with_the_nearest_ones(
 
 
 def test_anything_may_be_typed_for_an_id(tmp_path: Path) -> None:
-    odd = ["", None, [], {1}, ..., "x" * 10**6, "9" * 5000, 10**5000, float("nan"), object()]
+    odd = ["", [], {1}, ..., "x" * 10**6, "9" * 5000, 10**5000, float("nan"), object()]
     for unknown in odd:
         said = check(unknown, 1).said  # type: ignore[arg-type]
         assert re.search(r"the nearest: \d\d\.\d", said)
@@ -85,11 +90,37 @@ def test_anything_may_be_typed_for_an_id(tmp_path: Path) -> None:
 
 def test_hints_come_one_by_one_and_begin_again(capsys: pytest.CaptureFixture[str]) -> None:
     steps = EXERCISES["00.2"].hints
-    for _ in range(len(steps) + 1):
+    for _ in range(len(steps) + 2):
         hint("00.2")
     shown = capsys.readouterr().out.splitlines()
-    assert [line.split(":", 1)[1].strip() for line in shown] == [*steps, steps[0]]
+    last = 'that was the last hint. solution("00.2") shows the answer, and why.'
+    assert [line.split(":", 1)[1].strip() for line in shown] == [*steps, last, steps[0]]
     assert shown[0].startswith(f"00.2, hint 1 of {len(steps)}:")
+
+
+def test_a_verb_without_its_exercise_or_for_another_kind_gets_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    sentence = '… Write the number of an exercise between the brackets, such as "00.1".'
+    hint()
+    solution()
+    assert [check().said, predict().said, *capsys.readouterr().out.splitlines()] == [sentence] * 4
+    assert predict("04.1").status == "not-answered"
+    for verdict in (check("01.5"), predict("01.5", 3)):
+        assert verdict.said == '… 01.5 asks for no prediction: answer with check("01.5", ...).'
+    assert check("01.5").status == "not-answered", "what was predicted is not noted"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_term_counts_in_the_language_of_the_learner(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DELETEKIT_LANG", language)
+    terms = {row["en"]: row[language] for row in glossary()}
+    for exercise in EXERCISES.values():
+        one = (lambda name: {name}) if exercise.answer_kind is ANSWER_KINDS["names"] else str
+        for choice in exercise.choices:
+            term = terms.get(choice) or terms.get(choice.replace("-", " "))
+            assert language == "en" or term is None or re.fullmatch(term, text(choice))
+            english, own = judge(exercise, one(choice)), judge(exercise, one(text(choice).upper()))
+            assert own == english
+    assert all(name in check("01.2", "Puffin").said for name in ("table metadata", text("table metadata")))
 
 
 @pytest.mark.parametrize("exercise_id", EXERCISES)
@@ -114,6 +145,7 @@ def test_an_exercise_in_english_only_says_so(
         ("es", " (Este ejercicio está por ahora solo en inglés.)"),
     ):
         monkeypatch.setenv("DELETEKIT_LANG", language)
+        checking._hints_given.clear()
         assert check("00.1", 2).said.endswith(f" New reason.{sentence}")
         assert check("00.1", 4).said.endswith(f" New mistake.{sentence}")
         hint("00.1")
@@ -127,16 +159,21 @@ def test_an_exercise_in_english_only_says_so(
 
 
 def test_progress_counts_what_was_tried_and_what_was_right() -> None:
-    total = sum(exercise.lesson == "00" for exercise in EXERCISES.values())
-    check("00.1", 4)
+    check("00.3", 2)
     check("00.2", {2, 4})
-    check("00.3", ...)
-    assert progress().rows[0] == ("00", 1, 2, total)
+    assert progress().rows[0] == ("00", 1, 2, 2, "0/1")
     check("00.2", {1, 3})
-    assert progress().rows[0] == ("00", 1, 2, total), "what was right stays right"
+    assert progress().rows[0] == ("00", 1, 2, 2, "0/1"), "what was right stays right"
+    predict("00.1", 4)
+    assert progress().still_open[:2] == ("00.1", "00.3")
+    check("00.1")
+    assert progress().still_open[0] == "00.3", "a wrong prediction is done once one has seen what is right"
+    check("00.3", 4)
+    assert progress().rows[0] == ("00", 2, 2, 2, "0/1")
     check("00.1", 2)
-    assert progress().rows[0] == ("00", 2, 2, total)
-    assert repr(progress()).splitlines()[0].split() == ["lesson", "right", "tried", "exercises", "open"]
+    assert progress().rows[0] == ("00", 2, 2, 2, "1/1")
+    head = ["lesson", "right", "tried", "exercises", "right predictions", "open"]
+    assert re.split("  +", repr(progress()).splitlines()[0]) == head
 
 
 def test_progress_says_what_is_open_and_what_comes_next() -> None:
@@ -144,7 +181,7 @@ def test_progress_says_what_is_open_and_what_comes_next() -> None:
     for exercise in ("00.1", "00.3"):
         check(exercise, EXERCISES[exercise].right[0])
     lines = repr(progress()).splitlines()
-    assert lines[1].split() == ["00", "·", "Start", "here", "2", "2", "3", "2"]
+    assert lines[1].split() == ["00", "·", "Start", "here", "1", "1", "2", "1/1", "2"]
     assert lines[2].startswith("01 · The anatomy of a table")
     assert lines[-1] == "Next: exercise 00.2 of 00 · Start here."
     for exercise in EXERCISES.values():
@@ -163,7 +200,7 @@ def test_hints_and_solutions_that_were_looked_at_are_counted(monkeypatch: pytest
     found = progress()
     assert (found.hints, found.solutions) == (hints + 1, 1), "each hint and solution counts once"
     assert f"Hints you have looked at: {hints + 1}. Solutions: 1." in repr(found)
-    check("00.1", 2)
+    check("00.3", 4)
     # Another kernel: it knows what the file has, and its first hint is not one more.
     monkeypatch.setattr("deletekit.course.learner_record._memory", {})
     monkeypatch.setattr(checking, "_hints_given", {})
@@ -172,7 +209,7 @@ def test_hints_and_solutions_that_were_looked_at_are_counted(monkeypatch: pytest
     assert (again.hints, again.solutions, again.rows[0][1]) == (hints + 1, 1, 1)
     stored = tmp_path / "progress.json"
     for damage in ([], {"00.2": 3}, "many", -1, True):
-        stored.write_text(json.dumps({"00.2 hints": damage, "track": damage, "00.1": "correct", "00.2 x": 1}))
+        stored.write_text(json.dumps({"00.2 hints": damage, "track": damage, "00.3": "correct", "00.2 x": 1}))
         assert (progress().hints, progress().rows[0][1], progress().track) == (0, 1, "course")
 
 
@@ -183,7 +220,7 @@ def test_a_track_orders_and_limits_what_progress_shows(tmp_path: Path) -> None:
     assert found.still_open == tuple(TRACKS["hour"].split())
     check("00.1", 2)
     check("15.1", 0)
-    assert progress().rows[0] == ("00", 1, 1, 2)
+    assert progress().rows[0] == ("00", 1, 1, 1, "1/1")
     assert any(line.startswith("Your track: hour. ") for line in repr(progress()).splitlines())
 
 
@@ -203,17 +240,17 @@ def test_a_damaged_file_costs_no_more_than_what_it_held(damage: str, tmp_path: P
     (tmp_path / "progress.json").write_text(damage)
     rows = progress().rows
     assert rows[0][1] == ("00.2" in damage)
-    assert check("00.1", 2).status == "correct"
+    assert check("00.3", 4).status == "correct"
     assert progress().rows[0][1] == 1 + ("00.2" in damage)
 
 
 def test_what_another_kernel_has_seen_solved_stays_solved(tmp_path: Path) -> None:
     stored = tmp_path / "progress.json"
-    assert check("00.1", 77).status == "not-yet"
-    stored.write_text('{"00.1": "correct"}')
+    assert check("00.3", 77).status == "not-yet"
+    stored.write_text('{"00.3": "correct"}')
     assert progress().rows[0][1:3] == (1, 1)
     check("00.2", "no")
-    assert json.loads(stored.read_text())["00.1"] == "correct"
+    assert json.loads(stored.read_text())["00.3"] == "correct"
 
 
 def test_all_languages_share_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,5 +268,5 @@ def test_without_a_place_for_the_file_progress_is_kept_in_memory(
 ) -> None:
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("DELETEKIT_PROGRESS", str(tmp_path / place / "progress.json"))
-    assert check("00.1", 2).status == "correct"
+    assert check("00.3", 4).status == "correct"
     assert progress().rows[0][1] == 1

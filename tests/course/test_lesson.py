@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -194,6 +195,35 @@ def test_a_lesson_goes_on_after_it_was_closed() -> None:
     here.rewind("step", users)
     here.append(users, dk.datasets.users())
     assert ids(users) == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+@pytest.mark.parametrize("lesson_ran", [False, True])
+def test_a_new_kernel_says_which_cells_to_run(
+    lesson_ran: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell
+    startup = Path(workplace.__file__).with_name("kernel_startup") / "deletekit_course.py"
+    notebook = tmp_path / "ja" / "04_equality_deletes.ipynb"
+    notebook.parent.mkdir()
+    monkeypatch.setenv("JPY_SESSION_NAME", str(notebook))
+    monkeypatch.delenv("DELETEKIT_LANG")
+    if not lesson_ran:
+        monkeypatch.delitem(sys.modules, "deletekit.course.workplace")
+    try:
+        for metadata, ours in (({}, False), ({"deletekit": {"lesson": "04"}}, True)):
+            notebook.write_text(json.dumps({"metadata": metadata}))
+            kernel = shell.instance()
+            kernel.safe_execfile(str(startup), kernel.user_ns, raise_exceptions=True)
+            assert "_deletekit_course" not in kernel.user_ns
+            kernel.run_cell('check("04.1")')
+            shown = capsys.readouterr().out
+            assert ("Run > Run All Above Selected Cell" in shown) == (ours and not lesson_ran)
+            assert ("NameError" in shown) == (lesson_ran or not ours)
+            kernel.run_cell("1 / 0")
+            assert "ZeroDivisionError" in capsys.readouterr().out
+            shell.clear_instance()
+    finally:
+        shell.clear_instance()
 
 
 @pytest.mark.slow

@@ -33,10 +33,11 @@ def interface_texts() -> list[str]:
 
 
 def exercise_texts() -> list[str]:
-    """List what the exercises say, in their order."""
-    found = []
+    """List what the exercises say, in their order, and the terms among which they let one choose."""
+    found, terms = list[str](), {row["en"] for row in translation.glossary()}
     for exercise in EXERCISES.values():
         found += [exercise.why, *exercise.hints, *(mistake.hint for mistake in exercise.mistakes)]
+        found += [choice for choice in exercise.choices if choice in terms or choice.replace("-", " ") in terms]
     return list(dict.fromkeys(found))
 
 

@@ -5,7 +5,7 @@ The right function is the solution that learners see, and a function with a mist
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,15 @@ def _read(file: Path) -> list[Exercise]:
 
 
 def _exercise(
-    exercise_id: str, module: str, *, kind: str, mistakes: list[Any], right: tuple[Any, ...] = ((),), **texts: Any
+    exercise_id: str,
+    module: str,
+    *,
+    kind: str,
+    mistakes: list[Any],
+    hints: list[str],
+    why: str,
+    right: Sequence[Any] = ((),),
+    choices: Sequence[str] = (),
 ) -> Exercise:
     if kind == "function":
         functions: Functions = import_module(f"{__package__}.{module}").FUNCTIONS[exercise_id]
@@ -56,9 +64,15 @@ def _exercise(
         names = tuple(answers) if kind == "function" else ()
         return Mistake(answers=tuple(map(as_answer, answers.values() if names else answers)), hint=hint, names=names)
 
-    known = tuple(mistake(**fields) for fields in mistakes)
     return Exercise(
-        id=exercise_id, answer_kind=answer_kind, right=tuple(map(as_answer, right)), mistakes=known, **texts
+        id=exercise_id,
+        answer_kind=answer_kind,
+        right=tuple(map(as_answer, right)),
+        mistakes=tuple(mistake(**fields) for fields in mistakes),
+        predicted=f'predict("{exercise_id}"' in code,
+        hints=tuple(hints),
+        choices=tuple(choices),
+        why=why,
     )
 
 
