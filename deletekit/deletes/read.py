@@ -35,6 +35,8 @@ from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 from deletekit.table.types import LINEAGE_FIELDS, arrow_type
 
+Numbers = npt.NDArray[np.int64]
+
 # A row group of most writers. A larger one is read in pieces, so that it need not fit into memory as a whole.
 BATCH_ROWS = 1 << 20
 
@@ -96,7 +98,7 @@ class FileBatch:
     first_position: int
     deleted_mask: pa.BooleanArray | None
     selected_mask: pa.BooleanArray | None
-    row_ids_at: Callable[[npt.NDArray[np.int64]], pa.Array]
+    row_ids_at: Callable[[Numbers], pa.Array]
 
     def __len__(self) -> int:
         return len(self.table)
@@ -121,7 +123,12 @@ class FileBatch:
         """`live_mask` as a numpy array."""
         return _numpy(self.live_mask, len(self), none=True)
 
-    def positions(self, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    def only_live(self, rows: Numbers, numbers: Numbers) -> tuple[Numbers, Numbers]:
+        """Return some rows of the batch that a query returns too, and the number of each."""
+        live = slice(None) if self.live_mask is None else self.live[rows]
+        return rows[live], numbers[live]
+
+    def positions(self, mask: npt.NDArray[np.bool_]) -> Numbers:
         """Return the positions in the file of the rows where `mask` is True."""
         return np.flatnonzero(mask).astype(np.int64) + self.first_position
 
@@ -344,7 +351,7 @@ class _Rows:
             yield at, _joined(first.slice(at, len(rows)), rows) if first.num_columns else rows
             at += len(rows)
 
-    def _output(self, table: pa.Table, positions: npt.NDArray[np.int64]) -> pa.Table:
+    def _output(self, table: pa.Table, positions: Numbers) -> pa.Table:
         if not len(self._schema):
             return rows_only(len(table))
         arrays = [self._requested(table, f) for f in self._request.fields]
@@ -352,11 +359,11 @@ class _Rows:
             arrays += self._lineage(table, positions)
         return pa.Table.from_arrays(arrays, schema=self._schema)
 
-    def _row_ids(self, table: pa.Table, first_position: int, places: npt.NDArray[np.int64]) -> pa.Array:
+    def _row_ids(self, table: pa.Table, first_position: int, places: Numbers) -> pa.Array:
         rows = table.take(pa.array(places)) if table.num_columns else rows_only(len(places))
         return self._lineage(rows, places + first_position)[0]
 
-    def _lineage(self, table: pa.Table, positions: npt.NDArray[np.int64]) -> list[Any]:
+    def _lineage(self, table: pa.Table, positions: Numbers) -> list[Any]:
         return inherited(self._task.data, positions, *(project(table, self._columns, f) for f in LINEAGE_FIELDS))
 
     def _requested(self, table: pa.Table, field: NestedField) -> pa.ChunkedArray:

@@ -8,8 +8,8 @@ does not hide the batch's own rows. A position delete also applies to files of i
 Spec: "Scan Planning"; Flink BaseEqualityDeltaWriter.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,9 @@ import pyarrow as pa
 from pyiceberg.partitioning import PartitionSpec
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.deletes.merge_previous_deletes import HiddenRows, replace_deletes
+from deletekit.deletes.merge_previous_deletes import HiddenRows, Replacement, replace_deletes
 from deletekit.deletes.read import ReadContext
+from deletekit.engines.local import Engine, LocalEngine
 from deletekit.formats.content_file import DataFile
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
@@ -28,13 +29,17 @@ from deletekit.rows.sort_order import RowOrder
 from deletekit.rows.write_context import WriteContext
 from deletekit.stream.change_rows import Changes
 from deletekit.stream.key_index import FileKeys, by_file
-from deletekit.stream.saved_index import SavedIndex
-from deletekit.stream.table_index import TableIndex
+from deletekit.stream.remembered_deletes import Memory
+from deletekit.stream.saved_index import Index, SavedIndex
+from deletekit.stream.sequence_guard import Deleted, SequenceGuard
+from deletekit.stream.stored_values import filled
 from deletekit.table.metadata import TableMetadata
 from deletekit.verbs.shared.equality_keys import write_key_deletes
 
 Numbers = npt.NDArray[np.int64]
 _GRANULARITY = "write.delete.granularity"
+# Old rows of a task. Less work than a task's start is worth makes small files.
+_GROUP_HITS = 1 << 17
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,75 +60,97 @@ class BatchDelta:
     index: SavedIndex | None = None
 
 
-def indexed_delta(base: Base, changes: Changes, index: TableIndex) -> BatchDelta:
-    """Delete old rows by their positions in the index, which must be that of the attempt's base.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenRows:
+    """What a task did with a part of a batch: it found the old rows of its keys, and wrote their new rows.
 
-    An updated row keeps its `_row_id`. The index is told which files it need not read when it next catches up, and is
-    saved.
+    Attributes
+    ----------
+    files: the data files of the new rows, each with its keys if the index wants them.
+    keys: how many keys were applied; hits: those with an old row.
+    late: keys whose change was dropped by `sequence_by`; deleted: the hashes and values of its deletes.
+    old: the positions of the old rows, by the number of their data file.
     """
-    last = changes.last
-    hits = index.find(last.keys)
-    found = np.zeros(len(last), np.bool_)
-    found[hits.keys] = True
-    written = [
-        (file, FileKeys(columns=tuple(c.take(pa.array(keys)) for c in last.keys), row_ids=ids))
-        for file, keys, ids in write_last_rows(base.write, changes, hits.keys, index.row_ids(hits))
-    ]
-    hidden = [
-        HiddenRows(file.task, PositionBitmap(hits.positions[at]), file.hidden)
-        for file, at in ((index.file(number), at) for number, at in index.in_scan_order(by_file(hits.files)))
-    ]
-    delta = by_position(base, hidden)
-    delta = replace(delta, added_data_files=tuple(file for file, _ in written))
-    index.expect(written, delta.added_delete_files, hits)
-    return BatchDelta(
-        index=index.save(base),
-        delta=delta,
-        hits=int(found.sum()),
-        misses=int((~found).sum()),
-        targets=frozenset(k.task.data_file.file_path for k in hidden),
-    )
+
+    files: Sequence[tuple[DataFile, FileKeys | None]]
+    keys: int
+    hits: int
+    old: Mapping[int, PositionBitmap]
+    late: int = 0
+    deleted: Deleted | None = None
 
 
-def equality_delta(write: WriteContext, specs: Sequence[PartitionSpec], changes: Changes) -> BatchDelta:
+def write_by_position(
+    write: WriteContext, changes: Changes, index: Index, guard: SequenceGuard | None, memory: Memory, engine: Engine
+) -> WrittenRows:
+    """Find the old rows of a part of a batch, and write the new ones. An updated row keeps its `_row_id`.
+
+    Parameters
+    ----------
+    index: that of the attempt's base.
+    guard, memory: what drops late changes; engine: where data files are read for that.
+    """
+    context = ReadContext(write.io, write.metadata)
+    hits, known, late, deleted = index.find(changes.last.keys), None, 0, None
+    if guard is not None:
+        changes, hits, known, late, deleted = guard.newest_of(context, memory, changes, index, hits, engine)
+    changes, last = filled(context, changes, index, known), changes.last
+    files = [
+        (file, FileKeys(columns=tuple(c.take(pa.array(keys)) for c in last.keys), row_ids=ids) if index.keeps else None)
+        for file, keys, ids in write_last_rows(write, changes, hits.keys, index.row_ids(hits))
+    ]
+    old = {number: PositionBitmap(hits.positions[at]) for number, at in by_file(hits.files)}
+    found = len(np.unique(hits.keys))
+    return WrittenRows(files=files, keys=len(last), hits=found, old=old, late=late, deleted=deleted)
+
+
+def equality_delta(write: WriteContext, specs: Sequence[PartitionSpec], changes: Changes) -> RowDelta:
     """Delete old rows by value, without looking for them, in data files of the specs in use."""
-    last = changes.last
-    rows = changes.puts.take(pa.array(last.put[last.put >= 0]))
-    files = [file for file, _ in write_rows(write, rows)]
-    fields = changes.form.fields
+    last, fields = changes.last, changes.form.fields
+    files = write_data_files(write, changes.puts.take(pa.array(last.put[last.put >= 0])))
     keys = pa.table(dict(zip([str(f.field_id) for f in fields], last.keys, strict=True)))
     deletes = write_key_deletes(write, specs, keys, fields, None) if len(last) else []
-    delta = RowDelta(added_data_files=tuple(files), added_delete_files=tuple(deletes))
-    return BatchDelta(delta=delta, misses=len(last))
+    return RowDelta(added_data_files=tuple(files), added_delete_files=tuple(deletes))
 
 
 def truncate_delta(base: Base, changes: Changes) -> BatchDelta:
     """Remove all files of the head, and write the batch's own rows."""
     last = changes.last
-    files = [file for file, _ in write_rows(base.write, changes.puts.take(pa.array(last.put[last.put >= 0])))]
-    old = [
-        tuple(base.reader.live_entries(base.snapshot, content)) if base.snapshot else () for content in ManifestContent
-    ]
-    data, deletes = old[ManifestContent.DATA], old[ManifestContent.DELETES]
-    delta = RowDelta(
-        added_data_files=tuple(files),
-        removed_data_files=data,
-        removed_delete_files=deletes,
+    files = write_data_files(base.write, changes.puts.take(pa.array(last.put[last.put >= 0])))
+    data, deletes = (
+        tuple(base.reader.live_entries(base.snapshot, content)) if base.snapshot else ()
+        for content in (ManifestContent.DATA, ManifestContent.DELETES)
     )
+    delta = RowDelta(added_data_files=tuple(files), removed_data_files=data, removed_delete_files=deletes)
     return BatchDelta(delta=delta, misses=len(last), targets=frozenset(e.data_file.file_path for e in data))
 
 
-def by_position(base: Base, hidden: Sequence[HiddenRows]) -> RowDelta:
+def by_position(base: Base, hidden: Iterable[HiddenRows], engine: Engine = LocalEngine(1)) -> RowDelta:  # noqa: B008
     """Hide rows by deletion vectors (v3) or position deletes (v2). Remove a data file without a live row."""
-    granularity = delete_granularity(base.metadata)
-    loader = ReadContext(base.table.io, base.metadata).loader
-    done = replace_deletes(base.write, loader, hidden, granularity=granularity)
+    write, metadata, granularity = base.write, base.metadata, delete_granularity(base.metadata)
+
+    def hide(some: Iterable[HiddenRows]) -> Replacement:
+        return replace_deletes(write, ReadContext(write.io, metadata).loader, some, granularity=granularity)
+
+    done = list(engine.map(hide, _dealt(hidden, getattr(engine, "threads", 1))))
+    # A position delete file may be about data files of several tasks.
+    removed = {e.data_file.identity: e for one in done for e in one.removed_delete_files}
     return RowDelta(
         granularity=granularity,
-        removed_data_files=done.removed_data_files,
-        added_delete_files=done.added_delete_files,
-        removed_delete_files=done.removed_delete_files,
+        removed_data_files=tuple(e for one in done for e in one.removed_data_files),
+        added_delete_files=tuple(d for one in done for d in one.added_delete_files),
+        removed_delete_files=tuple(removed.values()),
     )
+
+
+def _dealt(hidden: Iterable[HiddenRows], workers: int) -> list[Iterable[HiddenRows]]:
+    """Return the data files in order, in groups of work for a task each."""
+    if workers == 1:
+        return [hidden]
+    held = list(hidden)
+    most = max(1, min(workers, sum(len(h.positions) for h in held) // _GROUP_HITS))
+    each = max(1, -(-len(held) // most))
+    return [held[at : at + each] for at in range(0, len(held), each)]
 
 
 def delete_granularity(metadata: TableMetadata) -> str | None:
@@ -139,7 +166,7 @@ def delete_granularity(metadata: TableMetadata) -> str | None:
 
 
 def write_last_rows(
-    write: WriteContext, changes: Changes, hits: Numbers, row_ids: pa.Array
+    write: WriteContext, changes: Changes, hits: Numbers, row_ids: Numbers
 ) -> Iterator[tuple[DataFile, Numbers, pa.Array | None]]:
     """Write the last row of each key. Yield each data file, the numbers of its keys, and the row ids that it stores.
 
@@ -147,30 +174,25 @@ def write_last_rows(
 
     Parameters
     ----------
-    hits: the numbers of keys with an old row; row_ids: the ids of these rows; null or -1 for none.
+    hits: the numbers of keys with an old row; row_ids: the ids of these rows; -1 for none.
     """
     last, ids = changes.last, None
     kept = np.flatnonzero(last.put >= 0)
     if write.metadata.version.has_row_lineage and len(hits):
         of_key = np.full(len(last), -1, np.int64)
-        of_key[hits] = row_ids.fill_null(-1).to_numpy()
+        of_key[hits] = row_ids
         of_key[last.was_deleted] = -1
         ids = pa.array(of_key[kept], mask=of_key[kept] < 0)
-    for file, numbers in write_rows(write, changes.puts.take(pa.array(last.put[kept])), ids):
+    rows = changes.puts.take(pa.array(last.put[kept]))
+    if ids is not None and ids.null_count < len(ids):
+        rows = with_row_ids(rows, ids)
+    for file, numbers in write_rows(write, rows):
         yield file, kept[numbers], None if ids is None else ids.take(pa.array(numbers))
 
 
-def write_rows(
-    write: WriteContext, rows: pa.Table, row_ids: pa.Array | None = None
-) -> Iterator[tuple[DataFile, Numbers]]:
-    """Write rows of the table's columns. Yield each data file with the numbers of its rows, in file order.
-
-    `row_ids` are stored, if there are any; null for a row whose id follows from its position.
-    """
-    if row_ids is not None and row_ids.null_count < len(row_ids):
-        rows = with_row_ids(rows, row_ids)
-    numbered = rows.append_column("_pos", pa.array(np.arange(len(rows))))
-    order = RowOrder.of(write.metadata)
+def write_rows(write: WriteContext, rows: pa.Table) -> Iterator[tuple[DataFile, Numbers]]:
+    """Write rows as `write_data_files`. Yield each data file with the numbers of its rows, in file order."""
+    numbered, order = rows.append_column("_pos", pa.array(np.arange(len(rows)))), RowOrder.of(write.metadata)
     for _, unsorted in split_by_partition(write, numbered, write.metadata.spec):
         part = order.sorted(write.metadata, unsorted)
         numbers, start = part.column("_pos").to_numpy(), 0

@@ -208,8 +208,8 @@ class FanOut:
             yield self._router.parts(changes)
             return
         # By name: pyspark is an extra.
-        staging, routes = (import_module(f"deletekit.stream.split_{name}") for name in ("staging", "routes"))
-        self._spark_engine = staging.engine_on(changes, self._of_sinks.engine, self._spark_engine)
+        rows, routes = (import_module(f"deletekit.stream.split_{name}") for name in ("rows", "routes"))
+        self._spark_engine = rows.engine_on(changes, self._of_sinks.engine, self._spark_engine)
         with routes.frame_parts(self._router, changes, self._spark_engine) as parts:
             yield parts
 

@@ -7,7 +7,7 @@ for equality deletes with other key columns the data file is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -87,7 +87,7 @@ class LiveRows:
     def are_live(
         self,
         context: ReadContext,
-        task_of: Callable[[int], ScanTask],
+        tasks: Mapping[int, ScanTask],
         files: Numbers,
         positions: Numbers,
         hashes: KeyHashes,
@@ -96,13 +96,13 @@ class LiveRows:
 
         Parameters
         ----------
-        task_of: returns the data file of a number, with all its deletes.
+        tasks: the data files by their numbers, with all their deletes.
         files, positions, hashes: of each row: the number of its file, its position, the hash of its key.
 
         Raises as `by_position`.
         """
         live = np.ones(len(files), np.bool_)
-        groups = [(task_of(number), rows) for number, rows in by_file(files)]
+        groups = [(tasks[number], rows) for number, rows in by_file(files)]
         context.loader.expect(t for t, _ in groups if self._must_be_read(t))
         by_value: dict[Any, tuple[DeleteFile, list[Numbers]]] = {}
         for task, rows in groups:

@@ -320,7 +320,7 @@ def convert_by_index(state: SinkState, properties: Mapping[str, str] | None = No
         deletes = [entry for entry, _ in head.deletes(FileContent.EQUALITY_DELETES)]
         if not deletes:
             return RowDelta()
-        new, _ = state.with_index(base, lambda index: list(index.hidden_by_value()))
+        new = state.with_index(base, lambda index: list(index.hidden_by_value()))
         delta = by_position(base, new)
         return replace(delta, removed_delete_files=(*delta.removed_delete_files, *deletes), operation="replace")
 

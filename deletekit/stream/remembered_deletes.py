@@ -104,6 +104,9 @@ class RememberedDeletes:
     without_lost: bool = False
     _read: dict[str, Deletes] = field(default_factory=dict)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RememberedDeletes, (self.key, self.column, self.keep, self.without_lost)  # tasks read their own
+
     def hashes(self, columns: Sequence[Any]) -> Keys:
         """Return 16 bytes for each key: the same ones in every process, and for a key whose type was promoted."""
         found = KeyHasher(self.key)(columns)

@@ -6,9 +6,9 @@ does not have must be read, and rows of files that the snapshot does not have mu
 
 A run has its rows sorted by hash, in small blocks, each with a checksum. Only blocks that may have a key are read.
 
-On Spark it is extended by tasks, which read the keys of new data files and write the runs. The driver plans, and writes
-the root. Data files that are not in the index are searched by reading their keys, so it is extended only when there are
-some of them.
+For batches of Spark it stays in its files (`FileIndex`), and tasks extend it: they read the keys of new data files and
+write the runs. The driver plans, and writes the root. Data files that are not in the index are searched by reading
+their keys, so it is extended only when there are some of them.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ import numpy.typing as npt
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
+from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError
+from deletekit.formats.content_file import DataFile, DeleteFile
+from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.log import tell
 from deletekit.rows.write_context import WriteContext
 from deletekit.stream.key_hashes import KeyHasher, KeyHashes, Numbers
@@ -109,6 +112,9 @@ class SavedIndex:
     metadata: TableMetadata
     name: str
     root: IndexRoot
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SavedIndex, (self.io, self.metadata, self.name, self.root)
 
     @cached_property
     def files(self) -> Mapping[int, IndexedFile]:
@@ -197,57 +203,6 @@ def key_of(fields: Sequence[NestedField]) -> tuple[tuple[int, str], ...]:
     return tuple((f.field_id, str(f.field_type)) for f in fields)
 
 
-def find_in_files(context: ReadContext, runs: Sequence[RunInfo], hashes: KeyHashes) -> IndexHits:
-    """Find every row of runs in files with one of these hashes.
-
-    Only the blocks that may hold them are read, and those of a few million rows are held at a time. Raises
-    DamagedIndexError for bytes that are not those that were written, and if they are missing. Which hits are live is
-    not known here: the number must be of a file that the snapshot has, and the position not hidden by that file's
-    deletes (`live_rows.LiveRows`).
-    """
-    order = np.argsort(hashes.low)
-    found = [IndexHits(*(np.empty(0, np.int64) for _ in range(4)))]
-    for info in runs:
-        most, path = min(info.rows, len(hashes) * BLOCK_ROWS), sink_path(context.metadata, info.name)
-        for some in np.array_split(order, 1 + most // _LOADED_ROWS):
-            if len(some):
-                hits = find_in_runs([open_run(context.io, path, info)], hashes.take(some))
-                found.append(replace(hits, keys=some[hits.keys]))
-    return IndexHits(*(np.concatenate([getattr(f, name) for f in found]) for name in IndexHits.__slots__))
-
-
-def live_hits(
-    context: ReadContext, found: IndexHits, tasks: Mapping[int, ScanTask], live: LiveRows, hashes: KeyHashes
-) -> IndexHits:
-    """Return the hits that are live rows.
-
-    Parameters
-    ----------
-    tasks: the live data files of the index, by their numbers.
-    live: what deletes hide of them; hashes: the wanted ones.
-
-    Raises DamagedIndexError for a position behind the end of a file; FormatError and NotFoundError for deletes.
-    """
-    found = found.take(np.isin(found.files, list(tasks)))
-    for number, rows in by_file(found.files):
-        file = tasks[number].data_file
-        if int(found.positions[rows].max()) >= file.record_count:
-            message, expected = "the key index has a row behind the end of a data file", f"{file.record_count} rows"
-            raise DamagedIndexError(message, kind="key-index", file=file.file_path, expected=expected)
-    wanted = hashes.take(found.keys)
-    return found.take(live.are_live(context, tasks.__getitem__, found.files, found.positions, wanted))
-
-
-def row_ids_of(hits: IndexHits, tasks: Mapping[int, ScanTask]) -> Numbers:
-    """Return the `_row_id` of each row; -1 for rows without one."""
-    ids = hits.row_ids.copy()
-    for number, rows in by_file(hits.files):
-        first = tasks[number].data_file.first_row_id
-        inherits = rows[ids[rows] == NO_ID]
-        ids[rows if first is None else inherits] = NO_ID if first is None else first + hits.positions[inherits]
-    return ids
-
-
 def find_in_runs(runs: Sequence[Run], hashes: KeyHashes) -> IndexHits:
     """Find every row of some runs with one of these hashes. Raise DamagedIndexError."""
     order = np.argsort(hashes.low)
@@ -261,43 +216,130 @@ def find_in_runs(runs: Sequence[Run], hashes: KeyHashes) -> IndexHits:
     return IndexHits(np.concatenate(keys), *unpack(np.concatenate(places)), np.concatenate(ids))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SplitIndex:
-    """An index for the data files of a head.
+class Index:
+    """Finds the live rows of a head by their keys, in runs that are in memory (`TableIndex`) or in files (`FileIndex`).
 
     Attributes
     ----------
-    saved: the index; None for none.
-    is_new: whether it was written for this commit.
-    places: of the live data files in it: the number in the index, and the place among the scan tasks.
-    others: places of the data files that are not in it.
+    fields: the key columns.
+    tasks: the data files of the head, with their deletes, by their numbers.
+    keeps: whether `after` wants the keys of new data files.
     """
 
-    saved: SavedIndex | None
-    is_new: bool
-    places: Mapping[int, int]
-    others: Sequence[int]
+    keeps = False
+
+    def __init__(self, fields: Sequence[NestedField]) -> None:
+        self.fields, self.hasher = tuple(fields), KeyHasher(fields)
+        self.live = LiveRows(self.fields)
+        self.tasks: dict[int, ScanTask] = {}
+        self.context: ReadContext
+
+    def rows(self, hashes: KeyHashes) -> IndexHits:
+        """Return every row with one of these hashes, live or not."""
+        raise NotImplementedError
+
+    def find(self, keys: Sequence[Any]) -> IndexHits:
+        """Find the live rows with one of these keys, given as columns of the fields' types.
+
+        Raises DamagedIndexError for files of the index, and for a position behind the end of a data file; FormatError
+        and NotFoundError for deletes.
+        """
+        hashes = self.hasher(keys)
+        found = self.rows(hashes)
+        found = found.take(np.isin(found.files, list(self.tasks)))
+        for number, rows in by_file(found.files):
+            file = self.tasks[number].data_file
+            if int(found.positions[rows].max()) >= file.record_count:
+                message, expected = "the key index has a row behind the end of a data file", f"{file.record_count} rows"
+                raise DamagedIndexError(message, kind="key-index", file=file.file_path, expected=expected)
+        wanted = hashes.take(found.keys)
+        return found.take(self.live.are_live(self.context, self.tasks, found.files, found.positions, wanted))
+
+    def row_ids(self, hits: IndexHits) -> Numbers:
+        """Return the `_row_id` of each row; -1 for rows without one."""
+        ids = hits.row_ids.copy()
+        for number, rows in by_file(hits.files):
+            first = self.tasks[number].data_file.first_row_id
+            inherits = rows[ids[rows] == NO_ID]
+            ids[rows if first is None else inherits] = NO_ID if first is None else first + hits.positions[inherits]
+        return ids
+
+    def hidden(self, number: int) -> PositionBitmap | None:
+        """Return what deletes by position hide of a data file; None if that is not known without reading them."""
+        del number
+        return None
+
+    def after(
+        self,
+        base: Base,
+        files: Sequence[tuple[DataFile, Any]],
+        deletes: Sequence[DeleteFile],
+        old: Mapping[int, PositionBitmap],
+    ) -> SavedIndex | None:
+        """Return the index that was saved for a commit; None for none.
+
+        Parameters
+        ----------
+        files: the data files that it adds, and their keys.
+        deletes: its delete files, which hide the `old` rows, given by the number of their data file.
+        """
+        raise NotImplementedError
+
+
+class FileIndex(Index):
+    """An index that stays in its files. It can be pickled.
+
+    Attributes
+    ----------
+    saved: the index; None for none. is_new: whether it was written for this commit.
+    others: the data files that are not in it, by numbers behind; a search reads their keys.
+
+    Raises DamagedIndexError.
+    """
+
+    def __init__(self, base: Base, fields: Sequence[NestedField], saved: SavedIndex | None, *, is_new: bool) -> None:
+        super().__init__(fields)
+        self.context, self.saved, self.is_new = ReadContext(base.table.io, base.metadata), saved, is_new
+        known = {} if saved is None else {f.path: f for f in sorted(saved.files.values(), key=lambda f: f.number)}
+        others = []
+        for task in plan_scan(base.metadata, base.snapshot, base.reader):
+            file = known.get(task.data_file.file_path)
+            if file is not None and is_same_file(file, task):
+                self.tasks[file.number] = task
+            else:
+                others.append(task)
+        self._runs = saved.root.runs if saved is not None and self.tasks else ()
+        self.others = dict(enumerate(others, 0 if saved is None else saved.root.next_number))
+        self.tasks |= self.others
 
     @property
-    def runs(self) -> tuple[RunInfo, ...]:
-        """Return the runs in which keys are looked up."""
-        return self.saved.root.runs if self.saved is not None and self.places else ()
-
-    def lacks_many(self, tasks: Sequence[ScanTask]) -> bool:
-        """Tell whether it lacks so much that it must be extended. Otherwise each task reads those keys."""
-        rows = sum(tasks[place].data_file.record_count for place in self.others)
+    def lacks_many(self) -> bool:
+        """Whether it lacks so much that it must be extended."""
+        rows = sum(task.data_file.record_count for task in self.others.values())
         return len(self.others) >= _NEW_FILES or rows >= _NEW_ROWS
 
+    def rows(self, hashes: KeyHashes) -> IndexHits:
+        """Return every row with one of these hashes, live or not.
 
-def split_index(
-    base: Base,
-    tasks: Sequence[ScanTask],
-    fields: Sequence[NestedField],
-    engine: Engine,
-    kept: SavedIndex | None,
-    *,
-    load: bool = True,
-) -> SplitIndex:
+        Only the blocks that may hold them are read, and those of a few million rows are held at a time.
+        """
+        found = [find_in_runs([_run_of(self.context, self.fields, self.others)] if self.others else [], hashes)]
+        order = np.argsort(hashes.low)
+        for info in self._runs:
+            most, path = min(info.rows, len(hashes) * BLOCK_ROWS), sink_path(self.context.metadata, info.name)
+            for some in np.array_split(order, 1 + most // _LOADED_ROWS):
+                if len(some):
+                    hits = find_in_runs([open_run(self.context.io, path, info)], hashes.take(some))
+                    found.append(replace(hits, keys=some[hits.keys]))
+        return IndexHits(*(np.concatenate([getattr(f, name) for f in found]) for name in IndexHits.__slots__))
+
+    def after(self, *_: Any) -> SavedIndex | None:
+        return self.saved if self.is_new else None
+
+
+def file_index(
+    base: Base, fields: Sequence[NestedField], engine: Engine, kept: SavedIndex | None, *, load: bool = True
+) -> FileIndex:
     """Return the index of a head's history, extended if many data files are not in it. Raise DamagedIndexError.
 
     Parameters
@@ -308,52 +350,36 @@ def split_index(
     saved = load_index(base.table.io, base.metadata, base.snapshot, fields) if load else None
     if saved is not None and kept is not None and kept.name == saved.name:
         saved = kept
-    found = covered(saved, is_new=False, tasks=tasks)
-    if load and not found.lacks_many(tasks):
+    found = FileIndex(base, fields, saved, is_new=False)
+    if (load and not found.lacks_many) or not found.others or max(found.others) >= MOST_FILES:
         return found
-    number = saved.root.next_number if saved is not None else 0
-    if not found.others or number + len(found.others) >= MOST_FILES:
-        return found
-    return covered(_extended(base, tasks, fields, engine, found, number), is_new=True, tasks=tasks)
+    return FileIndex(base, fields, _extended(base, engine, found), is_new=True)
 
 
-def covered(saved: SavedIndex | None, *, is_new: bool, tasks: Sequence[ScanTask]) -> SplitIndex:
-    """Return an index with the places of the data files of a head. Raise DamagedIndexError."""
-    known = {} if saved is None else {f.path: f for f in sorted(saved.files.values(), key=lambda f: f.number)}
-    places, others = {}, []
-    for place, task in enumerate(tasks):
-        file = known.get(task.data_file.file_path)
-        now = task.data_file.record_count, task.data_file.file_size_in_bytes
-        if file is not None and (file.rows, file.size) == now:
-            places[file.number] = place
-        else:
-            others.append(place)
-    return SplitIndex(saved=saved, is_new=is_new, places=places, others=others)
+def is_same_file(known: IndexedFile, task: ScanTask) -> bool:
+    """Return whether a data file is the one of its path that an index has."""
+    return (known.rows, known.size) == (task.data_file.record_count, task.data_file.file_size_in_bytes)
 
 
-def _extended(
-    base: Base,
-    tasks: Sequence[ScanTask],
-    fields: Sequence[NestedField],
-    engine: Engine,
-    found: SplitIndex,
-    number: int,
-) -> SavedIndex:
+def _extended(base: Base, engine: Engine, found: FileIndex) -> SavedIndex:
     """Write runs of the data files that are not in the index, merge short runs, and write the root."""
-    context, write = ReadContext(base.table.io, base.metadata), base.write
-    numbered = [(number + i, tasks[place]) for i, place in enumerate(found.others)]
-    next_number = number + len(numbered)
-    groups: list[list[tuple[int, ScanTask]]] = []
+    context, write, fields = found.context, base.write, found.fields
+    groups: list[dict[int, ScanTask]] = []
     held = 0
-    for item in numbered:
-        if not groups or held + item[1].data_file.record_count > _RUN_ROWS:
-            groups.append([])
+    for number, task in found.others.items():
+        if not groups or held + task.data_file.record_count > _RUN_ROWS:
+            groups.append({})
             held = 0
-        groups[-1].append(item)
-        held += item[1].data_file.record_count
-    new = list(engine.map(lambda group: _run_of(context, write, fields, group), groups))
+        groups[-1][number] = task
+        held += task.data_file.record_count
+
+    def written(group: Mapping[int, ScanTask]) -> RunInfo:
+        return _saved(write, _run_of(context, fields, group), f"n{min(group)}")
+
+    new = list(engine.map(written, groups))
+    next_number = max(found.others) + 1
     live = np.zeros(next_number, np.bool_)
-    live[[*found.places, *(n for n, _ in numbered)]] = True
+    live[list(found.tasks)] = True
     old = [] if found.saved is None else _with_live_files(found.saved, live)
     stacks = _stacks([*old, *new])
     merged = engine.map(lambda stack: stack[0] if len(stack) == 1 else _merged(write, stack, live), stacks)
@@ -383,22 +409,21 @@ def save_run(write: WriteContext, run: Run, name: str) -> RunInfo:
     return run.saved
 
 
-def _run_of(
-    context: ReadContext, write: WriteContext, fields: Sequence[NestedField], group: Sequence[tuple[int, ScanTask]]
-) -> RunInfo:
+def _run_of(context: ReadContext, fields: Sequence[NestedField], group: Mapping[int, ScanTask]) -> Run:
+    """Return a run of the keys of some data files, which are read."""
     hasher = KeyHasher(fields)
-    rows = [index_rows(hasher, number, read_file_keys(context, task, fields)) for number, task in group]
-    files = [indexed_file(number, task.data_file) for number, task in group]
-    return _written(write, new_run(rows, files, wide=not hasher.exact), f"n{group[0][0]}")
+    rows = [index_rows(hasher, number, read_file_keys(context, task, fields)) for number, task in group.items()]
+    files = [indexed_file(number, task.data_file) for number, task in group.items()]
+    return new_run(rows, files, wide=not hasher.exact)
 
 
 def _merged(write: WriteContext, runs: Sequence[RunInfo], live: npt.NDArray[np.bool_]) -> RunInfo:
     opened = [open_run(write.io, sink_path(write.metadata, info.name), info) for info in runs]
     (run,) = compacted(sorted(opened, key=len, reverse=True), live)
-    return _written(write, run, f"m{runs[0].digest[:8]}")
+    return _saved(write, run, f"m{runs[0].digest[:8]}")
 
 
-def _written(write: WriteContext, run: Run, text: str) -> RunInfo:
+def _saved(write: WriteContext, run: Run, text: str) -> RunInfo:
     # With the attempt in its name, the driver removes the files of others.
     return save_run(write, run, f"{write.operation_id}-{text}{RUN}")
 

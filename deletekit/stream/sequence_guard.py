@@ -3,8 +3,8 @@
 A change is older if its value is below that of the stored row of its key, or below that of the newest delete of the key
 that is remembered (`remembered_deletes.py`). Of equal values the later arrival wins. A stored NULL is older than all.
 
-On Spark tasks do the same: an old row that is found is marked as late if it, or a remembered delete of its key, is
-newer than the change. The deletes of a batch are staged, and one task merges them into the files that are remembered.
+Tasks look at parts of a batch, each with all changes of its keys. One task merges the deletes of all parts into the
+files that are remembered.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 from pyiceberg.types import NestedField
@@ -27,28 +25,21 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.rows.keys import flat
-from deletekit.rows.write_context import WriteContext
 from deletekit.stream.applied_batches import last_marker, newest_marker
 from deletekit.stream.change_order import check_not_nan
 from deletekit.stream.change_rows import Changes, LastChanges
 from deletekit.stream.key_index import by_file
-from deletekit.stream.remembered_deletes import (
-    Memory,
-    RememberedDeletes,
-    memory_of,
-    newer,
-)
-from deletekit.stream.saved_index import IndexHits
+from deletekit.stream.remembered_deletes import Keys, Memory, RememberedDeletes, memory_of, newer
+from deletekit.stream.saved_index import Index, IndexHits
 from deletekit.stream.sources.left_out import another_server, servers_in
 from deletekit.stream.sources.messages import SEQUENCE
-from deletekit.stream.split_parts import read_rows, rows_path, write_rows_file
-from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.sinks.batches import Marker, history
 from deletekit.table.sinks.files import SEQUENCE_BY, SEQUENCE_DELETES, SEQUENCE_SERVERS
 from deletekit.table.types import arrow_type
 
-Mask = npt.NDArray[np.bool_]
+Deleted = tuple[Keys, pl.Series]
+"""The hashes of deleted keys, and the values of their deletes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,29 +58,34 @@ class Guarded:
 
 @dataclass(slots=True)
 class SequenceGuard:
-    """The guard of one sink by one column."""
+    """The guard of one sink by one column. It can be pickled."""
 
     sink_id: str
     column: NestedField
     deletes: RememberedDeletes
-    engine: Engine
 
     def renew(self, key: Sequence[NestedField], column: NestedField) -> None:
         """Take the columns as they are in the current schema: their types may have been promoted."""
         self.column = self.deletes.column = column
         self.deletes.key = key
 
-    def newest_of(self, base: Base, changes: Changes, index: TableIndex) -> tuple[Changes, pl.Series, Guarded]:
-        """Drop the changes that are older than what an attempt's base has, and write the deletes of the batch.
+    def newest_of(
+        self, context: ReadContext, memory: Memory, changes: Changes, index: Index, hits: IndexHits, engine: Engine
+    ) -> tuple[Changes, IndexHits, pl.Series, int, Deleted]:
+        """Drop the changes that are older than what an attempt's base has.
 
-        Also return for each key of the batch the value that the table or a delete has, or null.
+        Parameters
+        ----------
+        changes: all changes of their keys, whose old rows are `hits`.
+
+        Returns the changes and old rows that are left, for each key the value that the table or a delete has or null,
+        how many keys are late, and the deletes.
         """
         last, column = changes.last, self.column
-        own = _own(changes)
+        own = pl.Series("value", changes.sequence.take(pa.array(last.rows)))
         hashes = self.deletes.hashes(last.keys)
-        memory, io = self.memory(base), base.table.io
-        known = self.deletes.newest(io, base.metadata, memory, hashes)
-        known = newer(known, self._stored(base, index, index.find(last.keys), len(last)))
+        known = self.deletes.newest(context.io, context.metadata, memory, hashes)
+        known = newer(known, self._stored(context, index, hits, len(last), engine))
         check_not_nan(known.drop_nulls().to_arrow(), column, "the table")
         is_late = (own < known).fill_null(value=False).to_numpy()
         # A tombstone deletes the row whatever its value is, and is remembered with it.
@@ -97,9 +93,24 @@ class SequenceGuard:
         own = own.zip_with(pl.Series(~last.tombstone), newer(own, known))
         kept = ~is_late | last.tombstone
         deleted = kept & (put < 0) & own.is_not_null().to_numpy()
-        memory = self.deletes.written(base.write, io, memory, hashes[deleted], own.filter(pl.Series(deleted)))
         newest = replace(changes, last=newest_rows(replace(last, put=put), kept))
-        return newest, known, Guarded(late=int(is_late.sum()), memory=memory)
+        left, numbers = hits.take(kept[hits.keys]), np.cumsum(kept) - 1
+        left = replace(left, keys=numbers[left.keys])
+        return newest, left, known, int(is_late.sum()), (hashes[deleted], own.filter(pl.Series(deleted)))
+
+    def remembered(self, base: Base, memory: Memory, found: Sequence[Deleted], engine: Engine) -> Memory:
+        """Write the deletes of a batch in one task. Return what is remembered after it."""
+        may_forget = bool(memory.names) and self.deletes.without_lost  # files that are lost
+        if not may_forget and not any(len(keys) for keys, _ in found):
+            return memory.with_batch()
+        write, deletes = base.write, self.deletes
+
+        def written(deleted: Deleted) -> Memory:
+            return deletes.written(write, write.io, memory, *deleted)
+
+        keys, values = zip(*found, strict=True)
+        (after,) = engine.map(written, [(np.concatenate(keys), pl.concat(values))])
+        return after
 
     def entries(self, base: Base, found: Guarded | None, servers: Sequence[str] = ()) -> Mapping[str, str]:
         """Return the entries of a batch's summary, which name all deletes that are remembered.
@@ -137,17 +148,18 @@ class SequenceGuard:
             marker = newest_marker(base.metadata, base.snapshot, self.sink_id)
         return Memory() if marker is None else memory_of(marker.snapshot.summary)
 
-    def _stored(self, base: Base, index: TableIndex, hits: IndexHits, count: int) -> pl.Series:
+    def _stored(self, context: ReadContext, index: Index, hits: IndexHits, count: int, engine: Engine) -> pl.Series:
         """Return the value of the stored row of each key, or null."""
-        context, kind = ReadContext(base.table.io, base.metadata), arrow_type(self.column.field_type)
+        kind, column = arrow_type(self.column.field_type), self.column
         found = pl.Series("value", pa.nulls(count, kind))
-        column, positions = self.column, hits.positions
 
         def read(asked: tuple[ScanTask, np.ndarray]) -> tuple[np.ndarray, pl.Series]:
             task, rows = asked
-            return rows, _values_at(context, column, task, positions[rows])
+            wanted, places = np.unique(hits.positions[rows], return_inverse=True)
+            table = rows_at(context, task, ReadRequest((column,)), PositionBitmap(wanted))
+            return rows, pl.Series("value", flat(table.column(0)).take(pa.array(places)))
 
-        for rows, values in self.engine.map(read, files_of(hits.files, lambda number: index.file(number).task)):
+        for rows, values in engine.map(read, [(index.tasks[number], rows) for number, rows in by_file(hits.files)]):
             # Others may have written a key twice, and of one key only one row can be set at once.
             keys, order = hits.keys[rows], values.rank("dense").fill_null(0).to_numpy()
             by_key = np.lexsort((order, keys))
@@ -185,91 +197,3 @@ def newest_rows(last: LastChanges, kept: np.ndarray) -> LastChanges:
         rows=last.rows[kept],
         tombstone=last.tombstone[kept],
     )
-
-
-class SplitGuard:
-    """The guard of one batch, for one base, in any process. Its methods for one part are called in tasks."""
-
-    def __init__(self, guard: SequenceGuard, base: Base, staging: WriteContext) -> None:
-        self._deletes: RememberedDeletes = replace(guard.deletes, _read={})
-        self.column, self._memory, self._staging = guard.column, guard.memory(base), staging
-
-    def older(self, context: ReadContext, changes: Changes) -> Mask:
-        """Return which keys have a change that is older than their newest delete that is remembered."""
-        if not self._memory.names:
-            return np.zeros(len(changes.last), np.bool_)
-        hashes = self._deletes.hashes(changes.last.keys)
-        known = self._deletes.newest(context.io, context.metadata, self._memory, hashes)
-        return np.asarray((_own(changes) < known).fill_null(value=False).to_numpy(), np.bool_)
-
-    def newer(
-        self, context: ReadContext, changes: Changes, keys: Any, found: Sequence[tuple[ScanTask, Any]], positions: Any
-    ) -> Mask:
-        """Return which rows of data files, which are read, are newer than the changes of their keys.
-
-        Parameters
-        ----------
-        keys: the number of each row's key; positions: where it is in its file.
-        found: the data files, each with the numbers of its rows.
-        """
-        late = np.zeros(len(keys), np.bool_)
-        for task, rows in found:
-            late[rows] = self.compared(changes, keys[rows], _values_at(context, self.column, task, positions[rows]))
-        return late
-
-    def compared(self, changes: Changes, keys: Any, values: Any) -> Mask:
-        """Return it for rows with these values of the column. Raises InvalidInputError for NaN."""
-        stored = pl.Series("value", values)
-        check_not_nan(stored.drop_nulls().to_arrow(), self.column, "the table")
-        own = _own(changes).gather(keys)
-        return np.asarray((own < stored).fill_null(value=False).to_numpy(), np.bool_)
-
-    def staged_deletes(self, changes: Changes, number: int) -> str | None:
-        """Stage the deletes among some changes. Return the path of their file, or None."""
-        deleted = changes.last.put < 0
-        if not deleted.any():
-            return None
-        keys = self._deletes.hashes(changes.last.keys)[deleted]
-        rows = pa.table({"key": _binary(keys), "value": _own(changes).filter(pl.Series(deleted)).to_arrow()})
-        text = f"-deletes-{number}"
-        write_rows_file(self._staging, rows, text)
-        return rows_path(self._staging, text)
-
-    def remembered(self, write: WriteContext, paths: Sequence[str], engine: Engine) -> Memory:
-        """Write the staged deletes of a batch in one task. Return what is remembered after it."""
-        deletes, memory, io = self._deletes, self._memory, self._staging.io
-        if not paths:
-            return memory.with_batch()
-
-        def merge(paths: Sequence[str]) -> Memory:
-            rows = pa.concat_tables([read_rows(io, path) for path in paths])
-            keys = np.frombuffer(b"".join(rows.column("key").to_pylist()), "S16")
-            return deletes.written(write, io, memory, keys, pl.Series("value", rows.column("value")))
-
-        (after,) = engine.map(merge, [list(paths)])
-        return after
-
-
-def without_keys(changes: Changes, late: Mask) -> Changes:
-    """Return changes without those of some keys."""
-    return replace(changes, last=newest_rows(changes.last, ~late)) if late.any() else changes
-
-
-def files_of(numbers: Any, task_of: Any) -> list[tuple[ScanTask, Any]]:
-    """Return the data file of each number, with the numbers of its rows."""
-    return [(task_of(number), rows) for number, rows in by_file(numbers)]
-
-
-def _values_at(context: ReadContext, column: NestedField, task: ScanTask, positions: np.ndarray) -> pl.Series:
-    """Return the values of a column in some rows of a data file."""
-    wanted = np.unique(positions)
-    table = rows_at(context, task, ReadRequest((column,)), PositionBitmap(wanted))
-    return pl.Series("value", flat(table.column(0)).take(pa.array(np.searchsorted(wanted, positions))))
-
-
-def _own(changes: Changes) -> pl.Series:
-    return pl.Series("value", changes.sequence.take(pa.array(changes.last.rows)))
-
-
-def _binary(keys: Any) -> pa.Array:
-    return pa.Array.from_buffers(pa.binary(16), len(keys), [None, pa.py_buffer(keys.tobytes())])

@@ -46,7 +46,7 @@ class SinkState:
     engine: where data files are read; spark_engine: what runs batches of Spark, if `engine` is not Spark's.
     dead_letters: what keeps rows that do not fit, or None.
     batches: those of this sink since the last maintenance; None if not counted yet.
-    split_index: the index that the last batch of Spark was looked up in.
+    file_index: the index that the last batch of Spark was looked up in.
     lock: held while the table, the index or the reader is used.
 
     Raises InvalidInputError for a table or branch to which batches cannot be written.
@@ -59,7 +59,7 @@ class SinkState:
         letters = options.dead_letters
         self.dead_letters = None if letters is None else DeadLetters(letters, options.max_dead_letters)
         self.index: TableIndex | None = None
-        self.split_index: SavedIndex | None = None
+        self.file_index: SavedIndex | None = None
         self.batches: int | None = None
         self._guard: SequenceGuard | None = None
         self._reader: SnapshotReader | None = None
@@ -69,7 +69,7 @@ class SinkState:
     def close(self) -> None:
         """Free the index."""
         with self.lock:
-            self.index = self.split_index = None
+            self.index = self.file_index = None
 
     def guard(self, schema: Schema) -> SequenceGuard | None:
         """Return the guard of `sequence_by`, which keeps the deletes that it has read."""
@@ -79,21 +79,20 @@ class SinkState:
             return None
         if self._guard is None:
             deletes = RememberedDeletes(key, column, options.forget_deletes_after, options.allow_rewind)
-            self._guard = SequenceGuard(options.sink_id, column, deletes, self.engine)
+            self._guard = SequenceGuard(options.sink_id, column, deletes)
         self._guard.renew(key, column)
         return self._guard
 
-    def with_index(self, base: Base, use: Callable[[TableIndex], T]) -> tuple[T, int]:
-        """Call `use` with the index of the attempt's base. Return its result, and how many data files were read."""
+    def caught_up(self, base: Base, *, load: bool) -> tuple[TableIndex, int]:
+        """Return the index of the attempt's base, and how many data files were read for it."""
         fields = self.options.key_fields(base.metadata.schema)
+        if self.index is None or key_of(self.index.fields) != key_of(fields):
+            self.index = TableIndex(fields, load=load)
+        return self.index, self.index.catch_up(base.table.io, base, self.engine)
 
-        def caught_up(load: bool) -> tuple[T, int]:
-            if self.index is None or key_of(self.index.fields) != key_of(fields):
-                self.index = TableIndex(fields, load=load)
-            read = self.index.catch_up(base.table.io, base, self.engine)
-            return use(self.index), read
-
-        return self.retried(base, caught_up)
+    def with_index(self, base: Base, use: Callable[[TableIndex], T]) -> T:
+        """Return what a function makes of the index of the attempt's base."""
+        return self.retried(base, lambda load: use(self.caught_up(base, load=load)[0]))
 
     def retried(self, base: Base, use: Callable[[bool], T]) -> T:
         """Call `use` with True: it loads the index that is saved.

@@ -31,7 +31,6 @@ class Part:
     newest: the highest value of the order column.
     digest: its part of the batch's digest.
     takes_stored: whether some rows depend on stored rows, or on rows of other parts.
-    first_key: the number of its first key among those of the batch.
     """
 
     path: str
@@ -41,7 +40,6 @@ class Part:
     newest: Any
     digest: int
     takes_stored: bool = False
-    first_key: int = 0
 
 
 def folded(rows: pa.Table, changes: Changes) -> pa.Table:

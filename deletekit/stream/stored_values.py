@@ -15,13 +15,12 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from deletekit.commit.change import Base
 from deletekit.deletes.read import ReadContext, ReadRequest, rows_at
 from deletekit.errors import InvalidInputError
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.stream.change_rows import Changes, ChangeType
 from deletekit.stream.key_index import by_file
-from deletekit.stream.table_index import TableIndex
+from deletekit.stream.saved_index import Index
 from deletekit.table.types import arrow_field
 
 Source = tuple[str, int]
@@ -37,12 +36,12 @@ class UnsentError(InvalidInputError):
         super().__init__(first.message, kind=first.kind, field=first.field, found=first.found, expected=first.expected)
 
 
-def filled(base: Base, changes: Changes, index: TableIndex | None, known: pl.Series | None = None) -> Changes:
+def filled(context: ReadContext, changes: Changes, index: Index | None, known: pl.Series | None = None) -> Changes:
     """Return the changes with all values of the rows that are written.
 
     Parameters
     ----------
-    index: that of the base; None if no row of the base is left.
+    index: that of the head; None if no row of it is left.
     known: of each key the value of `sequence_by` that the table has: changes with a lower one are none.
 
     Raises UnsentError if the row before a change is not there, or is not the only one of its key.
@@ -56,7 +55,7 @@ def filled(base: Base, changes: Changes, index: TableIndex | None, known: pl.Ser
     wanted, again = _sources(changes, late, same)
     names = sorted({name for each in wanted.values() for name in each})
     codes = {n for each in wanted.values() for kind, n in each.values() if kind == "stored"} | {*again.values()}
-    stored, places = _stored(base, changes, index, sorted(codes), names)
+    stored, places = _stored(context, changes, index, sorted(codes), names)
     for row, code in again.items():
         if len(places.get(code, ())) == 1:
             wanted[row] = dict.fromkeys(wanted[row], ("stored", code))
@@ -114,19 +113,18 @@ def _sources(changes: Changes, late: Any, same: Any) -> tuple[dict[int, dict[str
 
 
 def _stored(
-    base: Base, changes: Changes, index: TableIndex | None, codes: Sequence[int], names: Sequence[str]
+    context: ReadContext, changes: Changes, index: Index | None, codes: Sequence[int], names: Sequence[str]
 ) -> tuple[pa.Table, dict[int, list[int]]]:
     """Return columns of stored rows, and for each key which of them are its own."""
     if index is None or not codes:
         return pa.table({}), {}
     rows = np.searchsorted(changes.codes, codes, sorter=(by := np.argsort(changes.codes, kind="stable")))
     hits = index.find([key.take(pa.array(by[rows])) for key in changes.keys])
-    context = ReadContext(base.table.io, base.metadata)
-    request = ReadRequest(tuple(f for f in base.metadata.schema.fields if f.name in names))
+    request = ReadRequest(tuple(f for f in context.metadata.schema.fields if f.name in names))
     parts, places, count = list[pa.Table](), dict[int, list[int]](), 0
     for number, at in by_file(hits.files):
         wanted = np.unique(hits.positions[at])
-        part = rows_at(context, index.file(number).task, request, PositionBitmap(wanted))
+        part = rows_at(context, index.tasks[number], request, PositionBitmap(wanted))
         for hit in at.tolist():
             place = count + int(np.searchsorted(wanted, hits.positions[hit]))
             places.setdefault(codes[hits.keys[hit]], []).append(place)

@@ -12,14 +12,13 @@ are damaged, missing or another table's, the index is made again from the data f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
@@ -31,10 +30,9 @@ from deletekit.engines.local import Engine
 from deletekit.errors import NotFoundError
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
-from deletekit.stream.key_hashes import KeyHasher, Numbers
+from deletekit.stream.key_hashes import KeyHashes
 from deletekit.stream.key_index import (
     MOST_FILES,
-    NO_ID,
     FileKeys,
     IndexRows,
     Run,
@@ -48,13 +46,13 @@ from deletekit.stream.key_index import (
 )
 from deletekit.stream.live_rows import LiveRows
 from deletekit.stream.saved_index import (
+    Index,
     IndexHits,
     SavedIndex,
     find_in_runs,
     is_named,
-    live_hits,
+    is_same_file,
     load_index,
-    row_ids_of,
     save_run,
     tell_damage,
     write_root,
@@ -68,14 +66,6 @@ _SORTED_ROWS = 1 << 23
 
 
 @dataclass(frozen=True, slots=True)
-class LiveFile:
-    """A data file of the head, and the rows that deletes by position hide, as far as they had to be known."""
-
-    task: ScanTask
-    hidden: PositionBitmap
-
-
-@dataclass(frozen=True, slots=True)
 class _Next:
     """The index with the files of a commit that may happen."""
 
@@ -84,7 +74,7 @@ class _Next:
     number: int
 
 
-class TableIndex:
+class TableIndex(Index):
     """An index of the rows of one branch by one key.
 
     Parameters
@@ -93,23 +83,22 @@ class TableIndex:
     load: whether to begin with the index that is saved in the table.
     """
 
+    keeps = True
+
     def __init__(self, fields: Sequence[NestedField], *, load: bool = True) -> None:
-        self.fields = tuple(fields)
-        self._hasher = KeyHasher(fields)
+        super().__init__(fields)
         self._must_load = load
         self._clear()
 
     def _clear(self) -> None:
         self._runs: list[Run] = []
         self._known: dict[str, IndexedFile] = {}
-        self._tasks: dict[int, ScanTask] = {}
-        self._places: dict[str, int] = {}
+        self.tasks = {}
         self._number = 0
-        self._live = LiveRows(self.fields)
+        self.live = LiveRows(self.fields)
         self._next: _Next | None = None
         self._saved: SavedIndex | None = None
         self._unsure: tuple[SavedIndex, SavedIndex | None, list[Run]] | None = None
-        self._context: ReadContext | None = None
         self._announced: dict[str, FileKeys] = {}
 
     def __len__(self) -> int:
@@ -118,17 +107,11 @@ class TableIndex:
     @property
     def nbytes(self) -> int:
         """Return the bytes of memory of loaded rows, hidden rows and keys of equality deletes."""
-        return sum(run.nbytes for run in self._runs) + self._live.nbytes
+        return sum(run.nbytes for run in self._runs) + self.live.nbytes
 
-    def file(self, number: int) -> LiveFile:
-        """Return a live data file. Raise FormatError or NotFoundError if its deletes cannot be read."""
-        assert self._context is not None
-        task = self._tasks[number]
-        return LiveFile(task, self._live.by_position(self._context, task))
-
-    def in_scan_order(self, files: Iterable[tuple[int, Numbers]]) -> list[tuple[int, Numbers]]:
-        """Return things of data files, by their numbers, in the order in which a scan reads the files."""
-        return sorted(files, key=lambda f: self._places[self._tasks[f[0]].data_file.file_path])
+    def hidden(self, number: int) -> PositionBitmap:
+        """Return what deletes by position hide of a data file. Raise FormatError or NotFoundError."""
+        return self.live.by_position(self.context, self.tasks[number])
 
     def announce(self, written: Mapping[str, FileKeys]) -> None:
         """Announce the keys of data files, by their paths, that the next `catch_up` need not read."""
@@ -144,19 +127,18 @@ class TableIndex:
         """
         try:
             tasks = {t.data_file.file_path: t for t in plan_scan(base.metadata, base.snapshot, base.reader)}
-            self._context = ReadContext(io, base.metadata)
+            self.context = ReadContext(io, base.metadata)
             self._confirm(base)
             self._adopt(tasks)
             self._save_again(io, base)
             self._load(io, base)
             if self._number + len(tasks) >= MOST_FILES:
                 self._clear()
-                self._context = ReadContext(io, base.metadata)
+                self.context = ReadContext(io, base.metadata)
             new = [t for path, t in tasks.items() if not self._has(path, t)]
-            known = [(self._known[path].number, t) for path, t in tasks.items() if self._has(path, t)]
-            self._tasks, self._places = dict(known), {path: place for place, path in enumerate(tasks)}
-            self._live.keep(tasks.values())
-            read = self._read(self._context, new, engine)
+            self.tasks = {self._known[path].number: t for path, t in tasks.items() if self._has(path, t)}
+            self.live.keep(tasks.values())
+            read = self._read(self.context, new, engine)
             self._compact()
         except BaseException:
             self._clear()
@@ -213,8 +195,8 @@ class TableIndex:
         self._known = {f.path: f for f in sorted((f for run in runs for f in run.files), key=lambda f: f.number)}
 
     def _has(self, path: str, task: ScanTask) -> bool:
-        known, file = self._known.get(path), task.data_file
-        return known is not None and (known.rows, known.size) == (file.record_count, file.file_size_in_bytes)
+        known = self._known.get(path)
+        return known is not None and is_same_file(known, task)
 
     def _read(self, context: ReadContext, tasks: Sequence[ScanTask], engine: Engine) -> int:
         """Take in data files. Return how many were read: announced ones are not."""
@@ -230,8 +212,8 @@ class TableIndex:
         for task, keys in chain(known, engine.map(lambda t: (t, read_file_keys(context, t, fields)), unknown)):
             file = indexed_file(self._number, task.data_file)
             self._number += 1
-            waiting.append((file, index_rows(self._hasher, file.number, keys)))
-            self._known[file.path], self._tasks[file.number] = file, task
+            waiting.append((file, index_rows(self.hasher, file.number, keys)))
+            self._known[file.path], self.tasks[file.number] = file, task
             if sum(len(rows) for _, rows in waiting) >= _SORTED_ROWS:
                 self._add(waiting)
                 waiting = []
@@ -240,89 +222,72 @@ class TableIndex:
         return len(unknown)
 
     def _add(self, read: Sequence[tuple[IndexedFile, IndexRows]]) -> None:
-        run = new_run([rows for _, rows in read], [file for file, _ in read], wide=not self._hasher.exact)
+        run = new_run([rows for _, rows in read], [file for file, _ in read], wide=not self.hasher.exact)
         self._set(with_run(self._runs, run, self._is_live(self._number)))
 
     def _is_live(self, numbers: int) -> npt.NDArray[np.bool_]:
         live = np.zeros(max(numbers, self._number, 1), np.bool_)
-        live[list(self._tasks)] = True
+        live[list(self.tasks)] = True
         return live
 
     def _compact(self) -> None:
         """Leave out the rows of files that are gone, once they are a third of all."""
-        live = sum(t.data_file.record_count for t in self._tasks.values())
+        live = sum(t.data_file.record_count for t in self.tasks.values())
         if 3 * (len(self) - live) > len(self):
             self._set(compacted(self._runs, self._is_live(self._number)))
 
     # --- looking up ---------------------------------------------------------------------------------------------------
 
-    def find(self, keys: Sequence[Any]) -> IndexHits:
-        """Find the live rows with one of these keys, given as columns of the fields' types.
-
-        Raises DamagedIndexError for files of the index; FormatError and NotFoundError for deletes.
-        """
-        hashes = self._hasher(keys)
-        if self._context is None:
-            return find_in_runs((), hashes)
-        return live_hits(self._context, find_in_runs(self._runs, hashes), self._tasks, self._live, hashes)
+    def rows(self, hashes: KeyHashes) -> IndexHits:
+        return find_in_runs(self._runs, hashes)
 
     def hidden_by_value(self) -> Iterator[HiddenRows]:
         """List what equality deletes hide of each data file, apart from what deletes by position hide."""
-        if self._context is None:
-            return
         of_delete: dict[Any, tuple[DeleteFile, set[int]]] = {}
         hidden: dict[int, PositionBitmap] = {}
-        for number, task in self._tasks.items():
-            other = self._live.by_other_keys(self._context, task)
+        for number, task in self.tasks.items():
+            other = self.live.by_other_keys(self.context, task)
             if other:
                 hidden[number] = other
-            for delete in self._live.by_key(task):
+            for delete in self.live.by_key(task):
                 of_delete.setdefault(delete.identity, (delete, set()))[1].add(number)
         for delete, numbers in of_delete.values():
-            found = find_in_runs(self._runs, self._live.keys_of(self._context, delete))
+            found = find_in_runs(self._runs, self.live.keys_of(self.context, delete))
             for number, rows in by_file(found.files):
                 if number in numbers:
                     positions = PositionBitmap(found.positions[rows])
                     hidden[number] = hidden.get(number, PositionBitmap()) | positions
         for number, positions in hidden.items():
-            file = self.file(number)
-            if positions - file.hidden:
-                yield HiddenRows(file.task, positions - file.hidden, file.hidden)
-
-    def row_ids(self, hits: IndexHits) -> pa.Array:
-        """Return the `_row_id` of each row; null for rows without one."""
-        ids = row_ids_of(hits, self._tasks)
-        return pa.array(ids, mask=ids == NO_ID)
+            known = self.hidden(number)
+            if positions - known:
+                yield HiddenRows(self.tasks[number], positions - known, known)
 
     # --- what a commit adds -------------------------------------------------------------------------------------------
 
-    def expect(
-        self, written: Sequence[tuple[DataFile, FileKeys]], deletes: Iterable[DeleteFile], hits: IndexHits
-    ) -> None:
-        """Announce what a commit writes, so that the next `catch_up` need not read it, and `save` saves it.
-
-        `written` are data files and their keys. `deletes` are its delete files; vectors for files of `hits` hide those
-        hits.
-        """
+    def after(
+        self,
+        base: Base,
+        written: Sequence[tuple[DataFile, Any]],
+        deletes: Sequence[DeleteFile],
+        old: Mapping[int, PositionBitmap],
+    ) -> SavedIndex:
+        """Save the index as it is after a commit, whose files the next `catch_up` then need not read."""
         files = [indexed_file(self._number + i, file) for i, (file, _) in enumerate(written)]
-        rows = [index_rows(self._hasher, f.number, keys) for f, (_, keys) in zip(files, written, strict=True)]
+        rows = [index_rows(self.hasher, f.number, keys) for f, (_, keys) in zip(files, written, strict=True)]
         number, runs = self._number + len(files), self._runs
         if files and number < MOST_FILES:
             live = self._is_live(number)
             live[self._number :] = True
-            runs = with_run(runs, new_run(rows, files, wide=not self._hasher.exact), live)
+            runs = with_run(runs, new_run(rows, files, wide=not self.hasher.exact), live)
             self._next = _Next(runs, frozenset(f.path for f in files), number)
         else:
             self._next = None
-        of_path = {self._tasks[n].data_file.file_path: (n, at) for n, at in by_file(hits.files)}
-        announced = {}
-        for delete in deletes:
-            if delete.is_deletion_vector and delete.referenced_data_file in of_path:
-                number, at = of_path[delete.referenced_data_file]
-                announced[delete.identity] = self.file(number).hidden | PositionBitmap(hits.positions[at])
-        self._live.announce(announced)
+        of_path = {self.tasks[n].data_file.file_path: n for n in old}
+        vectors = [(d, of_path.get(d.referenced_data_file or "")) for d in deletes if d.is_deletion_vector]
+        self.live.announce({d.identity: self.hidden(n) | old[n] for d, n in vectors if n is not None})
+        return self._save(base)
 
-    def save(self, base: Base) -> SavedIndex:
+    def _save(self, base: Base) -> SavedIndex:
         """Save the index with the files of the expected commit, as far as it is not saved.
 
         The files are written with those of the base, so a commit that fails removes them.

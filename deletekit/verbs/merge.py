@@ -173,9 +173,7 @@ class _Merge(Change):
         return any(c.clauses and not c.takes_all for c in (self._matched, self._missed))
 
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        rows, keys = self._keys.matches(batch.table.columns[: self._key_columns])
-        live = batch.live[rows]
-        rows, keys = rows[live], keys[live]
+        rows, keys = batch.only_live(*self._keys.matches(batch.table.columns[: self._key_columns]))
         chosen = np.full(len(rows), -1, np.int64)
         if self._matched.clauses:
             check_single(self._counts[keys])

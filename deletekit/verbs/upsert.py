@@ -142,9 +142,7 @@ class _Upsert(Change):
         self._keys = keys
 
     def match(self, batch: FileBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        rows, places = self._keys.matches(batch.table.columns)
-        live = batch.live[rows]
-        rows, places = rows[live], places[live]
+        rows, places = batch.only_live(*self._keys.matches(batch.table.columns))
         row_ids = np.full(len(rows), -1, dtype=np.int64)
         if self.request.row_ids:
             row_ids = pc.fill_null(batch.row_ids_at(rows), -1).to_numpy()

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 import deletekit as dk
-from deletekit.stream import saved_index, split_rows
+from deletekit.stream import batch_delta, saved_index, split_rows
 from tests.engines.gated_io import GATE, forget_waiting, held_back
 from tests.engines.lossy_driver import killing
 from tests.stream.replay import Row, replay
@@ -65,7 +65,7 @@ def main(master: str, folder: str, *steps: str) -> None:
     schema = pa.schema([("id", pa.int64()), ("v", pa.int64())])
     table = dk.create_table(catalog, "demo.lossy", schema, format_version=3)
     saved_index._NEW_FILES = 1  # each batch writes a run of the index
-    split_rows._GROUP_BYTES = split_rows._GROUP_HITS = 1  # a task that is alone has no twin
+    split_rows._GROUP_BYTES = batch_delta._GROUP_HITS = 1  # a task that is alone has no twin
     batches: list[list[Row]] = []
     lost: dict[str, int] = {}
     held: dict[str, int] = {}

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from deletekit.stream import saved_index, split_rows
+from deletekit.stream import batch_delta, saved_index, split_rows
 from deletekit.stream.split_rows import SplitRows
 from tests.interop.rows import same_rows
 from tests.stream.on_executors import nothing_is_collected
@@ -105,7 +105,7 @@ def test_rows_without_a_column_of_their_order(spark: SparkSession, catalog: dk.C
 def test_parts_and_groups(spark: SparkSession, catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several parts, several groups of them, and a nested key of text and date."""
     monkeypatch.setattr(split_rows, "_GROUP_BYTES", 1)
-    monkeypatch.setattr(split_rows, "_GROUP_HITS", 1)
+    monkeypatch.setattr(batch_delta, "_GROUP_HITS", 1)
     monkeypatch.setattr(saved_index, "_NEW_FILES", 3)
     monkeypatch.setattr(saved_index, "_RUN_ROWS", 150)
     schema = pa.schema([("who", pa.struct([("name", pa.string()), ("born", pa.date32())])), ("v", pa.int64())])
