@@ -123,7 +123,7 @@ class _Timeline:
         figure |= {"arrows": arrows, "axis": say("draw-axis"), "arrow": say("timeline-arrow")}
         figure["lanes"] = [[row, say(f"kind-{_LANES[row]}"), y] for row, y in figure["lanes"]]
         columns = (say("file"), "sequence_number", say("timeline-opened"))
-        cells = (page.line(of(e[0]), self._name(e), _numbers(e), named[self._name(e)] or None) for e in lines)
+        cells = (page.line(of(e[0]), self._name(e), _numbers(e), _ranges(named[self._name(e)]) or None) for e in lines)
         more |= {"select": "data_file", "selected": selected, "numbers": (1,), "figure": figure}
         files = page.grid("files", say("timeline-files"), columns, cells, **more)
         columns = (say("delete"), say("kind"), "sequence_number")
@@ -141,7 +141,7 @@ class _Timeline:
         say = self._say
         if selected in opened:
             key = "timeline-one" if opened[selected] else "timeline-none"
-            text = say(key, file=selected, deletes=opened[selected])
+            text = say(key, file=selected, deletes=_ranges(opened[selected]))
         else:
             count = f"{len(self._deletes) + self._left_out:,}"
             text = say("timeline-summary", files=f"{len(self._data):,}", deletes=count)
@@ -166,6 +166,18 @@ class _Timeline:
     def _point(self, fold: Fold, row: str) -> dict[str, Any]:
         key = {"key": self._aliases.of(fold[0]), "first": fold[0].sequence_number or 0}
         return {"name": self._name(fold), "row": row, "at": _numbers(fold), **key}
+
+
+def _ranges(names: str) -> str:
+    """Write four names or more in a row as the first and the last: `P1 E1-E20`."""
+    runs: list[list[str]] = []
+    for name in names.split(" "):
+        last = runs[-1][-1] if runs else ""
+        if last[:1] == name[:1] and alias_number(name) == alias_number(last) + 1:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return " ".join(f"{run[0]}-{run[-1]}" if len(run) > 3 else " ".join(run) for run in runs)
 
 
 def _numbers(fold: Fold) -> str:
