@@ -3,7 +3,7 @@
 Nothing is modelled: each verb plans its files as it would write them, and counts their bytes. Nothing is written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -96,16 +96,17 @@ def _cost(table: Table, mode: str, change: Commit, tasks: Sequence[ScanTask]) ->
     # No older delete applies to a new data file, so a delete whose data files are all gone is read no more.
     kept = [f for task in tasks if task.data_file.identity not in gone for f in (task.data_file, *task.delete_files)]
     left = {f.identity: f for f in (*kept, *added) if f.identity not in gone}
+    columns = index_by_id(table.metadata.schema)
     return ModeCost(
         mode=mode,
         files_written=len(added),
         bytes_written=sum(map(_whole, added)),
         files_read=len(left),
-        bytes_read=sum(_read_bytes(table, f) for f in left.values()),
+        bytes_read=sum(_read_bytes(table, f, columns) for f in left.values()),
     )
 
 
-def _read_bytes(table: Table, file: ContentFile) -> int:
+def _read_bytes(table: Table, file: ContentFile, columns: Collection[int]) -> int:
     """Return the bytes of a file that a scan of all columns reads: of a data file the columns that the schema has."""
     sizes = file.column_sizes
     if isinstance(file, DeleteFile) or file.file_format != "PARQUET":
@@ -114,7 +115,7 @@ def _read_bytes(table: Table, file: ContentFile) -> int:
         with table.io.open(file.file_path) as source, pq.ParquetFile(source) as opened:
             schema = with_field_ids(opened.schema_arrow, table.metadata.properties.get(NAME_MAPPING))
             sizes = column_sizes(opened.metadata, schema)
-    return sum(size for field_id, size in sizes.items() if field_id in index_by_id(table.metadata.schema))
+    return sum(size for field_id, size in sizes.items() if field_id in columns)
 
 
 def _whole(file: ContentFile) -> int:

@@ -18,7 +18,7 @@ from deletekit.course.views import page
 from deletekit.course.views.page import Grid, Mark, Page
 from deletekit.course.views.table_view import TableView, as_table_view, delete_of
 from deletekit.deletes.plan import plan_scan
-from deletekit.deletes.read import ReadRequest, read_task, rows_at
+from deletekit.deletes.read import ReadRequest, kept_open, read_task, rows_at
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.verdict import NamingDelete, Rules, named_positions, reason_of
 from deletekit.deletes.which_apply import referenced_path
@@ -271,8 +271,9 @@ def fates(
     candidates: Candidates,
 ) -> Fates:
     """Return the fate of some rows of a data file. Raises as `rows_at`."""
-    naming = [(d, named_positions(view.context, data, d.entry, wanted)) for d in candidates.deletes]
-    found = rows_at(view.context, ScanTask(data), ReadRequest(fields), wanted)
+    with kept_open(view.context, ScanTask(data)):
+        naming = [(d, named_positions(view.context, data, d.entry, wanted)) for d in candidates.deletes]
+        found = rows_at(view.context, ScanTask(data), ReadRequest(fields), wanted)
     columns = [python_values(found.column(i), f.name) for i, f in enumerate(fields)] if found.num_columns else []
     rows = []
     for i, position in enumerate(wanted):
@@ -325,7 +326,8 @@ class Hits:
         schema, read = view.metadata.schema, 0
         chosen = unbound_filter(where, schema)
         request, rows = ReadRequest((), bound_filter(chosen, schema)), list[tuple[str, int]]()
-        for task in plan_scan(view.metadata, snapshot, view.reader, chosen, schema):
+        tasks = plan_scan(view.metadata, snapshot, view.reader, chosen, schema)
+        for task in sorted(tasks, key=lambda task: view.aliases.order(task.data)):
             if read >= MOST_SEARCHED or len(rows) >= MOST_HITS:
                 return cls(rows=rows[:MOST_HITS], where=where, whole=False)
             read += task.data_file.record_count

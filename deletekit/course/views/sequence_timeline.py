@@ -22,7 +22,7 @@ from deletekit.table.metadata import Snapshot
 PAGE_FILES = 40
 MOST_DELETES = 2_000
 FOLDED_FROM = 12
-"""If there are more files, those for which the same deletes must be opened are one line; more deletes fold too."""
+"""More deletes of one kind fold if no data file is between them; more data files with the same folds of deletes do."""
 BESIDE = 8
 
 _LANES = {"data": "data-file", **{kind: kind for kind in ("equality-delete", "position-delete", "deletion-vector")}}
@@ -93,37 +93,33 @@ class _Timeline:
             self._index = _index_of(view, deletes)
         self._deletes = deletes[:MOST_DELETES]
         self._left_out = len(deletes) - len(self._deletes)
+        apart = self._data if len(self._deletes) > FOLDED_FROM and len(self._data) <= MOST_DELETES else None
+        of = self._aliases.of
+        self._folds = _folded(self._sorted(self._deletes), lambda e: (kind_of(e), of(e) == self._moved), apart)
 
     def grids(self, selected: str | None, start: int) -> tuple[list[Grid], dict[str, str]]:
         """Return the grids of data files and of deletes, and what must be opened for each data file shown."""
         say, of = self._say, self._aliases.of
-        if len(self._data) <= MOST_DELETES:
-            opened = {of(e): self._opened(e) for e in self._sorted(self._data)}
-            apart = {e.sequence_number or 0 for e in self._deletes} if len(opened) > FOLDED_FROM else None
-            lines = _folded(self._sorted(self._data), lambda e: (opened[of(e)], of(e) == selected), apart)
-            deletes_at = next((i for i, line in enumerate(lines) if opened[of(line[0])]), 0)
-            wanted = next((i for i, line in enumerate(lines) if selected in [of(e) for e in line]), deletes_at)
-            first, stop, more = page.paging(say, "start", start or wanted, len(lines), PAGE_FILES)
-            lines = lines[first:stop]
-        else:
-            start = start or max(alias_number(selected or "") - 1, 0)
-            first, stop, more = page.paging(say, "start", start, len(self._data), PAGE_FILES)
-            lines = [[e] for e in sorted(self._data[first:stop], key=self._aliases.order)]
-            opened = {of(e): self._opened(e) for (e,) in lines}
-        named = {self._name(line): opened[of(line[0])] for line in lines}
-        into = {d: [name for name, text in named.items() if d in text.split(" ")] for d in map(of, self._deletes)}
-        used = [e for e in self._sorted(self._deletes) if into[of(e)] or len(self._deletes) <= PAGE_FILES]
-        apart = {e.sequence_number or 0 for line in lines for e in line} if len(used) > FOLDED_FROM else None
-        folds = _folded(used, lambda e: (kind_of(e), into[of(e)], of(e) == self._moved), apart)
-        deletes = folds[:PAGE_FILES]
-        figure = _figure(
-            [self._point(line, "data") for line in lines] + [self._point(d, kind_of(d[0])) for d in deletes]
-        )
-        arrows = [[self._name(d), name] for d in deletes for name in into[of(d[0])]]
-        figure |= {"arrows": arrows, "axis": say("draw-axis"), "arrow": say("timeline-arrow")}
+        lines, opened, more = self._lines(selected, start)
+        rank = {of(e): i for i, e in enumerate(self._sorted(self._deletes))}
+        named = {}
+        for line in lines:
+            every = {d for e in line for d in opened[of(e)].split(" ") if d in rank}
+            named[self._name(line)] = " ".join(sorted(every, key=rank.__getitem__)) or opened[of(line[0])]
+        into = {of(d[0]): {of(e) for e in d} for d in self._folds}
+        arrows = [
+            [self._name(d), name] for d in self._folds for name in named if into[of(d[0])] & {*named[name].split(" ")}
+        ]
+        used = {delete for delete, _ in arrows}
+        deletes = [d for d in self._folds if self._name(d) in used or len(self._folds) <= PAGE_FILES][:PAGE_FILES]
+        points = [*(self._point(e, "data") for e in lines), *(self._point(d, kind_of(d[0])) for d in deletes)]
+        figure = _figure(points)
+        note = " ".join([say("timeline-arrow"), *([say("timeline-folded")] if any(len(e) > 1 for e in lines) else [])])
+        shown = {p["name"] for p in points}
+        figure |= {"arrows": [a for a in arrows if a[0] in shown], "axis": say("draw-axis"), "arrow": note}
         figure["lanes"] = [[row, say(f"kind-{_LANES[row]}"), y] for row, y in figure["lanes"]]
         columns = (say("file"), "sequence_number", say("timeline-opened"))
-        cells = (page.line(of(e[0]), self._name(e), _numbers(e), named[self._name(e)] or None) for e in lines)
+        cells = (page.line(of(e[0]), n, _numbers(e), _ranges(named[n]) or None) for e in lines if (n := self._name(e)))
         more |= {"select": "data_file", "selected": selected, "numbers": (1,), "figure": figure}
         files = page.grid("files", say("timeline-files"), columns, cells, **more)
         columns = (say("delete"), say("kind"), "sequence_number")
@@ -133,6 +129,24 @@ class _Timeline:
         moved = page.grid("deletes", say("timeline-deletes"), columns, cells, numbers=(2,), shown=left_out)
         return [files, moved], opened
 
+    def _lines(self, selected: str | None, start: int) -> tuple[list[Fold], dict[str, str], dict[str, Any]]:
+        """Return the data files shown, folded, what must be opened for each, and a grid's arguments for the others."""
+        say, of = self._say, self._aliases.of
+        if len(self._data) > MOST_DELETES:
+            start = start or max(alias_number(selected or "") - 1, 0)
+            first, stop, more = page.paging(say, "start", start, len(self._data), PAGE_FILES)
+            lines = [[e] for e in sorted(self._data[first:stop], key=self._aliases.order)]
+            return lines, {of(e): self._opened(e) for (e,) in lines}, more
+        fold_of = {of(e): i for i, fold in enumerate(self._folds) for e in fold}
+        opened = {of(e): self._opened(e) for e in self._sorted(self._data)}
+        folds = {name: {fold_of.get(d, d) for d in text.split(" ")} for name, text in opened.items()}
+        apart = self._deletes if len(opened) > FOLDED_FROM else None
+        lines = _folded(self._sorted(self._data), lambda e: (folds[of(e)], of(e) == selected), apart)
+        at = next((i for i, line in enumerate(lines) if opened[of(line[0])]), 0)  # begin where the deletes are
+        wanted = next((i for i, line in enumerate(lines) if selected in [of(e) for e in line]), at)
+        first, stop, more = page.paging(say, "start", start or wanted, len(lines), PAGE_FILES)
+        return lines[first:stop], opened, more
+
     def names(self) -> list[str]:
         """Return the names of the deletes that can be moved."""
         return [self._aliases.of(e) for e in sorted(self._deletes, key=self._aliases.order)][: page.MOST_OPTIONS]
@@ -141,7 +155,7 @@ class _Timeline:
         say = self._say
         if selected in opened:
             key = "timeline-one" if opened[selected] else "timeline-none"
-            text = say(key, file=selected, deletes=opened[selected])
+            text = say(key, file=selected, deletes=_ranges(opened[selected]))
         else:
             count = f"{len(self._deletes) + self._left_out:,}"
             text = say("timeline-summary", files=f"{len(self._data):,}", deletes=count)
@@ -168,18 +182,30 @@ class _Timeline:
         return {"name": self._name(fold), "row": row, "at": _numbers(fold), **key}
 
 
+def _ranges(names: str) -> str:
+    """Write four names or more in a row as the first and the last: `P1 E1-E20`."""
+    runs: list[list[str]] = []
+    for name in names.split(" "):
+        last = runs[-1][-1] if runs else ""
+        if last[:1] == name[:1] and alias_number(name) == alias_number(last) + 1:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return " ".join(f"{run[0]}-{run[-1]}" if len(run) > 3 else " ".join(run) for run in runs)
+
+
 def _numbers(fold: Fold) -> str:
     first, last = fold[0].sequence_number or 0, fold[-1].sequence_number or 0
     return str(first) if first == last else f"{first}-{last}"
 
 
-def _folded(entries: Fold, key: Callable[[ManifestEntry], Any], apart: set[int] | None) -> list[Fold]:
+def _folded(entries: Fold, key: Callable[[ManifestEntry], Any], apart: Iterable[ManifestEntry] | None) -> list[Fold]:
     """Join entries beside each other that have one key, with no number of `apart` between them; None joins nothing."""
     folds: list[Fold] = []
-    keys = list(map(key, entries))
+    keys, numbers = list(map(key, entries)), {e.sequence_number or 0 for e in apart or ()}
     for i, entry in enumerate(entries):
         low, high = entries[max(i - 1, 0)].sequence_number or 0, entry.sequence_number or 0
-        between = low != high and not (apart or set()).isdisjoint(range(low, high + 1))
+        between = low != high and not numbers.isdisjoint(range(low, high + 1))
         if i and apart is not None and keys[i - 1] == keys[i] and not between:
             folds[-1].append(entry)
         else:

@@ -92,10 +92,39 @@ def test_verdicts_of_random_tables_are_those_of_the_model(catalog: dk.Catalog, v
         path = view.aliases.identity(name)[0]
         for cells in rows_of(view, name):
             seen[path, int(cells[0].replace(",", ""))] = cells[1] == "hidden"
+        hidden = {(path, int(cells[0].replace(",", ""))) for cells in rows_of(view, name, hidden_only=True)}
+        assert hidden == {row for row, gone in model.items() if gone and row[0] == path}
     assert seen == model
     assert any(model.values()) or not dk.scan(table, columns=["_deleted"]).to_arrow()["_deleted"].to_pylist().count(
         True
     )
+
+
+def test_a_row_is_found_by_a_filter_in_whatever_file_it_is(catalog: dk.Catalog) -> None:
+    table = make(catalog, *(items(*((i % 40, "a", float(i)) for i in range(n, n + 60))) for n in (0, 60)))
+    dk.delete(table, "id = 7", mode="position-delete")
+    widget = dk.widgets.RowFate(table, where="id = 7", lang="en")
+    by_hand = [
+        (widget._source.aliases.identity(name)[0], i)
+        for name in ("D1", "D2")
+        for i, row in enumerate(parquet(widget._source.aliases.identity(name)[0]).to_pylist())
+        if row["id"] == 7
+    ]
+    found = []
+    for number in range(len(by_hand)):
+        widget.hit = number
+        assert widget.page["sentence"].startswith(f"Found by id = 7: row {number + 1} of {len(by_hand)}. Row ")
+        assert "is hidden" in widget.page["sentence"]
+        found.append((widget._source.aliases.identity(widget.data_file)[0], widget.row))
+    assert found == by_hand
+    assert widget.page["code"] == "dk.widgets.RowFate(table, where='id = 7', hit=2)"
+    widget.row = 1  # the reader goes on by hand
+    assert (widget.where, widget.row) == (None, 1)
+    widget.where = "id = 99"
+    assert "No row of a data file matches id = 99." in widget.page["sentence"]
+    widget.where = "nope = 1"
+    assert widget.page["error"]
+    assert "no such column" in widget.page["sentence"]
 
 
 def test_verdicts_are_what_spark_calls_deleted(spark: SparkSession, tmp_path: Path) -> None:

@@ -16,16 +16,21 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 import deletekit as dk
+from deletekit.course.drawings import file_tree
 from deletekit.course.recordings.costs import measure_costs, measure_trial
 from deletekit.course.views.bitmap_bytes import bitmap_bytes
 from deletekit.course.views.byte_layout import blob_layout
 from deletekit.course.views.cost_meter import cost_meter
+from deletekit.course.views.explore import EXPLORED
 from deletekit.course.views.page import Cells, Facts, Grid, Page, Tree
+from deletekit.course.views.row_fate import row_fate
 from deletekit.course.views.sequence_timeline import sequence_timeline
 from deletekit.course.views.snapshot_diff import snapshot_diff
 from deletekit.course.views.table_tree import table_tree
 from deletekit.course.views.table_view import TableView
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
+from deletekit.table.file_io import PyIcebergIO
+from tests.course.widgets.scenes import big_table
 from tests.tables import ITEMS, MODES, entries, files_of, items, make, new_catalog, snapshots_json
 
 
@@ -150,6 +155,67 @@ def test_a_moved_delete_applies_by_its_new_number(catalog: dk.Catalog) -> None:
     for number, expected in ((0, ["-", "-"]), (1, ["-", "-"]), (2, ["E1", "-"]), (3, ["E1", "-"]), (4, ["E1", "E1"])):
         page = sequence_timeline(table, moved="E1", moved_to=number)
         assert [line.cells[2] for line in grid(page, "files").lines] == expected
+
+
+@pytest.fixture(scope="module")
+def big(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dk.Table]:
+    with big_table(tmp_path_factory.mktemp("big"), 2_000, 45) as made:
+        yield made
+
+
+def test_files_stand_side_by_side_and_those_with_the_same_deletes_fold(big: dk.Table) -> None:
+    page = sequence_timeline(big)
+    figure = grid(page, "files").figure
+    points = {p["name"]: p for p in figure["points"]}
+    assert len({(p["x"], p["column"], p["y"]) for p in points.values()}) == len(points) == len(figure["points"])
+    assert all({delete, data} <= set(points) for delete, data in figure["arrows"])
+    lanes = dict.fromkeys(p["row"] for p in sorted(points.values(), key=lambda p: p["y"]))
+    assert [row for row, _, _ in figure["lanes"]] == list(lanes)
+    assert all(p["x"] < figure["boxes"] and p["y"] < figure["lines"] for p in points.values())
+    files = entries(big, 0)
+    shown = [line.cells[0] for line in grid(page, "files").lines]
+    assert sum(int(name.partition("(")[2].rstrip(")") or 1) for name in shown) == len(files) > len(shown)
+    assert "D25" in {line.cells[0] for line in grid(sequence_timeline(big, data_file="D25"), "files").lines}
+
+
+def test_a_delete_outside_of_the_bounds_applies_and_need_not_be_opened(catalog: dk.Catalog) -> None:
+    table = make(catalog, items((1, "a", 1.0), (2, "b", 1.0)), format_version=2)
+    dk.delete_keys(table, [{"id": 99}])
+    assert grid(row_fate(table, lang="en"), "deletes").lines[0].cells[4].startswith("applies, but need not be opened")
+    assert grid(sequence_timeline(table), "files").lines[0].cells[2] == "-"
+    assert "E1 applies to D1." in file_tree(table, lang="en").text
+
+
+def test_a_tree_begins_with_the_newest_snapshots_and_with_what_is_gone(
+    big: dk.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert big.location in table_tree(big, node="metadata/location").sentence  # in full, outside of lessons
+    monkeypatch.setattr("deletekit.course.views.table_tree.AT_ONCE", 20)
+    page = table_tree(big, lang="en")
+    tree = page.block("tree")
+    assert isinstance(tree, Tree)
+    labels = [node.label for node in tree.nodes]
+    assert labels[3:5] == ["102-83", "S102"]
+    assert "manifest-list" in labels
+    rows = sum(e["data_file"]["record_count"] for e in entries(big, 1) if e["data_file"]["file_format"] == "PUFFIN")
+    assert f"Rows hidden by deletion vectors: {rows:,} (vectors: 16: V1, V2, V3, V4, V5, …)." in page.sentence
+
+
+@pytest.mark.parametrize("name", EXPLORED)
+def test_a_large_table_is_opened_with_few_files_and_sent_in_few_bytes(
+    big: dk.Table, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    for way in ("open", "read"):
+        original = getattr(PyIcebergIO, way)
+        monkeypatch.setattr(
+            PyIcebergIO, way, lambda io, path, *a, o=original: (opened.append(path), o(io, path, *a))[1]
+        )
+    page = EXPLORED[name](dk.from_metadata(big.metadata_location))
+    assert not page.error
+    # The history is read once for the names; then come the files that the page is about, at most the 56 deletes.
+    assert 100 < len(set(opened)) < 2 * len(big.metadata.snapshots) + 60
+    assert len(json.dumps(page.to_json())) < 60_000
 
 
 # --- CostMeter --------------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ function files(block, context) {
   parts.push(svg("text", { x: 0, y: below + 18, class: "dk-quiet" }, axis));
   parts.push(svg("path", { d: `M 0 ${below} H ${size[0] - 2} m -7 -4 l 7 4 l -7 4`, fill: "none", stroke: "var(--dk-line)" }));
   const drawing = svg("svg", { width: size[0], height: size[1], viewBox: `0 0 ${size.join(" ")}`, "aria-hidden": "true" }, ...parts);
-  drawing.style.maxWidth = "none";
+  drawing.style.minWidth = `${size[0] * 0.6}px`; // smaller than this it scrolls
   const note = arrows.length ? el("div", { class: "dk-note", "aria-hidden": "true" }, arrow) : null;
   const scrolled = el("div", { class: "dk-figure", tabindex: "0", role: "group", "aria-label": block.caption }, drawing);
   return el("div", { class: "dk-together" }, el("div", { class: "dk-block dk-wide" }, scrolled, note), context.plain(block));
