@@ -8,3 +8,6 @@ function markLarge() {
 }
 addEventListener("load", markLarge);
 addEventListener("resize", markLarge);
+// A style sheet or a font that comes late changes what is larger than its place.
+addEventListener("DOMContentLoaded", () => new ResizeObserver(markLarge).observe(document.body));
+document.fonts.ready.then(markLarge);
