@@ -109,7 +109,7 @@ def test_a_long_test_fails_the_first_tier(tmp_path: Path) -> None:
     result = run_pytest(tmp_path, "-n1", "--tier=1", ci=True)
     assert result.returncode == 1, result.stdout + result.stderr
     assert "2 passed" in result.stdout
-    assert "0.2 s  test_it.py::test_long\n" in result.stdout
+    assert "FAILED test_it.py::test_long: 0.2 s\n" in result.stdout
     assert "with_leave" not in result.stdout
 
 

@@ -78,6 +78,7 @@ def test_functions_are_short() -> None:
     assert {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION} == {}
 
 
+@pytest.mark.slow
 def test_the_house_does_not_grow() -> None:
     assert {name: lines for name, lines in totals().items() if lines > MOST_LINES[name]} == {}
 

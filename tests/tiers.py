@@ -87,4 +87,4 @@ class _Durations:
         if self._too_long:
             terminalreporter.section(f"longer than {FIRST_TIER_SECONDS:g} s in the first tier: mark them `slow`")
             for name, seconds in sorted(self._too_long.items(), key=lambda item: -item[1]):
-                terminalreporter.write_line(f"{seconds:6.1f} s  {name}")
+                terminalreporter.write_line(f"FAILED {name}: {seconds:.1f} s")
