@@ -54,11 +54,9 @@ def doubled(number: int) -> int:
         (lambda n: None if n else 0, "f(5) returned None: is `return` missing?"),
         (str, "f(0)\n  yours     '0' (str)\n  expected  0 (int)"),
         (lambda n: iter([n]), "f(0)\n  yours     <list_iterator> (list_iterator)\n  expected  0 (int)"),
-        (np.int64, "f(5)\n  yours     5\n  expected  10"),
         (len, "f(0) raised TypeError: object of type 'int' has no len()."),
         (lambda: 1, "Number of arguments: your function takes 0, the check gives 1."),
         (lambda _a, _b, _c=1: 1, "Number of arguments: your function takes 2-3, the check gives 1."),
-        (lambda _a, _b, *_c: 1, "Number of arguments: your function takes 2+, the check gives 1."),
     ],
 )
 def test_functions(answer: Callable[..., Any], expected: str) -> None:
@@ -284,14 +282,9 @@ def test_capital_letters_spaces_and_signs_do_not_count(kind: str, right: Any, an
     ("kind", "answer", "shown"),
     [
         ("names", "D1", "'D1' is of type str."),
-        ("names", {"D1", 2}, "2 is of type int."),
         ("ids", 2, "2 is of type int."),
-        ("ids", {"2"}, "'2' is of type str."),
         ("ids", {}, "{} is of type dict."),
         ("number", True, "True is of type bool."),
-        ("number", 2.5, "2.5 is of type float."),
-        ("dict", [1], "[1] is of type list."),
-        ("list", {1}, "{1} is of type set."),
         ("text", 1, "1 is of type int."),
         ("ids", range(10**5), ""),
     ],
