@@ -12,7 +12,7 @@ from deletekit.course import feedback
 from deletekit.course.answer_kinds import NotThisKind, letters, unanswered
 from deletekit.course.exercise import Exercise
 from deletekit.course.exercises.all import EXERCISES, SOLUTIONS
-from deletekit.course.learner_record import record, record_look
+from deletekit.course.learner_record import record
 from deletekit.course.time_limit import TookTooLong, time_limit
 from deletekit.course.translations import is_translated, text
 
@@ -101,7 +101,6 @@ def hint(exercise_id: Any = None) -> None:
     if number == len(exercise.hints):
         print(text('{id}: that was the last hint. solution("{id}") shows the answer, and why.', id=exercise.id))  # noqa: T201
         return
-    record_look(exercise.id, "hints", number + 1)
     head = text("{id}, hint {number} of {total}:", id=exercise.id, number=number + 1, total=len(exercise.hints))
     print(head, _exercise_text(exercise.hints[number]))  # noqa: T201
 
@@ -112,7 +111,6 @@ def solution(exercise_id: Any = None) -> None:
     if exercise is None:
         print(_no_exercise(exercise_id).said)  # noqa: T201
         return
-    record_look(exercise.id, "solution")
     print(f"{SOLUTIONS[exercise.id]}\n\n{_exercise_text(exercise.why)}")  # noqa: T201
 
 

@@ -23,7 +23,7 @@ _TRACK = "track"
 _memory: dict[str, Any] = {}
 """What this process has added to the file: the only memory if the file cannot be written.
 
-By exercise `correct` or `tried`; by `00.2 hints` and `00.2 solution` how many of them the learner has seen.
+By exercise `correct` or `tried`.
 """
 
 
@@ -35,14 +35,11 @@ class Progress:
     ----------
     titles: of the lessons, by their number.
     still_open: the ids of exercises that are not right yet and of predictions to be made, in the order of the track.
-    hints, solutions: how many the learner has looked at.
     """
 
     rows: tuple[tuple[str, int, int, int, str], ...]
     titles: Mapping[str, str] = field(default_factory=dict)
     still_open: tuple[str, ...] = ()
-    hints: int = 0
-    solutions: int = 0
     track: str = WHOLE_COURSE
 
     def __repr__(self) -> str:
@@ -60,7 +57,7 @@ class Progress:
         ]
         table = aligned([head, *shown])
         on_track = [self._on_track()] if self.track != WHOLE_COURSE else []
-        return "\n".join([*table, "", *on_track, self._looked_at(), self._next()])
+        return "\n".join([*table, "", *on_track, self._next()])
 
     def _open_of(self, lesson: str) -> list[str]:
         """Return the numbers of the exercises of a lesson that are open, without that of the lesson."""
@@ -71,13 +68,6 @@ class Progress:
             "Your track: {track}. Its next lesson is named below; the links at the end of lessons lead through the "
             "whole course.",
             track=self.track,
-        )
-
-    def _looked_at(self) -> str:
-        return text(
-            "Hints you have looked at: {hints}. Solutions: {solutions}. Both are there to learn from.",
-            hints=self.hints,
-            solutions=self.solutions,
         )
 
     def _next(self) -> str:
@@ -108,8 +98,6 @@ def progress() -> Progress:
         rows=tuple(rows),
         titles=titles(language()),
         still_open=tuple(i for i in wanted if not (i in seen if EXERCISES[i].predicted else seen.get(i) == "correct")),
-        hints=sum(stored.get(f"{i} hints", 0) for i in wanted),
-        solutions=sum(stored.get(f"{i} solution", 0) for i in wanted),
         track=track,
     )
 
@@ -118,17 +106,6 @@ def record(exercise_id: str, status: str) -> None:
     """Remember a try. An exercise that was right stays right."""
     if _stored().get(exercise_id) not in ("correct", status):
         _remember(exercise_id, status)
-
-
-def record_look(exercise_id: str, what: str, number: int = 1) -> None:
-    """Remember that a learner looked at the hints of an exercise up to a number, or at its solution.
-
-    Parameters
-    ----------
-    what: `hints` or `solution`.
-    """
-    if _stored().get(f"{exercise_id} {what}", 0) < number:
-        _remember(f"{exercise_id} {what}", number)
 
 
 def record_track(folder: Path, track: str) -> None:
@@ -158,7 +135,7 @@ def _stored() -> dict[str, Any]:
     return {**stored, **{key: value for key, value in _memory.items() if stored.get(key) != "correct"}}
 
 
-def _remember(key: str, value: str | int) -> None:
+def _remember(key: str, value: str) -> None:
     _memory[key] = value
     _write(_file(), _stored())
 
@@ -173,10 +150,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _is_known(key: str, value: Any) -> bool:
-    exercise, _, what = key.partition(" ")
-    if exercise in EXERCISES and what:
-        return what in ("hints", "solution") and type(value) is int and value > 0
-    return value in ("correct", "tried") if exercise in EXERCISES else key == _TRACK
+    return value in ("correct", "tried") if key in EXERCISES else key == _TRACK
 
 
 def _write(file: Path, stored: Mapping[str, Any]) -> None:

@@ -30,12 +30,10 @@ FUNCTIONS = {
     "17.4": Functions(
         cases=[
             ({1: 100.0, 2: 200.0}, [("delete", 2, 200.0)]),
-            ({1: 100.0}, [("insert", 7, 700.0)]),
             ({4: 400.0}, [("update_before", 4, 400.0), ("update_after", 4, 444.0)]),
             ({6: 600.0}, [("delete", 6, 600.0), ("insert", 6, 660.0)]),
             ({1: 100.0, 2: 200.0}, [("update_before", 1, 100.0), ("update_after", 8, 100.0)]),
             ({7: 700.0}, [("delete", 7, 700.0), ("insert", 7, 770.0), ("delete", 7, 770.0)]),
-            ({3: 300.0}, []),
         ],
         inputs=_table_and_changes,
         in_place=True,

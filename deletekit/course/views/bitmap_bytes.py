@@ -56,13 +56,10 @@ def bitmap_bytes(
     byte: offset of the selected byte.
     start: number of the first byte range shown; ignored if `byte` is given.
     position: the selected row position; the map is drawn around it.
-    zoom: how many positions a cell of the map stands for: 1 for 0, 4 for 1, 16 for 2, and so on; None shows the whole
-        file.
+    zoom: a cell of the map stands for 1 position for 0, 4 for 1, 16 for 2, and so on; None shows the whole file.
     edits: positions to remove from the vector, or to add if they are not in it.
     raw: show the size of a table file's footer, and what depends on it; None does so outside of lessons.
     snapshot: as `S2`; None is the current one.
-
-    A vector whose bytes can be laid out but whose content is wrong is shown, with what is wrong.
 
     Raises FormatError naming what is wrong in the file, InvalidInputError for a byte, position or edit out of range,
     UnsupportedError for a file above 256 MB or with too many parts to show.
@@ -77,21 +74,18 @@ def bitmap_bytes(
         messages, "start", edited.ranges.index(selected) if selected else start, len(edited.ranges)
     )
     footer = _footer_payload(edited)
-    raw = not shown.in_lesson if raw is None else raw
-    known = None if raw else footer
+    known = None if raw or (raw is None and not shown.in_lesson) else footer
     size = f"{len(edited.data):,}" if known is None else page.Varying(f"{len(edited.data):,}")
     blocks: list[Block] = [_facts(messages, shown, edited, size)]
     if shown.problem is not None:
         blocks.insert(0, page.error_facts(shown.problem, messages, shown.location))
     if edited.bitmap is not None:
         limit = max(shown.limit or 0, edited.bitmap.highest + 1, 1)
-        if zoom is None:
-            large = len(ZOOMS) - 1
-            zoom = next((z for z, step in enumerate(ZOOMS) if MAP_WIDTH * MAP_LINES * step >= limit), large)
+        zoom = _whole(limit) if zoom is None else zoom
         blocks.append(_map(messages, edited.bitmap, position, zoom, limit))
     blocks.append(_bytes(messages, edited.data, edited.ranges[first:stop], known, selected, more))
     controls = list(_controls(messages, edited, position, zoom, edits))
-    controls += [page.check("raw", messages("raw"), raw)] if footer is not None else []
+    controls += [page.check("raw", messages("raw"), known is None)] if footer is not None else []
     return Page(
         sentence=_sentence(messages, edited, selected, position, size),
         source=(shown.source,),
@@ -139,6 +133,11 @@ def _facts(messages: Messages, shown: VectorFile, edited: VectorFile, size: str)
         items.append((messages("positions-before"), f"{len(shown.bitmap):,}"))
         items.append((messages("bytes-before"), f"{len(encode_blob(shown.bitmap)):,}"))
     return Facts(name="file", caption=messages("bytes-caption", name=shown.name), items=tuple(items))
+
+
+def _whole(limit: int) -> int:
+    """Return the finest zoom that shows all positions."""
+    return next((z for z, step in enumerate(ZOOMS) if MAP_WIDTH * MAP_LINES * step >= limit), len(ZOOMS) - 1)
 
 
 def _map(messages: Messages, bitmap: PositionBitmap, position: int | None, zoom: int, limit: int) -> Cells:

@@ -61,17 +61,15 @@ def row_fate(  # noqa: PLR0913  # the traits of a widget, each given by its name
 
     Parameters
     ----------
-    where: a filter, as in `dk.scan`, for rows of any data file, hidden ones too; it chooses `data_file` and `row`.
-    hit: which of the rows found, from 0.
+    where, hit: a filter, as in `dk.scan`, and which of the rows found is chosen, from 0; hidden ones are found too.
     data_file: as `D1`; None is the first with a delete.
     row: position of the selected row.
-    start: number of the first row shown; ignored if `row` is given.
-    hidden_only: leave out live rows.
+    start, hidden_only: number of the first row shown, ignored if `row` is given; leave out live rows.
     snapshot: as `S2`; None is the current one.
     sequence_rule, scope_rule, vector_rule: see `Rules`; without them the page shows what would go wrong.
 
-    Raises NotFoundError if the file or snapshot does not exist, InvalidInputError for a bad filter or if the row is not
-    in the file, FormatError naming a damaged file.
+    Raises NotFoundError for a file or snapshot that does not exist, InvalidInputError for a bad filter or a row that is
+    not in the file, FormatError naming a damaged file.
     """
     view, say = as_table_view(table), Messages(lang)
     at = view.snapshot(snapshot)
@@ -82,36 +80,47 @@ def row_fate(  # noqa: PLR0913  # the traits of a widget, each given by its name
     if at is None or data is None:
         return Page(sentence=say("no-rows", table=view.name))
     name, count = view.aliases.of(data), data.data_file.record_count
-    if row is not None and not 0 <= row < count:
-        raise InvalidInputError(
-            "no such row in this file", kind="row", file=name, field="row", found=row, expected=f"0 .. {count - 1}"
-        )
-    rules = Rules(sequence=sequence_rule, scope=scope_rule, vector_wins=vector_rule)
+    _check_row(name, row, count)
     switches = {"sequence_rule": sequence_rule, "scope_rule": scope_rule, "vector_rule": vector_rule}
+    rules = Rules(sequence=sequence_rule, scope=scope_rule, vector_wins=vector_rule)
     fields = view.metadata.schema.fields[:_MOST_COLUMNS]
     candidates = candidates_of(view, at, data, rules)
-    hidden = candidates.hidden(view, data) if hidden_only else PositionBitmap()
-    if row is not None:
-        start = hidden.count_in(0, row) if row in hidden else row
-    only = hidden_only and (row is None or row in hidden)
-    first, stop, more = page.paging(say, "start", start, len(hidden) if only else count)
-    wanted = _nth(hidden, first, stop) if only else PositionBitmap.from_range(first, stop)
+    hidden = candidates.hidden(view, data) if hidden_only else None
+    first, wanted, more = _shown(say, count, hidden, row, start)
     found = fates(view, data, fields, wanted, candidates)
     more = page.without_columns(say, more, len(view.metadata.schema.fields) - _MOST_COLUMNS)
     words = _Words(view, say, data)
-    buttons = [page.button("hit", say("row-next"), (hit + 1) % len(hits.rows))] if len(hits.rows) > 1 else []
     return Page(
         sentence=" ".join(filter(None, [hits.sentence(say, hit), words.sentence(found, row, rules)])),
         state={"data_file": name, "row": row, "start": first},
         blocks=[words.rows(found, [f.name for f in fields], row, more), *words.deletes(found)],
         controls=[
             page.text("where", say("row-find"), where),
-            *buttons,
+            *([page.button("hit", say("row-next"), (hit + 1) % len(hits.rows))] if len(hits.rows) > 1 else []),
             page.select("data_file", say("data-file"), name, _neighbours(view, at, name)),
             page.check("hidden_only", say("hidden-only"), hidden_only),
             *(page.check(name, say(f"rule-{name}"), on) for name, on in switches.items()),
         ],
     )
+
+
+def _check_row(name: str, row: int | None, count: int) -> None:
+    if row is not None and not 0 <= row < count:
+        raise InvalidInputError(
+            "no such row in this file", kind="row", file=name, field="row", found=row, expected=f"0 .. {count - 1}"
+        )
+
+
+def _shown(
+    say: Messages, count: int, hidden: PositionBitmap | None, row: int | None, start: int
+) -> tuple[int, PositionBitmap, dict[str, Any]]:
+    """Return the number and the positions of the rows shown, and a grid's arguments; `hidden` are all that may be."""
+    if hidden is not None and row is not None:
+        start, hidden = (hidden.count_in(0, row), hidden) if row in hidden else (row, None)
+    elif row is not None:
+        start = row
+    first, stop, more = page.paging(say, "start", start, count if hidden is None else len(hidden))
+    return first, PositionBitmap.from_range(first, stop) if hidden is None else _nth(hidden, first, stop), more
 
 
 class _Words:

@@ -10,7 +10,7 @@ const width = (text) => [...text].reduce((sum, letter) => sum + (letter > "\u2e8
 /** Files over the axis of sequence numbers, a lane for each kind, as Python laid them out; an arrow for each delete to open. */
 function files(block, context) {
   const { points, arrows, lanes, numbers, boxes, lines, axis, arrow } = block.figure;
-  const wide = Math.max(...points.map((p) => width(p.name)), 0) + 24;
+  const wide = Math.max(...points.map((p) => width(p.name) + 24), 56);
   const left = Math.max(width(axis), ...lanes.map(([, name]) => width(name))) + 16;
   const x = (place, column) => left + place * wide + column * GAP;
   const y = (line) => 16 + line * STEP;
