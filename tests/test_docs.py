@@ -20,7 +20,6 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from contextlib import redirect_stdout
 from doctest import ELLIPSIS, OutputChecker
 from io import StringIO
@@ -39,7 +38,6 @@ from deletekit.version import __version__
 from tests.conftest import fetching_jars
 
 ROOT = Path(__file__).parents[1]
-COMMANDS = ROOT / "docs" / "cli.md"
 
 
 PAGES = sorted(
@@ -276,31 +274,6 @@ def test_commands_are_as_their_programs_take_them(tmp_path: Path, monkeypatch: p
     Path("warehouse").mkdir()  # which the commands are given
     for line in lines:
         check_command(line)
-
-
-def commands() -> Iterator[tuple[str, click.Command]]:
-    """Walk `deletekit`, its commands, and theirs."""
-    from deletekit.cli import main  # noqa: PLC0415 - the pages' code is tested without a command line too
-
-    waiting: list[tuple[str, click.Command]] = [("deletekit", main)]
-    while waiting:
-        name, command = waiting.pop(0)
-        yield name, command
-        if isinstance(command, click.Group):
-            waiting += [(f"{name} {child}", sub) for child, sub in command.commands.items() if not sub.hidden]
-
-
-def test_every_command_has_help() -> None:
-    for name, command in commands():
-        assert command.help, f"`{name}` has no help"
-        assert CliRunner().invoke(command, ["--help"]).exit_code == 0, name
-        options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
-        assert [f"{name} {option.opts[0]}" for option in options if not (option.help or option.hidden)] == []
-
-
-def test_every_command_is_on_its_page() -> None:
-    text = COMMANDS.read_text(encoding="utf-8")
-    assert [name for name, _ in commands() if not re.search(rf"\b{re.escape(name)}\b", text)] == []
 
 
 def test_links_lead_to_files() -> None:

@@ -409,17 +409,3 @@ def test_rows_are_no_schema(catalog: dk.Catalog) -> None:
                 dk.create_table(catalog, "a.t", given, **options)  # type: ignore[arg-type]
     assert not catalog.table_exists("a.t")
     assert dk.create_table(catalog, "a.t", rows.slice(0, 0)).schema.column_names == ["id"]
-
-
-def test_no_password_is_in_an_error() -> None:
-    """Of properties that are given in the wrong place."""
-    properties = {"type": "sql", "uri": "postgresql://me:secret@host/db", "s3.secret-access-key": "secret"}
-    for call in (
-        lambda: dk.load_catalog(properties),  # type: ignore[arg-type]
-        lambda: dk.local_catalog([properties["uri"]]),  # type: ignore[arg-type]
-        lambda: public(lambda catalog: catalog)(*[properties] * 2),
-    ):
-        with pytest.raises(InvalidInputError) as caught:
-            call()
-        assert "secret@" not in str(caught.value)
-        assert "'secret'" not in str(caught.value)

@@ -47,7 +47,9 @@ def test_help_imports_no_table_library() -> None:
 def test_a_command_imports_no_other_one() -> None:
     code = "from deletekit.cli import main; main(['inspect', '--help'], standalone_mode=False)"
     modules = {f"deletekit.cli.{module}" for module, _ in LISTED.values()}
-    assert loaded(code) & modules == {"deletekit.cli.inspect"}
+    found = loaded(code)
+    assert found & modules == {"deletekit.cli.inspect"}
+    assert found & (TABLE_LIBRARIES - {"click"}) == set()
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "position-delete", "deletion-vector"])

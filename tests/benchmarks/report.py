@@ -37,7 +37,6 @@ PARTS = {
     "maintain": "Actions that write",
     "changelog": "Changes of a table",
     "ladder": "A stream's costs by keys and batches",
-    "small_batches": "A stream of small batches",
     "delta_ladder": "sync_delta by the size of the table",
     "start": "Start",
     "spark": "On Spark",

@@ -119,17 +119,6 @@ def test_changes_in_a_file(run: Run, history: dk.Table, tmp_path: Path, kind: st
     assert duckdb.connect().sql(query).fetchall() == []
 
 
-def test_lines_hold_every_type_as_those_of_scan(run: Run, warehouse: Path, tmp_path: Path) -> None:
-    table = ("--warehouse", warehouse, "demo.types")
-    assert run("scan", *table, "-o", tmp_path / "rows.json").exit_code == 0
-    lines = json_rows(run("changes", *table, "--mode", "net", "--format", "jsonl").stdout)
-    assert {line.pop("_change_type") for line in lines} == {"insert"}
-    for line in lines:
-        for name in ("_change_ordinal", "_commit_snapshot_id", "_row_id"):
-            del line[name]
-    assert lines == json_rows((tmp_path / "rows.json").read_text())
-
-
 def test_a_table_that_applies_the_events_is_equal(run: Run, history: dk.Table, tmp_path: Path) -> None:
     assert history.catalog is not None
     for number, options in enumerate(((), ("--key", "id"), ("--key", "id", "--mode", "upsert"), ("--mode", "net"))):
@@ -200,20 +189,6 @@ def test_lines_come_as_the_table_changes(run: Run, history: dk.Table, tmp_path: 
     assert rest.exit_code == 0
     assert rest.stderr == f"snapshot {line_of(history)[-1]}: 1 change\n"
     assert replay(rows + json_rows(rest.stdout)) == live(history)
-
-
-def test_killed_and_started_again_with_what_it_told(run: Run, history: dk.Table, tmp_path: Path) -> None:
-    with following(tmp_path, "--format", "debezium") as process:
-        assert process.stderr is not None
-        done = [process.stderr.readline() for _ in range(2)]
-        process.kill()
-    start = done[-1].split()[1].rstrip(":")
-    assert int(start) == line_of(history)[1]
-    rest = run(*command(tmp_path, "--follow", "--from", start, "--until-idle", "0", "--format", "debezium"))
-    payloads = [row["payload"] for row in json_rows(rest.stdout)]
-    assert [(p["op"], (p["after"] or p["before"])["id"]) for p in payloads] == [("d", 1), ("c", 3)]
-    limited = run(*command(tmp_path, "--follow", "--from", start, "--snapshots", "1"))
-    assert told(json_rows(limited.stdout)) == [("delete", 1, "a", 0)]
 
 
 def test_a_folder_gets_each_snapshot_once(run: Run, history: dk.Table, tmp_path: Path) -> None:
@@ -342,27 +317,6 @@ def test_wrong_usage(run: Run, tmp_path: Path, options: list[str], said: str) ->
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in result.stderr
     assert not [*tmp_path.iterdir()]
-
-
-def test_refusals_come_before_a_line(run: Run, history: dk.Table, tmp_path: Path) -> None:
-    refused = {
-        ("--from", "5"): "snapshot-not-found",
-        ("--ref", "none"): "ref-not-found",
-        ("--column", "none"): "column",
-        ("--where", "none = 1"): "filter",
-        ("--mode", "upsert"): "equality-key",
-        ("--key", "none"): "none",
-        ("--to", "5"): "snapshot-not-found",
-        ("-o", "changes.csv"): "file-format",
-    }
-    for options, kind in refused.items():
-        form = [] if "-o" in options else ["--format", "jsonl"]
-        result = run(*command(tmp_path, *form, *options))
-        assert (result.exit_code, result.stdout) == (1, ""), options
-        assert kind in result.stderr
-        if options[0] not in ("--to", "-o"):
-            followed = run(*command(tmp_path, "--follow", "--until-idle", "0", *options))
-            assert (followed.exit_code, followed.stdout) == (1, ""), options
 
 
 def test_a_table_opened_by_its_path_is_not_followed(run: Run, history: dk.Table) -> None:

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -200,22 +199,3 @@ def test_following_many_tables(tmp_path: Path, two: tuple[HandMade, HandMade, Pa
         process.communicate()
     assert ids(tmp_path / "wh", "demo.one") == list(range(6))
     assert ids(tmp_path / "wh", "demo.other") == list(range(6))
-
-
-@pytest.mark.slow
-def test_a_follower_that_is_killed_again_and_again(tmp_path: Path, two: tuple[HandMade, HandMade, Path]) -> None:
-    """Wherever it dies, the next one goes on: no row is lost, and none is there twice."""
-    one, _, path = two
-    for number in range(6):
-        process = follower(path)
-        line_of(process, table="demo.one")
-        for add in range(3):
-            first = 100 * number + 10 * add
-            one.commit(one.data(range(first, first + 3)))
-            time.sleep(0.03 * (number % 3))
-        process.kill()
-        process.communicate()
-    with new_catalog(tmp_path / "wh") as catalog:
-        dk.sync_delta(one.path, catalog, "demo.one")
-    expected = [0, 1, 2, *(100 * n + 10 * a + i for n in range(6) for a in range(3) for i in range(3))]
-    assert ids(tmp_path / "wh", "demo.one") == sorted(expected)

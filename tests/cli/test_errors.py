@@ -71,14 +71,6 @@ def test_a_damaged_file_is_named(run: Run, fresh: Path, damage: bytes) -> None:
     assert "Traceback" not in result.stderr
 
 
-def test_a_missing_file_is_named(run: Run, fresh: Path) -> None:
-    victim = next((fresh / "demo" / "users" / "data").glob("*.parquet"))
-    victim.unlink()
-    result = run("explain", "--warehouse", fresh, "demo.users", "true")
-    assert result.exit_code == 1
-    assert victim.name in result.stdout
-
-
 def test_metadata_of_tomorrow(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "v1.metadata.json"
     file.write_text(json.dumps({"format-version": 4}))

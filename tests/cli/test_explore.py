@@ -8,7 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from deletekit.cli import main
-from tests.course.widgets.scenes import EVIL, hostile_table, sample_table
+from tests.course.widgets.scenes import sample_table
 from tests.tables import files_of
 
 
@@ -47,22 +47,3 @@ def test_text_and_snapshot(tmp_path: Path) -> None:
     assert code == 0
     assert "From S1 to S2" in output
     assert "E1" not in output
-
-
-def test_what_is_damaged_is_shown_and_the_rest_too(tmp_path: Path) -> None:
-    with sample_table(tmp_path / "wh") as table:
-        for vector in Path(table.location.removeprefix("file://")).rglob("*.puffin"):
-            vector.write_bytes(vector.read_bytes()[:-1] + b"?")
-        code, output = run(table.metadata_location)
-    assert code == 0
-    assert "puffin-magic" in output
-    assert "Table tree" in output
-
-
-def test_hostile_names_are_text(tmp_path: Path) -> None:
-    target = tmp_path / "out.html"
-    with hostile_table(tmp_path / "wh") as table:
-        assert run(table.metadata_location, "--html", str(target))[0] == 0
-    html = target.read_text(encoding="utf-8")
-    assert EVIL not in html
-    assert "<svg" not in html

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import click
 import pytest
 
 from deletekit.cli import main
 from deletekit.version import __version__
-from tests.cli.conftest import Run, RunProgram, environment
+from tests.cli.conftest import Run, RunProgram
 
 COMMANDS = sorted(main.commands)
 
@@ -41,15 +38,6 @@ def test_version(program: RunProgram) -> None:
     assert program("--version").stdout == f"deletekit, version {__version__}\n"
 
 
-def test_help_loads_no_table_library() -> None:
-    code = (
-        "import sys; from deletekit.cli import main; main(['inspect', '--help'], standalone_mode=False); "
-        "print(sorted({'pyarrow', 'pyiceberg', 'sqlalchemy', 'numpy', 'pyspark', 'fastavro'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -74,10 +62,6 @@ def test_wrong_usage_is_exit_code_2(run: Run, arguments: list[str]) -> None:
     assert result.stdout == ""
     assert "Error: " in result.stderr
     assert "--help" in result.stderr
-
-
-def test_a_password_given_wrongly_is_not_repeated(run: Run) -> None:
-    assert "s3cret" not in run("inspect", "a.b", "--catalog", "c", "-p", "s3cret").output
 
 
 def test_a_command_that_is_not_there_is_not_answered_by_one_that_only_looks_alike(run: Run) -> None:

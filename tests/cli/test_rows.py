@@ -102,20 +102,6 @@ def test_a_file_that_cannot_be_written_is_refused_before_it_is_there(run: Run, w
     assert [json.loads(line)["id"] for line in types.read_text(encoding="utf-8").splitlines()] == [2]
 
 
-def test_days_that_python_does_not_have(run: Run, tmp_path: Path) -> None:
-    far = pa.table({"id": [1, 2], "day": pa.array([-800_000, None], pa.int32()).cast(pa.date32())})
-    inside = pa.table({"s": pa.array([[far["day"][0]]], pa.list_(pa.date32()))})
-    with new_catalog(tmp_path) as catalog:
-        dk.append(dk.create_table(catalog, "n.far", far.schema), far)
-        dk.append(dk.create_table(catalog, "n.inside", inside.schema), inside)
-    assert "-0221-09-04" in run("scan", "--warehouse", tmp_path, "n.far").stdout
-    file = tmp_path / "far.json"
-    assert run("scan", "--warehouse", tmp_path, "n.far", "-o", file).exit_code == 0
-    lines = file.read_text(encoding="utf-8").splitlines()
-    assert [json.loads(line) for line in lines] == [{"id": 1, "day": "-0221-09-04"}, {"id": 2, "day": None}]
-    assert "[-0221-09-04]" in run("scan", "--warehouse", tmp_path, "n.inside").stdout
-
-
 # --- append, update, merge --------------------------------------------------------------------------------------------
 
 

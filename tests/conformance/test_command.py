@@ -110,9 +110,3 @@ def test_a_page_is_not_replaced_unasked(run: Run, tmp_path: Path) -> None:
     assert page.read_text() == "mine"
     assert run(*arguments, "--overwrite").exit_code == 0
     assert "<!doctype html>" in page.read_text()
-
-
-def test_where_there_is_no_suite(run: Run, tmp_path: Path) -> None:
-    done = run("deletekit", "--suite", tmp_path)
-    assert done.exit_code == 1
-    assert "no conformance suite here" in done.stderr

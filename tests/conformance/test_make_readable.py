@@ -130,18 +130,6 @@ def test_vectors_that_are_mixed_up_are_written_anew(catalog: dk.Catalog, tmp_pat
         assert dk.make_readable(table, ["duckdb"], verify=False).steps == ()
 
 
-@pytest.mark.slow
-@pytest.mark.peers
-@pytest.mark.parametrize("name", MIXED_UP)
-def test_duckdb_reads_vectors_that_were_mixed_up(catalog: dk.Catalog, tmp_path: Path, name: str) -> None:
-    table = mixed_up(catalog, tmp_path, name)
-    (before,) = dk.readers(table, engines=["duckdb"], against=["duckdb"]).against
-    assert (before.verdict, 0 < before.missing + before.extra <= MIXED_UP[name]) == ("WRONG", True)
-    done = dk.make_readable(table, ["duckdb"])
-    assert done.readers is not None
-    assert [run.verdict for run in done.readers.against] == ["right"]
-
-
 def test_deletes_that_hide_nothing_are_removed_alone(catalog: dk.Catalog, tmp_path: Path) -> None:
     """An engine that refuses equality deletes refuses also one that is older than every row."""
     table = make(catalog, format_version=2)
@@ -193,22 +181,6 @@ def test_a_branch(catalog: dk.Catalog, tmp_path: Path) -> None:
     assert {f["content"] for f in live_files(table, 1, "side")} == {1}
     assert kinds_of(table) == {E}
     assert ids(table, ref="side") == [0, 2, 4, 6, 7, 8, 9]
-
-
-@pytest.mark.slow
-@pytest.mark.peers
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("engine", ["pyiceberg", "polars", "duckdb"])
-def test_real_engines_read_the_right_rows_afterwards(
-    catalog: dk.Catalog, tmp_path: Path, version: int, engine: str
-) -> None:
-    """Each refuses equality deletes, or is told to; afterwards it is run, and its rows are those of plain Python."""
-    table, rows, _ = SCENES["overlapping"][0](catalog, version)
-    done = dk.make_readable(table, [engine], verdicts=verdicts_file(tmp_path, *engine_without(engine, E)))
-    assert done.readers is not None
-    assert [(run.engine, run.verdict) for run in done.readers.against] == [(engine, "right")]
-    assert done.is_readable
-    assert live(table) == expected(rows)
 
 
 IN_DOUBT = {

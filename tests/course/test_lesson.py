@@ -103,17 +103,6 @@ def test_without_spark_sql_says_what_it_passes_over(capsys: pytest.CaptureFixtur
     ]
 
 
-def test_batches_come_to_a_sink_once_however_often_the_cell_is_run() -> None:
-    here = lesson("13", engine="local")
-    before, *batches = [pa.table({"id": pa.array([n], pa.int64())}) for n in range(3)]
-    for _ in range(2):
-        table = here.table("arrivals", before)
-        with dk.stream.sink(table, "test", equality_fields=["id"], change_type=None) as sink:
-            assert here.stream(batches, sink) == ["committed", "committed"]
-            assert here.stream(batches, sink) == ["skipped", "skipped"]
-        assert sorted(dk.scan(table).to_arrow()["id"].to_pylist()) == [0, 1, 2]
-
-
 # --- cells that are run again ---------------------------------------------------------------------------------------
 
 
@@ -185,16 +174,6 @@ def test_nothing_outside_of_its_tables_is_removed(name: str, tmp_path: Path) -> 
 
 
 # --- letting go -------------------------------------------------------------------------------------------------------
-
-
-def test_a_lesson_goes_on_after_it_was_closed() -> None:
-    here = lesson("06", engine="local")
-    users = here.table("users", dk.datasets.users())
-    here.close()
-    here.close()
-    here.rewind("step", users)
-    here.append(users, dk.datasets.users())
-    assert ids(users) == [1, 1, 2, 2, 3, 3, 4, 4]
 
 
 @pytest.mark.parametrize("lesson_ran", [False, True])

@@ -6,9 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
@@ -46,42 +44,27 @@ def with_kernels(command: list[str], folder: Path, environment: dict[str, str]) 
 def test_solved_lessons_are_right_without_network_and_java(
     language: str, tmp_path: Path, no_network: list[str]
 ) -> None:
-    took = solve_with_papermill(PLAIN, language, "auto", tmp_path, no_network, JAVA_HOME=str(tmp_path))
-    for lesson in took:
-        assert lesson["seconds"] < 60, lesson
-        assert lesson["memory"] < LESSON_BYTES, lesson
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_solved_lessons_on_spark_are_right(tmp_path: Path, own_spark: None) -> None:
-    solve_with_papermill(WITH_SPARK, "en", "spark", tmp_path)
-
-
-def solve_with_papermill(
-    names: list[str], language: str, engine: str, folder: Path, prefix: Sequence[str] = (), **settings: str
-) -> list[dict[str, Any]]:
-    """Run lessons with every solution; say what each took.
-
-    In a process of its own: papermill and Jupyter warn of each other, and here warnings are errors.
-    """
-    files = [folder / f"{name}.ipynb" for name in names]
-    for name, file in zip(names, files, strict=True):
+    """Run with every solution, in a process of its own: papermill and Jupyter warn of each other."""
+    files = [tmp_path / f"{name}.ipynb" for name in PLAIN]
+    for name, file in zip(PLAIN, files, strict=True):
         nbformat.write(translate(solved(read_source(name)), language, name).notebook, file)
     environment = {
         **os.environ,
-        "DELETEKIT_COURSE_ENGINE": engine,
+        "DELETEKIT_COURSE_ENGINE": "auto",
         "DELETEKIT_LANG": language,
-        "DELETEKIT_PROGRESS": str(folder / "progress.json"),
-        **settings,
+        "DELETEKIT_PROGRESS": str(tmp_path / "progress.json"),
+        "JAVA_HOME": str(tmp_path),
     }
-    command = [*prefix, sys.executable, "-m", run_papermill.__name__, *map(str, files)]
-    done = with_kernels(command, ROOT, environment)
+    done = with_kernels(
+        [*no_network, sys.executable, "-m", run_papermill.__name__, *map(str, files)], ROOT, environment
+    )
     assert done.returncode == 0, done.stderr[-3000:]
-    for name, file in zip(names, files, strict=True):
+    for name, file in zip(PLAIN, files, strict=True):
         outputs = [o for cell in nbformat.read(file, as_version=4).cells for o in cell.get("outputs", ())]
         all_right(name, [o.data[CHECK_TYPE] for o in outputs if CHECK_TYPE in o.get("data", {})])
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    for lesson in map(json.loads, done.stdout.splitlines()):
+        assert lesson["seconds"] < 60, lesson
+        assert lesson["memory"] < LESSON_BYTES, lesson
 
 
 @lessons

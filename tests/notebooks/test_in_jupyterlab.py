@@ -16,17 +16,13 @@ from tests.tools.build_notebooks import notebook_file
 pytest.importorskip("playwright", reason="playwright is not installed: pip install 'deletekit[test]'")
 pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: pip install 'deletekit[course]'")
 
+from tests.course.widgets.browser import IN_BROWSER
 from tests.course.widgets.lab import Lab, Notebook
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator
 
-pytestmark = [
-    pytest.mark.slow,
-    # Playwright and jupyter_client leave sockets and loops to the garbage collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = IN_BROWSER
 
 LESSONS = [
     ("en", "11_compaction", ["SnapshotDiff"]),

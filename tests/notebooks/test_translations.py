@@ -33,7 +33,7 @@ def finished(file: Path) -> list[polib.POEntry]:
 @catalogs
 def test_code_numbers_and_links_are_those_of_the_english_text(language: str, file: Path) -> None:
     def kept(text: str) -> Counter[str]:
-        code = re.findall(r"`[^`]*`", text)
+        code = re.findall(r"`[^`]*`|\{\w+\}", text)
         links = re.findall(r"\]\(([^)]*)\)", text)
         numbers = re.findall(r"\d+(?:\.\d+)*", re.sub(r"`[^`]*`|\]\([^)]*\)", " ", text))
         return Counter([*code, *links, *numbers])

@@ -83,14 +83,6 @@ def test_what_hides_a_row(catalog: dk.Catalog, version: int, mode: str, kind: st
     assert f"row 0 of {found.data_file.rsplit('/', 1)[1]}" in found.verdict
 
 
-def test_all_that_hide_a_row_are_named(catalog: dk.Catalog) -> None:
-    table = make(catalog, FIVE)
-    dk.delete_keys(table, [{"id": 1}])
-    dk.delete_keys(table, [{"category": "a"}])
-    (first, _) = dk.explain(table, "category = 'a'")
-    assert {d.equality_ids: d.sequence_number for d in first.hidden_by} == {(1,): 2, (2,): 3}
-
-
 def test_what_spares_a_row(catalog: dk.Catalog) -> None:
     """A delete of the row's key that came before the row, or with it."""
     table = make(catalog, FIVE)
@@ -101,18 +93,6 @@ def test_what_spares_a_row(catalog: dk.Catalog) -> None:
     assert (old.spared_by, len(with_it.spared_by), len(after_it.spared_by)) == ((), 1, 1)
     assert "2 < 2 is false" in with_it.verdict
     assert "3 < 2 is false" in after_it.verdict
-
-
-def test_partitions_that_a_delete_does_not_reach(catalog: dk.Catalog) -> None:
-    rows = items((1, "a", 1.0), (1, "b", 2.0))
-    table = make(catalog, rows, partition_by=["category"])
-    dk.delete(table, "id = 1 and category = 'a'", mode="equality-delete")
-    assert {v.row["category"]: v.live for v in dk.explain(table, "id = 1")} == {"a": False, "b": True}
-    dk.delete_keys(table, [{"id": 1}])
-    found = {v.row["category"]: v for v in dk.explain(table, "id = 1")}
-    assert not found["b"].live
-    assert "the whole table" in found["b"].verdict
-    assert "its partition" in found["a"].hidden_by[-1].rule or "its partition" in found["a"].hidden_by[0].rule
 
 
 def test_a_dropped_key_column_is_named_so(catalog: dk.Catalog) -> None:

@@ -136,20 +136,6 @@ def test_any_snapshot_becomes_current(table: dk.Table) -> None:
 # --- fast_forward -----------------------------------------------------------------------------------------------------
 
 
-def test_fast_forward(table: dk.Table) -> None:
-    dk.create_branch(table, "audit")
-    dk.append(table, items((9, "z", 9.0)), ref="audit")
-    dk.delete(table, "id = 2", ref="audit")
-    with unchanged(table):
-        assert dk.fast_forward(table, "main", "audit", dry_run=True).moved
-    done = dk.fast_forward(table, "main", "audit")
-    assert done.snapshot_id == metadata_json(table)["current-snapshot-id"] == snapshot_ids(table)[-1]
-    assert ids(table) == ids(table, ref="audit") == [3, 4, 9]
-    with unchanged(table):
-        assert not dk.fast_forward(table, "main", "audit").moved
-    check_table(table)
-
-
 def test_fast_forward_keeps_settings_and_makes_branches(table: dk.Table) -> None:
     order = snapshot_ids(table)
     dk.create_tag(table, "t", order[1])

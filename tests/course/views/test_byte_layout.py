@@ -90,15 +90,6 @@ def native(*bitmaps: BitMap) -> bytes:
     return bytes.fromhex("d0d33964") + struct.pack("<i", len(parts)) + b"".join(parts)
 
 
-def test_every_byte_of_a_delta_file_once() -> None:
-    data = b"\x01" + frame(portable(BitMap([1, 3]))) + frame(native(BitMap(range(70_000)))) + frame(portable())
-    ranges = layout(data)
-    check_cover(ranges, len(data))
-    assert ranges[0].field == "version"
-    assert [r.part for r in ranges if r.field == "crc"] == ["blob 0", "blob 1", "blob 2"]
-    assert sum(r.cardinality or 0 for r in ranges) == 70_002
-
-
 def test_a_wrong_checksum_is_shown_not_refused() -> None:
     blob = bytearray(frame(portable(BitMap([1, 3]))))
     blob[-1] ^= 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,13 @@ import deletekit as dk
 from deletekit.course.recordings.temporary_table import synced_table
 from deletekit.course.views.delta_bridge import delta_bridge
 from deletekit.course.views.delta_view import DeltaView
-from deletekit.course.views.page import Facts, Grid, Page
+from deletekit.course.views.page import Facts, Page
 from deletekit.course.views.page_text import page_text
+from tests.course.views.test_views import grid
 from tests.delta.handmade import HandMade, body_of, frame, inline, native_body, remove, with_vector
 from tests.delta.reading import live_delete_entries
 from tests.delta.test_sync import DAMAGE, write_checkpoint
-from tests.tables import files_of, new_catalog
+from tests.tables import files_of
 
 
 @pytest.fixture
@@ -28,20 +28,8 @@ def delta(tmp_path: Path) -> HandMade:
     return HandMade(tmp_path / "delta")
 
 
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[dk.Catalog]:
-    with new_catalog(tmp_path / "warehouse") as opened:
-        yield opened
-
-
 def bridge(path: Any, table: Any = None, **state: Any) -> Page:
     return delta_bridge(DeltaView(path, table, synced_table), **state)
-
-
-def grid(page: Page, name: str) -> Grid:
-    found = page.block(name)
-    assert isinstance(found, Grid)
-    return found
 
 
 def parts(page: Page) -> list[tuple[str, ...]]:

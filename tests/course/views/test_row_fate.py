@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +14,10 @@ from deletekit.course.views.byte_layout import puffin_layout
 from deletekit.course.views.page import Grid
 from deletekit.course.views.row_fate import row_fate
 from deletekit.course.views.table_view import TableView
-from tests.tables import ITEMS, MODES, entries, items, make, new_catalog, parquet, position_deletes, vectors
+from tests.tables import ITEMS, MODES, entries, items, make, parquet, position_deletes, vectors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[dk.Catalog]:
-    with new_catalog(tmp_path) as opened:
-        yield opened
 
 
 def rows_of(view: TableView, name: str, **state: Any) -> list[tuple[str, ...]]:

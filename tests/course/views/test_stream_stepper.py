@@ -10,21 +10,16 @@ import pytest
 import deletekit as dk
 from deletekit.course.recordings import stream_steps
 from deletekit.course.views import stream_stepper as view
-from deletekit.course.views.page import Facts, Grid, Page
+from deletekit.course.views.page import Facts, Page
 from deletekit.course.views.stream_stepper import BATCHES, CRASHES, STREAM_MODES
 from deletekit.stream.sink_options import SinkMode
+from tests.course.views.test_views import grid
 from tests.stream.replay import replay
 from tests.tables import entries, position_deletes, snapshots_json, vectors
 
 
 def stream_stepper(step: int = 1, **state: Any) -> Page:
     return view.stream_stepper(stream_steps.record_stream(step, **state), step=step, **state)
-
-
-def grid(page: Page, name: str) -> Grid:
-    found = page.block(name)
-    assert isinstance(found, Grid)
-    return found
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -31,13 +31,7 @@ from deletekit.course.views.table_view import TableView
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 from deletekit.table.file_io import PyIcebergIO
 from tests.course.widgets.scenes import big_table
-from tests.tables import ITEMS, MODES, entries, files_of, items, make, new_catalog, snapshots_json
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[dk.Catalog]:
-    with new_catalog(tmp_path / "wh") as opened:
-        yield opened
+from tests.tables import ITEMS, MODES, entries, files_of, items, make, snapshots_json
 
 
 def grid(page: Page, name: str) -> Grid:

@@ -12,6 +12,13 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+IN_BROWSER = [
+    pytest.mark.slow,
+    # Playwright and jupyter_client leave sockets and loops to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.xdist_group("browser"),
+]
+
 
 def chromium() -> str | None:
     """The program."""

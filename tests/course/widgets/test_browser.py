@@ -14,18 +14,14 @@ pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: pip insta
 
 from axe_playwright_python.sync_playwright import Axe
 
+from tests.course.widgets.browser import IN_BROWSER
 from tests.course.widgets.lab import Lab, Notebook
 from tests.course.widgets.pixels import colours, faint_texts, highlighted, moving, share, system_colour
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator
 
-pytestmark = [
-    pytest.mark.slow,
-    # Playwright and jupyter_client leave sockets and loops to the garbage collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = IN_BROWSER
 
 VIEWS = {scene.cell: name for name, scene in SCENES.items()}
 CELLS = {scene.cell: scene.code for scene in SCENES.values()} | {"hostile": "w.RowFate(evil)"}

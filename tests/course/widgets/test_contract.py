@@ -151,9 +151,11 @@ def test_plain_text_is_short_and_the_same_on_every_machine(name: str, tmp_path: 
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_text_explains_the_signs_of_its_lines(name: str, table: dk.Table, lang: str) -> None:
+def test_every_language_and_the_signs_of_its_lines(name: str, table: dk.Table, lang: str) -> None:
     for state in ({}, STATES[name]):
-        widget = WIDGETS[name](table, **{**state, "lang": lang})
+        widget, english = (WIDGETS[name](table, **{**state, "lang": said}) for said in (lang, "en"))
+        assert (widget.page["lang"], widget.page["error"]) == (lang, False)
+        assert widget.shown.code.replace(f", lang='{lang}'", "") == english.shown.code.replace(", lang='en'", "")
         lines = [line for block in widget.shown.blocks if isinstance(block, Grid) for line in block.lines]
         meanings = [Messages(lang)(f"sign-{mark}") for mark in {line.mark for line in lines} - {"", "unused"}]
         third = str(widget).splitlines()[2]
@@ -225,16 +227,6 @@ def test_what_nobody_thought_of_is_shown_inside_too(
     assert widget.page["error"]
     assert "RecursionError: <b>deep</b>" in str(widget)
     assert "<b>" not in widget.to_html()
-
-
-@pytest.mark.parametrize("lang", LANGUAGES)
-def test_every_language(name: str, table: dk.Table, lang: str) -> None:
-    widget = WIDGETS[name](table, lang=lang, **STATES[name])
-    assert widget.page["lang"] == lang
-    assert not widget.page["error"]
-    english = WIDGETS[name](table, lang="en", **STATES[name])
-    assert (widget.page["title"] == english.page["title"]) == (lang == "en")
-    assert widget.shown.code.replace(f", lang='{lang}'", "") == english.shown.code
 
 
 def test_state_is_in_traits_that_can_be_linked(name: str, table: dk.Table) -> None:

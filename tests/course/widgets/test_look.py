@@ -13,6 +13,7 @@ import pytest
 import deletekit as dk
 from deletekit.course.translations import LANGUAGES
 from deletekit.course.widgets.base import PageWidget, esm_of
+from tests.course.widgets.browser import IN_BROWSER
 from tests.course.widgets.scenes import SCENES, sample_table
 
 pytest.importorskip("playwright", reason="playwright is not installed: pip install 'deletekit[test]'")
@@ -20,11 +21,7 @@ pytest.importorskip("playwright", reason="playwright is not installed: pip insta
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = IN_BROWSER
 
 WIDTHS = (390, 1024, 1400)
 ONE_SCREEN = 1_150  # the highest is StreamStepper in Spanish, after a crash

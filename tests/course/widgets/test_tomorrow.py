@@ -20,17 +20,13 @@ from nbconvert import HTMLExporter
 from playwright.sync_api import expect
 from traitlets.config import Config
 
+from tests.course.widgets.browser import IN_BROWSER
 from tests.course.widgets.lab import Lab, Notebook
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = [
-    pytest.mark.slow,
-    # Playwright and jupyter_client leave sockets and loops to the garbage collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = IN_BROWSER
 
 OUTPUTS = ".jp-OutputArea-output:visible"
 PAGES = ".jp-OutputArea-output section:visible"

@@ -10,7 +10,6 @@ import pytest
 from packaging.markers import Marker, default_environment
 from packaging.requirements import Requirement
 
-import deletekit as dk
 from deletekit.cli.course import workshop_bundle
 from deletekit.course.workshop import PLATFORMS, Target
 from deletekit.course.workshop.wheels import dependency_versions
@@ -34,13 +33,6 @@ def test_markers_are_those_of_the_target() -> None:
     assert not WINDOWS.wants(Marker("extra == 'spark'"), ("course",))
     assert WINDOWS.wants(Marker("extra == 'spark'"), ("course", "spark"))
     assert WINDOWS.wants(None, ())
-
-
-@pytest.mark.parametrize(("name", "python"), [("beos-ppc", "3.11"), ("linux-x86_64", "2.7"), ("linux-x86_64", "3.10")])
-def test_an_unknown_machine_is_refused(name: str, python: str) -> None:
-    with pytest.raises(dk.InvalidInputError) as caught:
-        Target(name, python)
-    assert caught.value.kind == "workshop"
 
 
 def test_the_command_knows_the_platforms() -> None:
