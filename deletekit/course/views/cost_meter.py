@@ -55,7 +55,7 @@ def cost_meter(
 
     Parameters
     ----------
-    costs: what it costs in each mode. A text is the name of a table of which no rows are chosen yet.
+    costs: what it costs in each mode. A text is the name of a table whose rows are not chosen yet.
     where: which rows of the reader's own table; None for a table that is made for this.
     rows, files, percent, format_version: that table: see `measure_trial`.
     """

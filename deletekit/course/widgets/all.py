@@ -183,7 +183,7 @@ class CostMeter(TableWidget, view=cost_meter):
     """
 
     def _sources(self) -> tuple[Any, ...]:
-        """Return the costs, or the name of a table of which no rows are chosen yet."""
+        """Return the costs, or the name of a table whose rows are not chosen yet."""
         if self._source is None:
             return (_tried(self.rows, self.files, self.percent, self.format_version),)
         (view,) = super()._sources()
