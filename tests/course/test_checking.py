@@ -193,7 +193,7 @@ def test_a_track_orders_and_limits_what_progress_shows(tmp_path: Path) -> None:
     assert found.still_open == tuple(TRACKS["hour"].split())
     check("00.1", 2)
     check("15.1", 0)
-    assert progress().rows[0] == ("00", 1, 1, 1, "1/1")
+    assert progress().rows[0] == ("00", 0, 0, 1, "1/1")
     assert any(line.startswith("Your track: hour. ") for line in repr(progress()).splitlines())
 
 

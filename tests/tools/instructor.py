@@ -163,7 +163,8 @@ def clock(source: NotebookNode, say: Say = str) -> str:
 def answers(source: NotebookNode, say: Say = str) -> str:
     """Give the code of every solution of a lesson."""
     code = [cell.source for cell in source.cells if "solution" in tags(cell)]
-    return "\n".join([say(ANSWERS), "", "```python", "\n\n".join(code), "```", ""])
+    marked = [say(ANSWERS), "", "<!-- not run: the lessons run it -->", "```python"]
+    return "\n".join([*marked, "\n\n".join(code), "```", ""])
 
 
 def sections(source: NotebookNode) -> list[Section]:

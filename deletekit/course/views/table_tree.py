@@ -18,6 +18,7 @@ from deletekit.course.translations import Messages
 from deletekit.course.views import page
 from deletekit.course.views.page import Mark, Node, Page, Tree
 from deletekit.course.views.table_view import TableView, as_table_view, kind_of
+from deletekit.errors import DeletekitError
 from deletekit.formats.content_file import EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent, ManifestFile
 from deletekit.table.metadata import Snapshot
@@ -99,8 +100,12 @@ def table_tree(
 def _gone(view: TableView, messages: Messages, snapshot: Snapshot | None) -> Iterator[str]:
     """Say how many rows are gone from a snapshot, and by which deletes, as the manifests count them."""
     kinds: dict[str, list[ManifestEntry]] = {}
-    for entry in () if snapshot is None else view.live(snapshot, ManifestContent.DELETES):
-        kinds.setdefault(kind_of(entry), []).append(entry)
+    try:
+        for entry in () if snapshot is None else view.live(snapshot, ManifestContent.DELETES):
+            kinds.setdefault(kind_of(entry), []).append(entry)
+    except DeletekitError as e:  # the lines of the files that are there are shown all the same
+        yield brief(str(e), 300)
+        return
     for kind, found in sorted(kinds.items()):
         names = [view.aliases.of(e) for e in sorted(found, key=view.aliases.order)[:_NAMES]]
         rows = sum(e.data_file.record_count for e in found)
