@@ -40,18 +40,19 @@ def own_wheel(folder: Path) -> Path:
 def _packed(installed: Distribution, folder: Path) -> Path:
     """Write a wheel of an installed package: without the files that pip added, with a new RECORD.
 
-    pip puts data of the wheel into `share` of the environment; programs beside it are its own.
+    pip puts data of the wheel into `share` and `etc` of the environment; programs beside them are its own.
     """
     own = f"{installed.name}-{installed.version}.dist-info"
     made_by_pip = {f"{own}/{name}" for name in ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json")}
     wheel = folder / f"{installed.name}-{installed.version}-py3-none-any.whl"
+    data = f"{installed.name}-{installed.version}.data/data"
     record = []
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(installed.files or (), key=str):
             name = file.as_posix()
             if name.startswith(".."):
-                name = f"{installed.name}-{installed.version}.data/data/{name.lstrip('./')}"
-                if "/data/share/" not in name:
+                name = f"{data}/{name.lstrip('./')}"
+                if not name.startswith((f"{data}/share/", f"{data}/etc/")):
                     continue
             if name in made_by_pip or name.endswith(".pyc"):
                 continue
