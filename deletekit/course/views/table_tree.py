@@ -103,7 +103,7 @@ def _gone(view: TableView, messages: Messages, snapshot: Snapshot | None) -> Ite
     try:
         for entry in () if snapshot is None else view.live(snapshot, ManifestContent.DELETES):
             kinds.setdefault(kind_of(entry), []).append(entry)
-    except DeletekitError as e:  # the lines of the files that are there are shown all the same
+    except DeletekitError as e:  # the files that are there still have their lines
         yield brief(str(e), 300)
         return
     for kind, found in sorted(kinds.items()):
