@@ -260,8 +260,8 @@ class Index:
         ids = hits.row_ids.copy()
         for number, rows in by_file(hits.files):
             first = self.tasks[number].data_file.first_row_id
-            inherits = rows[ids[rows] == NO_ID]
-            ids[rows if first is None else inherits] = NO_ID if first is None else first + hits.positions[inherits]
+            stored = ids[rows]
+            ids[rows] = NO_ID if first is None else np.where(stored == NO_ID, first + hits.positions[rows], stored)
         return ids
 
     def hidden(self, number: int) -> PositionBitmap | None:
