@@ -20,9 +20,9 @@ from deletekit.course.views.bitmap_bytes import bitmap_bytes
 from deletekit.course.views.byte_layout import layout
 from deletekit.course.views.explore import explore_pages
 from deletekit.course.views.page import Grid
-from deletekit.course.views.row_fate import fates, row_fate
+from deletekit.course.views.row_fate import candidates_of, fates, row_fate
 from deletekit.course.views.table_view import TableView
-from deletekit.deletes.verdict import Rules
+from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from tests.interop.changes_of_corpus import check_against_java, check_pairs
 from tests.interop.rows import same_rows
@@ -152,7 +152,9 @@ def all_fates(view: TableView) -> Iterator[tuple[dict[str, Any], bool]]:
     fields = view.metadata.schema.fields
     for entry in live:
         count = entry.data_file.record_count
-        rows = fates(view, snapshot, entry, fields, 0, count, Rules()).rows
+        rows = fates(
+            view, entry, fields, PositionBitmap.from_range(0, count), candidates_of(view, snapshot, entry)
+        ).rows
         assert [fate.position for fate in rows] == list(range(count))
         shown = row_fate(view, data_file=view.aliases.of(entry)).block("rows")
         assert isinstance(shown, Grid)
