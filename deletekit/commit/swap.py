@@ -75,7 +75,7 @@ def commit(change: PlannedChange) -> Commit:
 
     An empty change commits nothing. Of a change that was planned as a dry run, what it would commit is returned.
 
-    Raises CommitConflictError after `commit.retry.num-retries` lost races, naming the conflict if there is one;
+    Raises CommitConflictError when the retries or the time of `commit.retry.*` are used up, naming the conflict if there is one;
     CommitStateUnknownError if the catalog's answer was lost; and whatever planning it again raises. The files of a
     failed commit are deleted, but in the unknown case they are kept.
     """
@@ -159,7 +159,8 @@ class _Attempts:
                 raise _broken_off(error) from error
             try:
                 if self._again is PlannedChange.rebased and isinstance(error, CommitConflictError):
-                    raise self.changes[0].conflict(error) from error
+                    found = self.changes[0].conflict(error)
+                    raise error if found is error else self._back_off.gave_up(found) from error
                 raise
             finally:
                 for change in self.changes:

@@ -43,14 +43,22 @@ class BackOff:
         """
         retries, shortest, longest, total = self.limits()
         wait = min(longest, shortest * 2 ** min(self.attempts - 1, 30)) * random.uniform(0.5, 1.0)  # noqa: S311  # jitter, not a secret
-        if self.attempts > retries or time.monotonic() + wait > self._start + total:
+        if (retries is not None and self.attempts > retries) or time.monotonic() + wait > self._start + total:
             return False
         time.sleep(wait)
         self.attempts += 1
         return True
 
-    def limits(self) -> tuple[int, float, float, float]:
-        """Return the number of retries, and shortest wait, longest wait and total time in seconds.
+    def gave_up(self, lost: CommitConflictError) -> CommitConflictError:
+        """Return the error of the last lost race, with the attempts that were made and what to do."""
+        many = "attempt" if self.attempts == 1 else "attempts"
+        message = f"{lost.message}; gave up after {self.attempts} {many} in {self.seconds} s: nothing was committed"
+        advice = f"to call again, or larger {self._prefix}.num-retries and {self._prefix}.total-timeout-ms"
+        details = (lost.kind, lost.field, lost.found, lost.expected or advice)
+        return CommitConflictError(message, *details, file=lost.file)
+
+    def limits(self) -> tuple[int | None, float, float, float]:
+        """Return the number of retries (None: as many as the time allows), and shortest wait, longest wait and total time in seconds.
 
         Raises InvalidInputError for a property that is not a number.
         """
@@ -67,5 +75,5 @@ def retry(attempt: Callable[[], T], back_off: BackOff) -> T:
             return attempt()
         except CommitConflictError as lost:
             if not back_off.wait():
-                raise
+                raise back_off.gave_up(lost) from lost
             tell("retry", table=back_off.name, attempt=back_off.attempts, seconds=back_off.seconds, error=str(lost))

@@ -339,6 +339,8 @@ def test_too_many_lost_races(catalog: dk.Catalog, version: int, mode: str, retri
         unread = not (mode == "equality-delete" and name in ("delete", "update", "delete all", "merge"))
         assert caught.value.kind == ("commit-conflict" if unread else "conflicting-data-file"), name
         assert caught.value.retryable
+        assert f"gave up after {1 + retries} attempt" in str(caught.value)
+        assert "nothing was committed" in str(caught.value)
         assert len(racing.others) == 10 - 1 - retries
         assert ids(table.refresh()) == [1, 2, 3, 4, 5, *range(100, 101 + retries)]
         check_table(table)  # no file of the lost attempts is left

@@ -115,7 +115,13 @@ def test_the_format_version_is_no_property(catalog: dk.Catalog) -> None:
 
 
 def test_every_default_is_a_value() -> None:
-    by_table = {*PATHS, "write.distribution-mode", "schema.name-mapping.default", "write.parquet.compression-level"}
+    by_table = {
+        *PATHS,
+        "commit.retry.num-retries",
+        "write.distribution-mode",
+        "schema.name-mapping.default",
+        "write.parquet.compression-level",
+    }
     without = {name for name in PROPERTIES if value_of({}, name) is None}
     assert without == by_table | {name for name in PROPERTIES if name.startswith("write.delete.parquet.")}
 
