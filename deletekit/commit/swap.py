@@ -75,9 +75,9 @@ def commit(change: PlannedChange) -> Commit:
 
     An empty change commits nothing. Of a change that was planned as a dry run, what it would commit is returned.
 
-    Raises CommitConflictError when the retries or the time of `commit.retry.*` are used up, naming the conflict if there is one;
-    CommitStateUnknownError if the catalog's answer was lost; and whatever planning it again raises. The files of a
-    failed commit are deleted, but in the unknown case they are kept.
+    Raises CommitConflictError when the retries or the time of `commit.retry.*` are used up, naming the conflict if
+    there is one; CommitStateUnknownError if the catalog's answer was lost; and whatever planning it again raises. The
+    files of a failed commit are deleted, but in the unknown case they are kept.
     """
     if change.request.dry_run:
         planned = _result_of(_write_snapshot(change))

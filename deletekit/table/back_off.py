@@ -58,7 +58,9 @@ class BackOff:
         return CommitConflictError(message, *details, file=lost.file)
 
     def limits(self) -> tuple[int | None, float, float, float]:
-        """Return the number of retries (None: as many as the time allows), and shortest wait, longest wait and total time in seconds.
+        """Return the number of retries, and shortest wait, longest wait and total time in seconds.
+
+        Without a number of retries (None), the time alone ends them.
 
         Raises InvalidInputError for a property that is not a number.
         """

@@ -138,7 +138,7 @@ _TABLE: tuple[tuple[str, Kind, str | None, str], ...] = (
         "commit.retry.num-retries",
         _number(0),
         None,
-        "how often a lost race is tried again; without it, until the time ends",
+        "how often a lost race is tried again",
     ),
     ("commit.retry.min-wait-ms", _number(0), "100", "first wait before that"),
     ("commit.retry.max-wait-ms", _number(0), "2000", "longest wait before that"),
