@@ -1,7 +1,8 @@
 """What to write instead of words and signs that other dialects of SQL have, and the filter language has not."""
 
-_QUERY = (
-    "only what stands behind WHERE; there are no subqueries: read the keys first, then merge or delete_keys by them"
+_QUERY = "only what stands behind WHERE, such as id = 3"
+_SUBQUERY = (
+    "no subquery: keys = duckdb.sql('SELECT ...').to_arrow_table(), then dk.delete_keys(table, keys) or dk.merge(...)"
 )
 _NOW = "the time itself, such as TIMESTAMP '2020-01-31T12:30:00Z': your program computes it"
 _TIMES = "a time that your program has computed: there is no arithmetic with times"
@@ -9,7 +10,8 @@ _AGGREGATE = "no aggregates: compute the value first, and write it"
 _REGEX = "LIKE, starts_with, ends_with or contains: there are no regular expressions"
 _CAST = "CAST(... AS {})"
 _WORDS: dict[str, str] = {
-    **dict.fromkeys(("select", "exists", "delete", "update", "insert", "where", "from", "with"), _QUERY),
+    **dict.fromkeys(("delete", "update", "insert", "where", "from"), _QUERY),
+    **dict.fromkeys(("select", "exists", "with"), _SUBQUERY),
     **dict.fromkeys(("now", "current_timestamp", "current_date", "current_time", "localtimestamp", "localtime"), _NOW),
     **dict.fromkeys(("getdate", "sysdate", "curdate", "today", "current_timezone", "unix_timestamp"), _NOW),
     **dict.fromkeys(("interval", "date_add", "date_sub", "dateadd", "datediff", "date_diff", "add_months"), _TIMES),
@@ -17,9 +19,8 @@ _WORDS: dict[str, str] = {
     **dict.fromkeys(("count", "sum", "avg", "mean", "min", "max", "any", "all", "some", "first", "last"), _AGGREGATE),
     **dict.fromkeys(("row_number", "rank", "lag", "lead", "over", "group", "having", "order", "limit"), _AGGREGATE),
     **dict.fromkeys(("rlike", "regexp", "regexp_like", "regexp_replace", "regexp_extract", "similar"), _REGEX),
-    **dict.fromkeys(("concat", "concat_ws"), "a || b"),
+    "concat_ws": "a || ', ' || b",
     **dict.fromkeys(("if", "iff", "iif", "decode", "nvl2"), "CASE WHEN ... THEN ... ELSE ... END"),
-    **dict.fromkeys(("date", "to_date"), _CAST.format("date")),
     **dict.fromkeys(("timestamp", "to_timestamp"), _CAST.format("timestamp")),
     **dict.fromkeys(("int", "integer", "bigint", "double", "float", "string", "boolean"), _CAST.format("type")),
     **dict.fromkeys(("try_cast", "convert", "to_char", "to_number", "char", "varchar"), _CAST.format("type")),
@@ -29,7 +30,6 @@ _WORDS: dict[str, str] = {
     **dict.fromkeys(
         ("dayofmonth", "date_part", "datepart", "extract", "date_format"), "year, quarter, month, day or hour"
     ),
-    "ilike": "lower(...) LIKE",
     "isnull": "... IS NULL",
     "isnotnull": "... IS NOT NULL",
     "isnan": "... IS NAN",
@@ -41,12 +41,9 @@ _WORDS: dict[str, str] = {
     "endswith": "ends_with(x, 'text')",
     "log": "ln(x) or log10(x)",
     "div": "floor(a / b)",
-    "distinct": "a = b OR a IS NULL AND b IS NULL",
     "unknown": "... IS NULL",
 }
 _SIGNS = {
-    "<=>": "a = b OR a IS NULL AND b IS NULL",
-    "::": _CAST.format("type"),
     "--": "no comment",
     "/*": "no comment",
     "&&": "AND",

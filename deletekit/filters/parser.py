@@ -4,8 +4,9 @@
     test      = ( filter ) | TRUE | FALSE | value                         (a boolean value alone: it is true)
               | value operator value                                      (operators: = == != <> < <= > >=)
               | value [NOT] IN ( value, ... ) | value [NOT] BETWEEN value AND value
-              | value IS [NOT] NULL | value IS [NOT] NAN | value [NOT] LIKE text [ESCAPE text]
-    value     = products joined by + - ||;  product = signed values joined by * / %;  signed = [+ | -] one
+              | value IS [NOT] NULL | value IS [NOT] NAN | value [NOT] (LIKE | ILIKE) text [ESCAPE text]
+              | value IS [NOT] (TRUE | FALSE) | value IS [NOT] DISTINCT FROM value | value <=> value
+    value     = products joined by + - ||;  product = signed values joined by * / %;  signed = [+ | -] one [:: type ...]
     one       = column | literal | ( value ) | function ( value, ... ) | CAST ( value AS type )
               | CASE WHEN filter THEN value ... [ELSE value] END
     column    = name.name...; a name is a word, or anything in "..." or `...`, with the quote doubled inside
@@ -19,6 +20,7 @@ without ESCAPE, a backslash escapes %, _ and itself, as in Spark and PostgreSQL.
 from collections.abc import Callable
 from decimal import Decimal
 from difflib import get_close_matches
+from functools import reduce
 from math import isfinite
 from typing import Any, TypeVar
 
@@ -26,6 +28,7 @@ import pyarrow as pa
 from pyiceberg import expressions as ex
 from pyiceberg.expressions import literals as li
 
+from deletekit.deferred import pc
 from deletekit.errors import InvalidInputError
 from deletekit.filters.advice import advice_on
 from deletekit.filters.expression import (
@@ -53,18 +56,29 @@ _COMPARISONS: dict[str, Any] = {
     "<=": ex.LessThanOrEqual,
     ">": ex.GreaterThan,
     ">=": ex.GreaterThanOrEqual,
+    "<=>": None,  # several tests: see `_same`
 }
 _SAME = {"==": "=", "<>": "!="}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_AFTER_VALUE = {*_COMPARISONS, *_SAME, "+", "-", "*", "/", "%", "||", "IS", "IN", "NOT", "BETWEEN", "LIKE"}
+_AFTER_VALUE = {*_COMPARISONS, *_SAME, "::", "+", "-", "*", "/", "%", "||", "IS", "IN", "NOT", "BETWEEN", "LIKE"}
+_AFTER_VALUE |= {"ILIKE"}
 _TIMES = {
     "DATE": "'2020-01-31'",
     "TIME": "'12:30:00.5'",
     "TIMESTAMP_NTZ": "'2020-01-31T12:30:00.5' (no offset)",
     **dict.fromkeys(("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP_LTZ"), "'2020-01-31T12:30:00.5Z'"),
 }
-_NAMES = {"substr": "substring", "ceiling": "ceil", "pow": "power", "char_length": "length", "ifnull": "coalesce"}
-_CALLABLE = sorted({*_NAMES, *(name for name in FUNCTIONS if name.isidentifier())} - {"not", "like", "negative"})
+_NAMES = {
+    "to_date": "date",
+    "substr": "substring",
+    "ceiling": "ceil",
+    "pow": "power",
+    "char_length": "length",
+    "ifnull": "coalesce",
+}
+_CALLABLE = sorted(
+    {*_NAMES, "concat", "date", *(name for name in FUNCTIONS if name.isidentifier())} - {"not", "like", "negative"}
+)
 _TYPES = {
     **dict.fromkeys(("INT", "INTEGER"), pa.int32()),
     **dict.fromkeys(("BIGINT", "LONG"), pa.int64()),
@@ -176,10 +190,10 @@ class Parser(Tokens):
             lowest = self._sum()
             self.must("AND")
             made = ex.And(self._compared(left, ">=", lowest), self._compared(left, "<=", self._sum()))
-        elif self.took("LIKE"):
-            made = self._like(left)
+        elif self.token.word in ("LIKE", "ILIKE"):
+            made = self._like(left, in_any_case=self.take().word == "ILIKE")
         elif is_not:
-            raise self.unexpected("IN, BETWEEN or LIKE")
+            raise self.unexpected("IN, BETWEEN, LIKE or ILIKE")
         elif self.token.kind == "end" or self.token.word in ("AND", "OR", ")", "THEN"):
             if not isinstance(left, Column):
                 return self._computed(left)  # NOT is not before it: that needs IN, BETWEEN or LIKE
@@ -189,6 +203,8 @@ class Parser(Tokens):
         return ex.Not(made) if is_not else made
 
     def _compared(self, left: Value, sign: str, right: Value) -> ex.BooleanExpression:
+        if sign == "<=>":
+            return self._same(left, right)
         self._check_not_null(left)
         self._check_not_null(right)
         if isinstance(left, Literal) and isinstance(right, Column):
@@ -232,23 +248,48 @@ class Parser(Tokens):
 
     def _is(self, value: Value) -> ex.BooleanExpression:
         is_not = self.took("NOT")
-        for word, test in (("NULL", ex.IsNull), ("NAN", ex.IsNaN)):
-            if self.took(word):
-                call = Call(at=value.at, function=f"is {word.lower()}", arguments=(value,))
-                is_column = isinstance(value, Column)
-                made: Any = test(term=ex.Reference(value.name)) if is_column else self._computed(call)  # type: ignore[attr-defined]
-                return ~made if is_not else made  # type: ignore[no-any-return]
-        raise self.unexpected("NULL or NAN" if is_not else "NULL, NAN, NOT NULL or NOT NAN")
+        if self.took("NULL"):
+            made = self._is_null(value)
+        elif self.took("NAN"):
+            made = self._unary(ex.IsNaN, "is nan", value)
+        elif self.token.word in ("TRUE", "FALSE"):
+            made = self._same(value, self._sum())
+        elif self.took("DISTINCT"):
+            self.must("FROM")
+            made, is_not = self._same(value, self._sum()), not is_not
+        else:
+            raise self.unexpected("NULL, NAN, TRUE, FALSE or DISTINCT FROM")
+        return ~made if is_not else made
 
-    def _like(self, value: Value) -> ex.BooleanExpression:
+    def _unary(self, test: Any, function: str, value: Value) -> ex.BooleanExpression:
+        if isinstance(value, Column):
+            made: ex.BooleanExpression = test(term=ex.Reference(value.name))
+            return made
+        return self._computed(Call(at=value.at, function=function, arguments=(value,)))
+
+    def _is_null(self, value: Value) -> ex.BooleanExpression:
+        if isinstance(value, Literal):
+            return ex.AlwaysTrue() if value.literal is None else ex.AlwaysFalse()
+        return self._unary(ex.IsNull, "is null", value)
+
+    def _same(self, left: Value, right: Value) -> ex.BooleanExpression:
+        """Return a test that is never unknown: whether two values are equal, or both NULL."""
+        nulls = self._is_null(left), self._is_null(right)
+        if ex.AlwaysTrue() in nulls:
+            return ex.And(*nulls)
+        return ex.Or(ex.And(self._compared(left, "=", right), *(~null for null in nulls)), ex.And(*nulls))
+
+    def _like(self, value: Value, *, in_any_case: bool) -> ex.BooleanExpression:
         pattern = self.token
-        text = self.quoted_text()
-        escape = "\\"
+        text, escape = self.quoted_text(), "\\"
+        if in_any_case:
+            value = Call(at=value.at, function="lower", arguments=(value,))
+            text = pc.utf8_lower(text).as_py()
         if self.took("ESCAPE"):
             sign = self.token
             escape = self.quoted_text()
-            if len(escape) != 1 or escape in "%_":
-                raise self.error(sign.at, sign.text, "one character that is not % or _")
+            if len(escape) != 1 or escape in "%_" or (in_any_case and escape.isalpha()):
+                raise self.error(sign.at, sign.text, "one character that is not % or _, and no letter for ILIKE")
         try:
             if isinstance(value, Column):
                 return like(ex.Reference(value.name), text, escape)
@@ -283,6 +324,12 @@ class Parser(Tokens):
         return Call(at=at, function="negative" if sign == "-" else "positive", arguments=(value,))
 
     def _single(self) -> Value:
+        made = self._one()
+        while self.took("::"):
+            made = Call(at=made.at, function="cast", arguments=(made,), option=self._type())
+        return made
+
+    def _one(self) -> Value:
         token = self.token
         if token.word == "(":
             made: Value = self._in_parentheses(self._sum)
@@ -328,6 +375,13 @@ class Parser(Tokens):
         arguments = self._inner(lambda: tuple(self.separated(",", self._sum)))
         if not self.took(")"):
             raise self.unexpected(", or )")
+        if name == "concat":
+            joined: Value = reduce(lambda a, b: Call(at=token.at, function="||", arguments=(a, b)), arguments)
+            return joined
+        if name == "date":
+            if len(arguments) > 1:
+                raise self.error(token.at, token.text, "one value; a format is not taken", "too many values")
+            return Call(at=token.at, function="cast", arguments=arguments, option=pa.date32())
         return Call(at=token.at, function=name, arguments=arguments)
 
     def _cast(self) -> Value:
@@ -335,7 +389,13 @@ class Parser(Tokens):
         self.must("(")
         value = self._inner(self._sum)
         self.must("AS")
-        kind: Any = _TYPES.get(self.token.word)
+        kind = self._type()
+        self.must(")")
+        return Call(at=at, function="cast", arguments=(value,), option=kind)
+
+    def _type(self) -> Any:
+        at = self.token.at
+        kind = _TYPES.get(self.token.word)
         is_decimal = self.token.word == "DECIMAL"
         if kind is None and not is_decimal:
             raise self.unexpected(f"a type: {', '.join(sorted(_TYPES))} or DECIMAL(9, 2)".lower())
@@ -347,8 +407,7 @@ class Parser(Tokens):
             if len(digits) != 2 or not 0 <= digits[1] <= digits[0] <= 38 or not digits[0]:
                 raise self.error(at, "DECIMAL", "decimal(precision, scale) with at most 38 digits")
             kind = pa.decimal128(*digits)
-        self.must(")")
-        return Call(at=at, function="cast", arguments=(value,), option=kind)
+        return kind
 
     def _case(self) -> Value:
         at = self.take().at

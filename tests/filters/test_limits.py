@@ -157,17 +157,14 @@ def test_a_stack_that_is_nearly_full_is_no_word_of_python() -> None:
 @pytest.mark.parametrize(
     ("text", "advice"),
     [
-        ("id IN (SELECT id FROM foo)", "subqueries"),
+        ("id IN (SELECT id FROM foo)", "dk.delete_keys(table, keys)"),
         ("WHERE id = 3", "WHERE"),
         ("x > now()", "your program"),
         ("x >= '2024-01-01' - interval 1 day", "your program"),
-        ("concat(v, 'x') = 'ax'", "||"),
+        ("concat_ws(',', v, 'x') = 'a,x'", "||"),
         ("if(id = 3, true, false)", "CASE"),
         ("count(*) > 1", "aggregates"),
-        ("v ILIKE 'b'", "lower"),
         ("v ~ 'a'", "LIKE"),
-        ("id::int = 3", "CAST"),
-        ("id <=> 3", "IS NULL"),
         ("nvl(id, 1) = 1", "coalesce"),
         ("id = ?", "parameters"),
         ("id IN [1, 2]", "IN ("),
@@ -185,7 +182,7 @@ def test_what_other_dialects_have_gets_advice(text: str, advice: str) -> None:
 
 
 def test_no_function_is_taken_for_one_that_only_looks_alike() -> None:
-    """`now` was answered by pow, and `concat` by cast."""
+    """`now` was answered by pow."""
     for name, near in {"uper": "upper", "lenght": "length", "coalesc": "coalesce"}.items():
         with pytest.raises(dk.InvalidInputError) as caught:
             parse_filter(f"{name}(v) = 'a'", SCHEMA)

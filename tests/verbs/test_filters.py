@@ -8,6 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from pyiceberg.expressions import EqualTo, GreaterThan, In, IsNull, LessThan, NotIn
@@ -324,3 +325,36 @@ def test_a_column_without_a_name_is_not_made_and_yet_read(catalog: dk.Catalog) -
     assert dk.scan(table).to_arrow().column_names == ["id", ""]
     assert ids(table, '"" = 5') == ids(table, "`` + 1 = 6") == [1]
     assert ids(table, '"" IS NULL') == [2]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        *("name ILIKE 'b%'", "name NOT ILIKE 'B%'", "name ILIKE 'É_'", "name || 'x' ILIKE '%BX'"),
+        *("flag IS TRUE", "flag IS NOT TRUE", "flag IS FALSE", "flag IS NOT FALSE", "NOT (flag IS TRUE) AND a > 1"),
+        *("a IS DISTINCT FROM b", "a IS NOT DISTINCT FROM b", "NOT (a IS DISTINCT FROM b)", "a + 1 IS DISTINCT FROM b"),
+        *("a IS DISTINCT FROM 3", "a IS NOT DISTINCT FROM 3", "a IS DISTINCT FROM NULL", "a IS NOT DISTINCT FROM NULL"),
+        *("a::int = 3", "(a + 1)::string = '4'", "-a::double = -3.0", "a = '3'::int", "a::decimal(9, 2) = 3"),
+        *("day::date = DATE '2024-01-03'", "day::date::string = '2024-01-03'", "(day)::date IN (DATE '2024-01-02')"),
+    ],
+)
+def test_words_of_several_dialects_mean_what_duckdb_reads(catalog: dk.Catalog, where: str) -> None:
+    days = pa.array([f"2024-01-0{n} 12:00:00" for n in range(1, 7)]).cast(pa.timestamp("us"))
+    rows = pa.table(
+        {
+            "a": pa.array([1, 2, 3, None, None, 3], pa.int64()),
+            "b": pa.array([1, None, 5, 4, None, 3], pa.int64()),
+            "name": ["a", "B", None, "bob", "Éa", "éA"],
+            "flag": [True, False, None, True, None, False],
+            "day": days,
+        }
+    )
+    table = make(catalog, rows, schema=rows.schema)
+    expected = duckdb.sql(f"SELECT day FROM rows WHERE {where}").fetchall()
+    assert sorted(dk.scan(table, where).to_arrow()["day"].to_pylist()) == sorted(day for (day,) in expected)
+    # Spark's, which DuckDB has not.
+    assert dk.scan(table, "a <=> b").count() == 3
+    assert dk.scan(table, "concat(name, 'x', name) = 'axa'").count() == 1
+    assert (
+        dk.scan(table, "date(day) = '2024-01-03'").count() == dk.scan(table, "to_date(day) = '2024-01-03'").count() == 1
+    )
