@@ -160,22 +160,9 @@ __all__ = sorted(_MODULE_OF)  # noqa: PLE0605  # sorted() makes a list
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'deletekit' has no attribute {name!r}")
-    try:
-        from deletekit.public import load  # noqa: PLC0415  # only when a name is used
+    from deletekit.public import load  # noqa: PLC0415  # only when a name is used
 
-        return load(_MODULE_OF[name], name)
-    except Exception as e:
-        from deletekit.shadowed import shadowing_file  # noqa: PLC0415  # only for an error
-
-        shadowed = None if type(e).__module__ == "deletekit.errors" else shadowing_file(e, imports=True)
-        if shadowed is None:
-            raise
-        raise ImportError(  # deletekit's own errors may not be importable now
-            f"your file {shadowed[1]} is imported in the place of the module {shadowed[0]}: give it another name"
-            f" (what happened: {type(e).__name__}: {e})",
-            name=shadowed[0],
-            path=shadowed[1],
-        ) from e
+    return load(_MODULE_OF[name], name)
 
 
 def __dir__() -> list[str]:

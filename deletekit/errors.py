@@ -108,9 +108,11 @@ class DeletekitError(Exception):
 
     def in_file(self, file: str) -> DeletekitError:
         """Return the same error with `file`, for code that found it and knew only bytes."""
-        if self.file is not None:
-            return self
-        return type(self)(self.message, **{**self._details(), "file": file})
+        return self if self.file is not None else self.changed(file=file)
+
+    def changed(self, **details: Any) -> DeletekitError:
+        """Return the same error with other details: parameters of the constructor."""
+        return type(self)(**{"message": self.message, **self._details(), **details})
 
     def _details(self) -> dict[str, Any]:
         return {k: getattr(self, k) for k in ("kind", "file", "field", "found", "expected")}

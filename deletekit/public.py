@@ -25,7 +25,6 @@ from deletekit.errors import (
     storage_error,
 )
 from deletekit.log import span
-from deletekit.shadowed import shadowing_file
 from deletekit.text import without_secrets
 
 P = ParamSpec("P")
@@ -131,14 +130,7 @@ def _translated() -> Iterator[None]:
         yield
     except DeletekitError:
         raise
-    except (ImportError, AttributeError) as e:
-        if shadowed := shadowing_file(e):
-            message = f"a file of yours is imported in the place of the module {shadowed[0]}"
-            raise EnvironmentMissingError(
-                message, kind="shadowed-module", file=shadowed[1], expected="another name for the file"
-            ) from e
-        if isinstance(e, AttributeError):
-            raise
+    except ImportError as e:
         if (e.name or "deletekit").partition(".")[0] == "deletekit":
             raise
         raise EnvironmentMissingError(

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from deletekit.errors import CommitConflictError
+from deletekit.errors import CommitConflictError, DeletekitError
 from deletekit.log import tell
 from deletekit.table.properties import value_of
 
@@ -49,13 +49,14 @@ class BackOff:
         self.attempts += 1
         return True
 
-    def gave_up(self, lost: CommitConflictError) -> CommitConflictError:
+    def gave_up(self, lost: DeletekitError) -> DeletekitError:
         """Return the error of the last lost race, with the attempts that were made and what to do."""
         many = "attempt" if self.attempts == 1 else "attempts"
-        message = f"{lost.message}; gave up after {self.attempts} {many} in {self.seconds} s: nothing was committed"
-        advice = f"to call again, or larger {self._prefix}.num-retries and {self._prefix}.total-timeout-ms"
-        details = (lost.kind, lost.field, lost.found, lost.expected or advice)
-        return CommitConflictError(message, *details, file=lost.file)
+        return lost.changed(
+            message=f"{lost.message}; gave up after {self.attempts} {many} in {self.seconds} s: nothing was committed",
+            expected=lost.expected
+            or f"to call again; {self._prefix}.num-retries and total-timeout-ms set the attempts",
+        )
 
     def limits(self) -> tuple[int | None, float, float, float]:
         """Return the number of retries, and shortest wait, longest wait and total time in seconds.

@@ -140,8 +140,11 @@ class Code:
                         pairs = [(each, said) for each in kinds for said in (messages if len(kinds) == 1 else [""])]
                     yield from (Error(name, each, said, inside.module) for each, said in pairs)
 
-    def _givens(self, scope: Scope, names: set[str]) -> Iterator[Scope]:
-        """Yield the scope once for each call of its function, if some of the names are its parameters."""
+    def _givens(self, scope: Scope, names: set[str], passed: tuple[ast.FunctionDef, ...] = ()) -> Iterator[Scope]:
+        """Yield the scope once for each call of its function, if some of the names are its parameters.
+
+        Functions that were passed on the way, which call each other, are not followed again.
+        """
         function = scope.function
         parameters = [] if function is None else [*function.args.posonlyargs, *function.args.args]
         keywords = [] if function is None else function.args.kwonlyargs
@@ -154,7 +157,8 @@ class Code:
                 continue
             given = dict(zip(own, call.args, strict=False)) | {w.arg: w.value for w in call.keywords if w.arg}
             wanted = {n for name in names if name in given for n in _names(given[name])}
-            for there in self._givens(outer, wanted) if outer.function is not function else ():
+            passed_here = (*passed, function)
+            for there in self._givens(outer, wanted, passed_here) if outer.function not in passed_here else ():
                 yield Scope(there.module, function, {name: (value, there) for name, value in given.items()})
 
     def _is_call_of(self, call: ast.Call, outer: Scope, function: ast.FunctionDef, scope: Scope) -> bool:
