@@ -8,7 +8,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from functools import cache, wraps
 from numbers import Integral, Real
 from pathlib import Path
@@ -24,7 +24,6 @@ from deletekit.errors import (
     hide_causes_secrets,
     storage_error,
 )
-from deletekit.log import span
 from deletekit.text import without_secrets
 
 P = ParamSpec("P")
@@ -58,23 +57,15 @@ _MORE = {
 """What is added to the names of other packages' classes."""
 
 
-def public(function: Callable[P, R], *, is_verb: bool = False) -> Callable[P, R]:
-    """Wrap a function. `help`, `inspect.signature` and type checkers see no difference.
-
-    Parameters
-    ----------
-    is_verb: each call is a span of OpenTelemetry.
-    """
+def public(function: Callable[P, R]) -> Callable[P, R]:
+    """Wrap a function. `help`, `inspect.signature` and type checkers see no difference."""
     name = function.__name__
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        with span(name) if is_verb else nullcontext(_nothing) as note, _own_errors():
+        with _own_errors():
             call = _checked(function, name, args, kwargs)
-            note("db.collection.name", getattr(call.arguments.get("table"), "name", None))
-            result = function(*call.args, **call.kwargs)
-            note("deletekit.snapshot_id", getattr(result, "snapshot_id", None))
-            return result
+            return function(*call.args, **call.kwargs)
 
     @wraps(function)
     def checked_rows(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -93,10 +84,6 @@ def public_methods(cls: type[R]) -> type[R]:
     return cls
 
 
-def _nothing(name: str, value: Any) -> None:
-    """Note nothing: what is called is not a verb."""
-
-
 @cache
 def load(package: str, name: str) -> Any:
     """Import what `deletekit.<name>` is: a module of the package, or a name in it. A function is wrapped by `public`.
@@ -108,7 +95,7 @@ def load(package: str, name: str) -> Any:
         found = names[name] if name in names else imported(f"{package}.{name}")
     if not inspect.isfunction(found):
         return found
-    wrapped = public(found, is_verb=True)
+    wrapped = public(found)
     wrapped.__module__, wrapped.__qualname__ = "deletekit", name  # where pickle finds it
     return wrapped
 

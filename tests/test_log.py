@@ -1,4 +1,4 @@
-"""The log and the spans: what a service needs to follow, in the words of the specification, and nothing by itself."""
+"""The log: what a service needs to follow, in the words of the specification, and nothing by itself."""
 
 from __future__ import annotations
 
@@ -123,33 +123,3 @@ def test_without_a_handler_nothing_is_printed() -> None:
     code = "from deletekit import log; log.tell('conflict', level=40, table='w.t'); print('end')"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("end\n", "")
-
-
-# --- spans ------------------------------------------------------------------------------------------------------------
-
-
-def test_the_spans_as_opentelemetry_exports_them(table: dk.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With its real SDK: a verb's span is a child of the program's own, and an error sets its status."""
-    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
-    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  # only here
-    from opentelemetry.sdk.trace.export import SimpleSpanProcessor  # noqa: PLC0415
-
-    exporter, provider = memory.InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    tracer = provider.get_tracer("deletekit")
-    monkeypatch.setattr(log, "_tracer", lambda: tracer)
-    with tracer.start_as_current_span("nightly"):
-        done = dk.delete(table, "true") if dk.append(table, ROWS).snapshot_id else None
-        with pytest.raises(dk.InvalidInputError):
-            dk.scan(table, "nope = 1")
-    assert done is not None
-    append, delete, scan, nightly = exporter.get_finished_spans()
-    assert [s.name for s in (append, delete, scan)] == ["deletekit.append", "deletekit.delete", "deletekit.scan"]
-    assert {s.parent.span_id for s in (append, delete, scan)} == {nightly.context.span_id}
-    assert dict(delete.attributes) == {
-        "db.system.name": "iceberg",
-        "db.operation.name": "delete",
-        "db.collection.name": "w.t",
-        "deletekit.snapshot_id": done.snapshot_id,
-    }
-    assert (delete.status.is_ok, scan.status.is_ok, scan.events[0].name) == (True, False, "exception")

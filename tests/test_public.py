@@ -394,18 +394,9 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch, scheme: str)
 def test_rows_are_no_schema(catalog: dk.Catalog) -> None:
     """A new table would not have them: nothing is made."""
     rows = pa.table({"id": [1, 2]})
-    for given, words in (
-        (rows, "found 2 rows; expected their schema, and then append"),
-        (
-            rows.to_pandas(),
-            r"pandas.*a pyiceberg Schema or a pyarrow Schema \(of a DataFrame, .*a pyarrow Table without",
-        ),
-        (pl.DataFrame({"id": [1]}), "polars.*a pyiceberg Schema or a pyarrow Schema"),
-        ([{"id": 1}], "a pyiceberg Schema or a pyarrow Schema"),
-        ({"id": "int"}, "a pyiceberg Schema or a pyarrow Schema"),
-    ):
+    for given in (rows, rows.to_pandas(), pl.DataFrame({"id": [1]}), [{"id": 1}], {"id": [1]}):
         for options in ({}, {"replace": True}):
-            with pytest.raises(dk.InvalidInputError, match=words):
+            with pytest.raises(dk.InvalidInputError, match="rows=True, or rows=False for an empty table"):
                 dk.create_table(catalog, "a.t", given, **options)  # type: ignore[arg-type]
     assert not catalog.table_exists("a.t")
     assert dk.create_table(catalog, "a.t", rows.slice(0, 0)).schema.column_names == ["id"]

@@ -18,6 +18,7 @@ LISTED: Mapping[str, tuple[str, str]] = {
     "clean-up-delta": ("delta", "Remove what syncs left behind."),
     "compact": ("maintenance", "Rewrite small data files and half-empty ones."),
     "convert-equality-deletes": ("maintenance", "Turn equality deletes into deletes by position."),
+    "create": ("tables", "Make a table of the rows of a file."),
     "delete": ("delete", "Delete rows in one commit, in any mode."),
     "doctor": ("doctor", "Say what works on this machine, and what fixes it."),
     "erase": ("maintenance", "Remove rows from storage, and prove it."),
@@ -53,7 +54,7 @@ LISTED: Mapping[str, tuple[str, str]] = {
 }
 
 ELSEWHERE: Mapping[str, str] = {
-    **dict.fromkeys(("create", "create-table"), "Python makes a table: dk.create_table(catalog, name, schema)."),
+    "create-table": "Make a table of a file with `deletekit create`.",
     **dict.fromkeys(("drop", "drop-table"), "Python drops a table: dk.drop_table(catalog, name)."),
     **dict.fromkeys(("select", "query", "read", "show", "head"), "Read rows with `deletekit scan`."),
     **dict.fromkeys(("insert", "load", "write"), "Insert rows with `deletekit append`."),

@@ -97,7 +97,7 @@ def append(argument: TableArgument, output: Output, file: str, ref: str, **optio
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
 
     def verb(table: dk.Table, **given: Any) -> dk.results.Commit:
-        return dk.append(table, _rows(table, file), **given)
+        return dk.append(table, file, **given)
 
     table, commit = change(verb, argument, output, "Appending", ref=ref, **options)
     return commit_answer(table, ref, commit)
@@ -189,7 +189,7 @@ def merge(
     options |= {name: None if what == "nothing" else what for name, what in clauses.items()}
 
     def verb(table: dk.Table, engine: Any, **given: Any) -> dk.results.Commit:
-        return dk.merge(table, _rows(table, file), engine=engine, **given)
+        return dk.merge(table, file, engine=engine, **given)
 
     table, commit = change(verb, argument, output, "Merging", ref=ref, **options)
     return commit_answer(table, ref, commit)
@@ -223,12 +223,6 @@ def shown_rows(found: Any, rows: Sequence[Mapping[str, Any]], nothing: str) -> I
         yield Text("… and more rows; --limit 0 shows all, --output FILE writes them", style="dim")
     elif not rows:
         yield line((nothing, "bold"))
-
-
-def _rows(table: dk.Table, file: str) -> Any:
-    from deletekit.rows.row_files import open_rows  # noqa: PLC0415  # not for help
-
-    return open_rows(file, table.schema)
 
 
 def _typed(table: dk.Table, values: Mapping[str, str]) -> dict[str, Any]:

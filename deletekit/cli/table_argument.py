@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -106,23 +105,8 @@ class TableArgument:
             raise NotFoundError(e.message, kind=e.kind, field="TABLE", found=e.found, expected=expected) from e
 
 
-def tables_of(catalog: dk.Catalog) -> list[str]:
-    """Return the names of all tables in a catalog's namespaces, of all levels, sorted."""
-    return sorted(".".join(table) for namespace in _namespaces(catalog) for table in catalog.list_tables(namespace))
-
-
-def _namespaces(catalog: dk.Catalog) -> Iterator[tuple[str, ...]]:
-    todo = catalog.list_namespaces()
-    while todo:
-        namespace = todo.pop()
-        yield namespace
-        with suppress(Exception):  # a catalog whose namespaces have one level may refuse the question
-            below = (tuple(n) for n in catalog.pyiceberg.list_namespaces(namespace))
-            todo += [n for n in below if len(n) > len(namespace)]
-
-
 def _tables_there(catalog: dk.Catalog, other_catalogs: list[str]) -> str:
-    if tables := tables_of(catalog):
+    if tables := catalog.tables():
         more = len(tables) - _MOST_NAMES
         return "one of " + ", ".join(tables[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
     if other_catalogs:

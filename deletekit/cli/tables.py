@@ -1,8 +1,9 @@
-"""The commands `tables`, `snapshots`, `branch` and `upgrade`."""
+"""The commands `create`, `tables`, `snapshots`, `branch` and `upgrade`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,9 +11,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 import deletekit as dk
-from deletekit.cli.options import CatalogAnswerCommand, TableAnswerCommand
+from deletekit.cli.options import CatalogAnswerCommand, TableAnswerCommand, number_option, repeated_option
 from deletekit.cli.printer import line
-from deletekit.cli.table_argument import TableArgument, tables_of
+from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.cli.verb_command import change, table_answer
 from deletekit.text import plain
@@ -33,9 +34,31 @@ def tables(argument: TableArgument, output: Output) -> Answer:
     with output.waiting("Asking the catalog"):
         catalog = argument.existing_catalog()
         found = catalog.list_tables(argument.table) if argument.table else None
-        names = tables_of(catalog) if found is None else sorted(".".join(table) for table in found)
+        names = catalog.tables() if found is None else sorted(".".join(table) for table in found)
     text = [Text(plain(name)) for name in names] or [line(("No tables.", "bold"))]
     return Answer(document={"catalog": catalog.name, "tables": names}, text=text)
+
+
+@click.command(cls=TableAnswerCommand)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@repeated_option("--partition-by", "partition_by", "FIELD", "A column, month(COLUMN), bucket(16, COLUMN) ...")
+@number_option("--format-version", "Format version of the table.  [default: 2]", click.IntRange(1, 3))
+def create(argument: TableArgument, output: Output, file: str, **options: Any) -> Answer:
+    """Make a table with the columns and the rows of FILE: Parquet, Arrow, CSV or JSON lines.
+
+    A warehouse that is not there is made, and the answer names it.
+
+    \b
+    Examples:
+      deletekit create --warehouse wh demo.users users.parquet
+      deletekit create --warehouse wh demo.users users.csv --partition-by "month(joined)"
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+    is_new = argument.warehouse is not None and not Path(argument.warehouse).exists()
+    given = {name: value for name, value in options.items() if value}
+    with output.waiting("Writing the rows"):
+        table = dk.create_table(argument.open_catalog(), argument.table, file, rows=True, **given)
+    new = {"new_warehouse": argument.warehouse} if is_new else {}
+    return table_answer(table, {"columns": table.schema.column_names, "rows": dk.scan(table).count(), **new})
 
 
 @click.command(cls=TableAnswerCommand)

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     import polars as pl
     from pyiceberg.expressions import visitors
 
-    from deletekit.filters import expression, like
+    from deletekit.filters import expression
     from deletekit.filters import functions as expression_functions
     from deletekit.filters import literals as filter_literals
     from deletekit.filters import parser as filter_parser
 else:
     pl, visitors = Deferred("polars"), Deferred("pyiceberg.expressions.visitors")
     # A scan without a filter needs none of these.
-    expression, expression_functions, filter_literals, filter_parser, like = (
-        Deferred(f"deletekit.filters.{name}") for name in ("expression", "functions", "literals", "parser", "like")
+    expression, expression_functions, filter_literals, filter_parser = (
+        Deferred(f"deletekit.filters.{name}") for name in ("expression", "functions", "literals", "parser")
     )
 
 Filter = str | BooleanExpression | None
@@ -244,8 +244,6 @@ def _mask(bound: BooleanExpression, column_of: ColumnOf) -> Any:
     assert isinstance(bound, ex.BoundPredicate)  # NOT is pushed down
     column = storage_of(column_of(bound.term.ref().field.field_id))
     match bound:
-        case like.BoundLike() | like.BoundNotLike():
-            made = expression_functions.matches(column, bound.regex)
         case ex.BoundStartsWith() | ex.BoundNotStartsWith():
             made = pc.starts_with(column, pattern=bound.literal.value)
         case ex.BoundIsNull() | ex.BoundNotNull():
@@ -257,7 +255,7 @@ def _mask(bound: BooleanExpression, column_of: ColumnOf) -> Any:
         case _:
             value = pa.scalar(_storable(bound.literal.value), column.type)  # type: ignore[attr-defined]
             return getattr(pc, _TESTS[type(bound)])(column, value)
-    negated = like.BoundNotLike | ex.BoundNotStartsWith | ex.BoundNotNull | ex.BoundNotNaN | ex.BoundNotIn
+    negated = ex.BoundNotStartsWith | ex.BoundNotNull | ex.BoundNotNaN | ex.BoundNotIn
     return pc.invert(made) if isinstance(bound, negated) else made
 
 

@@ -43,7 +43,7 @@ def _is_number(kind: pa.DataType) -> bool:
     return any(test(kind) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
 
 
-def matches(text: Values, regex: str) -> Values:
+def _matches(text: Values, regex: str) -> Values:
     """Tell of each text whether all of it matches a regular expression."""
     if not pa.types.is_string(text.type):
         raise TypeError("LIKE is for text")
@@ -207,7 +207,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Values], range]] = {
     "not": (pc.invert, _ONE),
     "is null": (pc.is_null, _ONE),
     "is nan": (lambda a: pc.fill_null(pc.is_nan(a), False), _ONE),
-    "like": (matches, _ONE),
+    "like": (_matches, _ONE),
     "cast": (_cast, _ONE),
     "abs": (pc.abs_checked, _ONE),
     "ceil": (pc.ceil, _ONE),

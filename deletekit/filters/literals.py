@@ -24,7 +24,6 @@ from pyiceberg.schema import Schema
 
 from deletekit.filters.in_list import one_of
 from deletekit.filters.levels import with_few_levels
-from deletekit.filters.like import NotLike
 from deletekit.filters.tokens import bad_filter
 from deletekit.table.column_names import columns_like
 
@@ -166,7 +165,7 @@ def _exact(expression: ex.BooleanExpression, schema: Schema) -> ex.BooleanExpres
             if not isinstance(kind, _NUMBERS):
                 raise ValueError("IS NAN asks numbers")  # noqa: TRY004  # as `_text`
             return expression
-        if isinstance(expression, ex.StartsWith | ex.NotStartsWith | NotLike):
+        if isinstance(expression, ex.StartsWith | ex.NotStartsWith):
             return _text(expression, kind)
         return _one_of(expression, kind) if isinstance(expression, ex.SetPredicate) else _compared(expression, kind)
     except ValueError as e:

@@ -44,7 +44,7 @@ from deletekit.filters.expression import (
 from deletekit.filters.functions import FUNCTIONS
 from deletekit.filters.in_list import one_of
 from deletekit.filters.levels import LEVELS
-from deletekit.filters.like import like, like_regex
+from deletekit.filters.like import like_regex, split_pattern
 from deletekit.filters.literals import TimeText
 from deletekit.filters.tokens import Tokens, unquoted
 
@@ -291,12 +291,18 @@ class Parser(Tokens):
             if len(escape) != 1 or escape in "%_" or (in_any_case and escape.isalpha()):
                 raise self.error(sign.at, sign.text, "one character that is not % or _, and no letter for ILIKE")
         try:
-            if isinstance(value, Column):
-                return like(ex.Reference(value.name), text, escape)
-            regex = like_regex(text, escape)
+            begins, rest = split_pattern(text, escape)
         except ValueError as e:
             raise self.error(pattern.at, pattern.text, str(e)) from e
-        return self._computed(Call(at=value.at, function="like", arguments=(value,), option=regex))
+        computed = Call(at=value.at, function="like", arguments=(value,), option=like_regex(text, escape))
+        if not isinstance(value, Column):
+            return self._computed(computed)
+        # Files are left out by what a text begins with.
+        term, literal = ex.Reference(value.name), li.StringLiteral(begins)
+        if not rest:
+            return ex.EqualTo(term=term, value=literal)
+        starts = ex.StartsWith(term=term, value=literal)
+        return starts if rest == "%" else ex.And(starts, self._computed(computed))
 
     # --- values -------------------------------------------------------------------------------------------------------
 

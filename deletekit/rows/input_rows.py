@@ -76,7 +76,7 @@ def as_table(rows: Any, schema: Schema, argument: str = "rows", *, ragged: bool 
 
 
 _ARROW = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
-_ROWS = "a pyarrow Table, a DataFrame or a list of dicts; of a file pyarrow.parquet.read_table(file)"
+_ROWS = "a pyarrow Table, a DataFrame, a list of dicts or the path of a file"
 
 
 @contextmanager

@@ -1,12 +1,14 @@
 """Read the rows that a caller passes, whatever holds them: a piece at a time, and again only if they are the same then.
 
-A table, a DataFrame, a dataset and a polars LazyFrame can be read again; a stream and a generator cannot. A change that
-must be planned again needs that. An empty stream would then be committed silently, so it is refused instead.
+A table, a DataFrame, a file, a dataset and a polars LazyFrame can be read again; a stream and a generator cannot. A
+change that must be planned again needs that. An empty stream would be committed silently then, so it is refused.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from glob import glob, has_magic
 from io import IOBase
 from itertools import chain, islice
+from os import PathLike, fspath
 from typing import Any
 
 import polars as pl
@@ -16,6 +18,7 @@ from pyiceberg.schema import Schema
 
 from deletekit.errors import InvalidInputError
 from deletekit.rows.input_rows import as_table, tabular
+from deletekit.rows.row_files import open_rows
 
 _DICTS_PER_TABLE = 10_000
 """So many dicts of a generator become one table."""
@@ -33,21 +36,28 @@ class RowSource:
     ----------
     rows: a pyarrow Table or RecordBatch, a list of dicts, anything with `__arrow_c_stream__` or `__arrow_c_array__`, a
         pyarrow Dataset or Scanner, a polars LazyFrame; or a list, generator or other iterable of any of these or of
-        dicts.
+        dicts; or the path of a local file, or a pattern as `rows/*.parquet`, in a format of `open_rows`.
+    schema: whose types the columns of a file get.
     argument: its name, for errors.
     """
 
-    def __init__(self, rows: Any, argument: str = "rows") -> None:
-        self._rows, self._argument = rows, argument
+    def __init__(self, rows: Any, schema: Schema, argument: str = "rows") -> None:
+        self._rows, self._argument = fspath(rows) if isinstance(rows, PathLike) else rows, argument
+        self._schema = schema
         self._is_read = False
         self._held: list[Any] | None = None
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a second read certainly gives the rows again."""
+        return _repeats(self._rows)
 
     def pieces(self) -> Iterator[Any]:
         """Yield the rows in pieces that `align` takes. The first one is empty if the columns are known before the rows.
 
         Raises InvalidInputError for rows that are not tabular, or that were read before and cannot be read again.
         """
-        if self._is_read and not _repeats(self._rows):
+        if self._is_read and not self.repeats:
             raise InvalidInputError(
                 f"{self._argument} can be read only once, and the table changed before they were committed",
                 kind="rows-read-once",
@@ -57,7 +67,10 @@ class RowSource:
             )
         self._is_read = True
         rows = self._rows
-        if isinstance(rows, pl.LazyFrame):
+        if isinstance(rows, str):
+            for file in _files(rows, self._argument):
+                yield from _stream(open_rows(file, self._schema))
+        elif isinstance(rows, pl.LazyFrame):
             yield from _lazy_frame(rows)
         elif isinstance(rows, dataset.Dataset):
             # By default a scan reads far ahead: 16 batches of each of four files.
@@ -120,7 +133,18 @@ def _repeats(rows: Any) -> bool:
     if isinstance(rows, list):
         return not any(_speaks_arrow(item) and not _repeats(item) for item in rows)
     # No relation of DuckDB: it may be one of a stream.
-    return isinstance(rows, (*_HELD, pl.DataFrame, pl.LazyFrame, dataset.Dataset)) or _is_frame(rows)
+    return isinstance(rows, (*_HELD, str, pl.DataFrame, pl.LazyFrame, dataset.Dataset)) or _is_frame(rows)
+
+
+def _files(path: str, argument: str) -> list[str]:
+    found = sorted(glob(path, recursive=True)) if has_magic(path) else [path]  # noqa: PTH207  # may be absolute
+    if "://" in path or not found:
+        message, expected = (
+            "no local file has this path",
+            "a local path; of an address pyarrow.dataset.dataset(address)",
+        )
+        raise InvalidInputError(message, "rows", argument, path, expected)
+    return found
 
 
 def _is_frame(rows: Any) -> bool:

@@ -106,6 +106,16 @@ class Catalog(ABC):
         with asking(self.name):
             return [tuple(n) for n in self.pyiceberg.list_namespaces()]
 
+    def tables(self) -> list[str]:
+        """List the names of all tables, in namespaces of all levels, sorted."""
+        names, todo = list[str](), self.list_namespaces()
+        while todo:
+            namespace = todo.pop()
+            names += [".".join(table) for table in self.list_tables(namespace)]
+            with suppress(Exception):  # a catalog whose namespaces have one level may refuse the question
+                todo += [tuple(n) for n in self.pyiceberg.list_namespaces(namespace) if len(n) > len(namespace)]
+        return sorted(names)
+
     def create_namespace(self, namespace: str | Sequence[str], properties: Mapping[str, str] | None = None) -> None:
         """Create a namespace. Raises InvalidInputError if there is one, or if the catalog does not take such a name."""
         levels = _levels(namespace)

@@ -1,30 +1,32 @@
-"""CREATE TABLE and INSERT: create an empty table, append rows to one."""
+"""CREATE TABLE and INSERT: create a table, append rows to one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 from pyiceberg.schema import Schema, assign_fresh_schema_ids, index_by_id
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.planned_change import plan_change
-from deletekit.commit.swap import Commit, commit, commit_metadata
+from deletekit.commit.swap import Commit, commit, commit_metadata, create_with
 from deletekit.errors import InvalidInputError
 from deletekit.log import tell
 from deletekit.rows.data_file_writer import write_data_files
-from deletekit.rows.input_rows import align
+from deletekit.rows.input_rows import align, as_table
 from deletekit.rows.row_source import RowSource
 from deletekit.rows.sort_order import sort_order_fields
 from deletekit.rows.write_context import check_parquet_only
 from deletekit.table.catalog import Catalog
 from deletekit.table.column_names import check_name
+from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.identifier import check_new, to_identifier
 from deletekit.table.locations import normalised_properties
 from deletekit.table.metadata import MAIN, new_metadata
 from deletekit.table.table import Table, load_table
 from deletekit.table.types import arrow_schema, schema_from_arrow
-from deletekit.text import count
 from deletekit.verbs.shared.foreign_rows import foreign_rows
 from deletekit.verbs.shared.partition_fields import partition_spec, sort_fields
 from deletekit.verbs.shared.replacement import check_location, replacing_updates
@@ -35,8 +37,9 @@ DEFAULT_FORMAT_VERSION = 2
 def create_table(
     catalog: Catalog,
     identifier: str | Sequence[str],
-    schema: Schema | pa.Schema | pa.Table,
+    schema: Any,
     *,
+    rows: bool | None = None,
     format_version: int = DEFAULT_FORMAT_VERSION,
     partition_by: str | Sequence[str] = (),
     sort_by: str | Sequence[str] = (),
@@ -44,11 +47,14 @@ def create_table(
     location: str | None = None,
     replace: bool = False,
 ) -> Table:
-    """Create an empty table; its namespace is created when missing.
+    """Create a table, empty or with its first rows; its namespace is created when missing.
 
     Parameters
     ----------
-    schema: a pyiceberg Schema or a pyarrow one, or a pyarrow Table without rows; it gets new field ids, as in Java.
+    schema: a schema of pyiceberg, pyarrow or polars; or rows as `append` takes them (a pandas, polars or Arrow frame,
+        the path of a file), whose columns the table gets. It gets new field ids, as in Java.
+    rows: whether the table gets the rows of `schema` too, or is empty. Rows are refused as long as this is None. The
+        table and its rows are made in one step; with `replace`, the rows come in a second commit.
     format_version: 1, 2 or 3.
     partition_by: partition fields, as `column`, `bucket(16, column)`, `truncate(4, column)`, `year(column)`, `month`,
         `day`, `hour` or `void`; nested columns by their dotted name.
@@ -65,22 +71,18 @@ def create_table(
     Examples
     --------
     >>> events = dk.create_table(catalog, "demo.events", users.metadata.schema, partition_by="day(timestamp)")
-    >>> dk.scan(events).count()
-    0
+    >>> dk.scan(dk.create_table(catalog, "demo.pets", [{"id": 1, "name": "Rex"}], rows=True)).count()
+    1
     """
     key = to_identifier(identifier)
     check_new(key)
-    iceberg = _named(schema_of(schema))
-    arrow_schema(iceberg)  # refuses, by name, a type that could never be read back
+    iceberg, pieces = _schema_and_rows(schema, rows, format_version)
     spec = partition_spec(iceberg, partition_by)
     catalog.check_writable(format_version)
     if replace and catalog.table_exists(key):
-        table = load_table(catalog, key)
-        check_location(table.metadata, location)
-        given = normalised_properties(properties or {})
-        make = partial(replacing_updates, schema=iceberg, format_version=format_version, properties=given)
-        commit_metadata(table, partial(make, partition_by=partition_by, sort_by=sort_by), unchanged_refs=[MAIN])
-        return table
+        make = partial(replacing_updates, schema=iceberg, format_version=format_version)
+        make = partial(make, partition_by=partition_by, sort_by=sort_by)
+        return _replaced(load_table(catalog, key), location, make, properties or {}, pieces)
     metadata = new_metadata(
         iceberg,
         spec,
@@ -89,7 +91,8 @@ def create_table(
         properties=properties,
         sort_fields=sort_order_fields(sort_fields(iceberg, sort_by)),
     )
-    table = Table(key, catalog.create(key, metadata), catalog)
+    io = PyIcebergIO(catalog.pyiceberg.properties, metadata.location)
+    table, _ = create_with(catalog, key, metadata, io, partial(_appended, pieces))
     tell("create", table=table.name, format_version=format_version, location=table.location)
     return table
 
@@ -108,7 +111,8 @@ def append(
     ----------
     rows: pyarrow Table or RecordBatch, a list of dicts, or anything that speaks Arrow (`__arrow_c_stream__` or
         `__arrow_c_array__`: polars, pandas 3, DuckDB, a scan); a RecordBatchReader, a pyarrow Dataset or Scanner, a
-        polars LazyFrame; a generator or other iterable of any of these, or of dicts. Columns are matched by name; a
+        polars LazyFrame; a generator or other iterable of any of these, or of dicts; the path of a local file, or a
+        pattern as `rows/*.parquet` (Parquet, Arrow, CSV with a header, JSON lines). Columns are matched by name; a
         missing optional one takes its write default, else null. Or a Spark DataFrame, whose rows Spark's executors
         write, by `write.distribution-mode` (`none`; `hash`, the default of partitioned tables; `range`, that of sorted
         ones); texts are taken for a uuid column, which Spark has not.
@@ -129,7 +133,7 @@ def append(
     >>> dk.append(users, dk.datasets.users())
     Commit(append, snapshot_id=..., sequence_number=2, added_data_files=1)
     """
-    frame, source = foreign_rows(rows), RowSource(rows)
+    frame, source = foreign_rows(rows), RowSource(rows, table.schema)
 
     def plan(base: Base) -> RowDelta:
         metadata = base.metadata
@@ -137,31 +141,67 @@ def append(
         if frame is not None:
             files = frame.append(base)
         else:
-            files = write_data_files(base.write, (align(piece, metadata.schema) for piece in source.pieces()))
+            return _appended(source.pieces(), base)
         return RowDelta(added_data_files=tuple(files), matched_rows=0, read_set=ReadSet())
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
 
 
-def _named(schema: Schema) -> Schema:
-    for field in index_by_id(schema).values():
+def _replaced(
+    table: Table, location: str | None, make: Any, properties: Mapping[str, str], pieces: Iterator[Any]
+) -> Table:
+    check_location(table.metadata, location)
+    commit_metadata(table, partial(make, properties=normalised_properties(properties)), unchanged_refs=[MAIN])
+    append(table, pieces)
+    return table
+
+
+def _appended(pieces: Iterable[Any], base: Base) -> RowDelta:
+    files = write_data_files(base.write, (align(piece, base.metadata.schema) for piece in pieces))
+    return RowDelta(added_data_files=tuple(files), matched_rows=0, read_set=ReadSet())
+
+
+def _schema_and_rows(given: Any, with_rows: bool | None, format_version: int) -> tuple[Schema, Iterator[Any]]:
+    """Return an Iceberg schema with fresh ids, and the rows to write."""
+    if isinstance(given, pl.Schema):
+        given = given.to_frame()
+    if isinstance(given, Schema | pa.Schema):
+        if with_rows:
+            raise InvalidInputError("a schema has no rows", "schema", "rows", True, "a frame or a file")
+        return schema_of(given), iter(())
+    source = RowSource(given, Schema(), "schema")
+    pieces = (as_table(piece, Schema(), "schema") for piece in source.pieces())
+    if with_rows is None and not (source.repeats and not any(map(len, pieces))):
+        message, expected = "there may be rows to write", "rows=True, or rows=False for an empty table"
+        raise InvalidInputError(message, "schema", "rows", with_rows, expected)
+    if with_rows is None:
+        return _schema_and_rows(given, False, format_version)
+    first = next(pieces, pa.table({}))
+    if not first.column_names:
+        raise InvalidInputError("there are no columns", "schema", "schema", None, "a schema, or rows with columns")
+    fields = schema_of(pa.schema([_column(f, format_version) for f in first.schema]))
+    return fields, chain([first], pieces) if with_rows else iter(())
+
+
+def _column(field: pa.Field, format_version: int) -> pa.Field:
+    """Return a column of a frame; pandas has nanoseconds by default, for which version 1 and 2 have no type."""
+    is_time = pa.types.is_timestamp(field.type) and format_version < 3
+    return field.with_type(pa.timestamp("us", field.type.tz)) if is_time else field
+
+
+def schema_of(schema: Schema | pa.Schema) -> Schema:
+    """Return an Iceberg schema with fresh ids, from one of pyiceberg or pyarrow. Raises as `create_table`."""
+    made = _with_fresh_ids(schema) if isinstance(schema, Schema) else schema_from_arrow(schema)
+    for field in index_by_id(made).values():
         check_name(field.name, "schema")
-    return schema
+    arrow_schema(made)  # refuses, by name, a type that could never be read back
+    return made
 
 
-def schema_of(schema: Schema | pa.Schema | pa.Table) -> Schema:
-    """Return an Iceberg schema with fresh ids, from one of pyiceberg or pyarrow."""
-    if isinstance(schema, Schema):
-        fresh = assign_fresh_schema_ids(schema)
-        with_defaults = [  # pyiceberg's function forgets them
-            new.model_copy(update={"initial_default": old.initial_default, "write_default": old.write_default})
-            for new, old in zip(fresh.fields, schema.fields, strict=True)
-        ]
-        return Schema(*with_defaults, schema_id=0, identifier_field_ids=fresh.identifier_field_ids)
-    if isinstance(schema, pa.Table):
-        if len(schema):
-            message, expected = "the new table is empty: these rows would not be in it", "their schema, and then append"
-            found = count(len(schema), "row")
-            raise InvalidInputError(message, "schema", "schema", found, expected)
-        schema = schema.schema
-    return schema_from_arrow(schema)
+def _with_fresh_ids(schema: Schema) -> Schema:
+    fresh = assign_fresh_schema_ids(schema)
+    with_defaults = [  # pyiceberg's function forgets them
+        new.model_copy(update={"initial_default": old.initial_default, "write_default": old.write_default})
+        for new, old in zip(fresh.fields, schema.fields, strict=True)
+    ]
+    return Schema(*with_defaults, schema_id=0, identifier_field_ids=fresh.identifier_field_ids)

@@ -85,7 +85,7 @@ def upsert(
     >>> dk.scan(users).count()
     4
     """
-    frame, source, runner = foreign_rows(rows, engine), RowSource(rows), engine_or_default(engine)
+    frame, source, runner = foreign_rows(rows, engine), RowSource(rows, table.schema), engine_or_default(engine)
 
     def plan(base: Base) -> RowDelta:
         fields, options = _checked(base.metadata, key, mode, granularity)

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow import dataset
+from pyarrow import csv, dataset
 
 import deletekit as dk
 from deletekit.rows import data_file_writer, rolling_files
@@ -362,25 +363,80 @@ def test_what_has_no_rows_is_refused(catalog: dk.Catalog, rows: Any) -> None:
     table = make(catalog, ROWS)
     with pytest.raises(dk.InvalidInputError) as error:
         dk.append(table, rows)
+    if rows == "text":
+        assert error.value.kind == "file-format"
+        return
     assert (error.value.kind, error.value.field) == ("rows", "rows")
-    assert "a pyarrow Table, a DataFrame or a list of dicts" in str(error.value)
+    assert "a DataFrame, a list of dicts or the path of a file" in str(error.value)
     assert not any(word in str(error.value) for word in ("python dictionary", "attribute", "subscriptable"))
 
 
-def test_a_file_is_no_rows(catalog: dk.Catalog) -> None:
-    """Each verb that takes rows names the file, and what reads it."""
-    table = make(catalog, ROWS)
-    for file in ("rows.parquet", Path("rows.parquet")):
-        for verb in (
-            lambda f: dk.append(table, f),
-            lambda f: dk.merge(table, f, on="id"),
-            lambda f: dk.upsert(table, f, key="id"),
-            lambda f: dk.delete_keys(table, f, equality_fields="id"),
-            lambda f: dk.overwrite(table, f, where="true"),
-        ):
-            with pytest.raises(dk.InvalidInputError, match=r"rows\.parquet.*pyarrow\.parquet\.read_table") as error:
-                verb(file)
-            assert error.value.kind == "rows"
+def test_files_are_rows(catalog: dk.Catalog, tmp_path: Path) -> None:
+    """In each verb that takes rows: one file, by its text or path, or all that a pattern names."""
+    pq.write_table(WHOLE.slice(0, 40), tmp_path / "a.parquet")
+    pq.write_table(WHOLE.slice(40), tmp_path / "b.parquet")
+    csv.write_csv(WHOLE, tmp_path / "rows.csv")
+    verbs: list[Callable[[dk.Table, Any], Any]] = [
+        *(dk.append, *KEYED, lambda t, f: dk.overwrite(t, f, where="true")),
+        lambda t, f: dk.create_table(catalog, f"{t.name}_too", f, rows=True),
+    ]
+    for verb in verbs:
+        for file in (str(tmp_path / "*.parquet"), tmp_path / "rows.csv"):
+            table, other = (make(catalog, WHOLE.slice(50)) for _ in range(2))
+            verb(table, file)
+            verb(other, WHOLE)
+            assert live(table.refresh()) == live(other.refresh())
+    table = make(catalog, WHOLE)
+    pq.write_table(WHOLE.select(["id"]).slice(0, 90), tmp_path / "keys.parquet")
+    dk.delete_keys(table, tmp_path / "keys.parquet", equality_fields="id")
+    assert sorted(row["id"] for row in live(table.refresh())) == list(range(90, 100))
+    for wrong in ("nothing.parquet", "nothing*.parquet", "s3://bucket/a.parquet"):
+        with pytest.raises(dk.InvalidInputError) as error:
+            dk.append(table, wrong)
+        assert error.value.kind == "rows"
+        assert wrong in str(error.value)
+
+
+FRAMES: dict[str, Callable[[], Any]] = {
+    "pandas": lambda: WHOLE.to_pandas().assign(at=pd.Timestamp("2024-01-01 12:00").as_unit("ns")),
+    "polars": lambda: pl.DataFrame(WHOLE).with_columns(at=dt.datetime(2024, 1, 1, 12)),  # noqa: DTZ001
+    "lazy": lambda: pl.DataFrame(WHOLE).lazy().with_columns(at=dt.datetime(2024, 1, 1, 12)),  # noqa: DTZ001
+    "arrow": lambda: WHOLE.append_column("at", pa.array([dt.datetime(2024, 1, 1, 12)] * 100)),  # noqa: DTZ001
+    "dicts": lambda: [{**row, "at": dt.datetime(2024, 1, 1, 12)} for row in ROWS],  # noqa: DTZ001
+    "reader": lambda: FRAMES["arrow"]().to_reader(),
+    "generator": lambda: iter(FRAMES["dicts"]()),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_a_table_made_of_a_frame(catalog: dk.Catalog, name: str) -> None:
+    frame = FRAMES[name]()
+    with pytest.raises(dk.InvalidInputError, match="rows=True") as error:
+        dk.create_table(catalog, "f.t", frame)
+    assert error.value.field == "rows"
+    assert not catalog.table_exists(("f", "t"))
+    table = dk.create_table(catalog, "f.t", frame, rows=True, partition_by="day(at)", properties=QUICK)
+    assert len(table.metadata.snapshots) == 1
+    assert [str(f.field_type) for f in table.schema.fields if f.name == "at"] == ["timestamp"]
+    found = dk.scan(table).to_arrow().sort_by("id").to_pylist()
+    assert found == [{**row, "at": dt.datetime(2024, 1, 1, 12)} for row in ROWS]  # noqa: DTZ001
+    empty = dk.create_table(catalog, "f.empty", FRAMES[name](), rows=False)
+    assert (dk.scan(empty).count(), empty.schema.column_names) == (0, table.schema.column_names)
+    again = dk.create_table(catalog, "f.t", FRAMES[name](), rows=True, replace=True)
+    assert dk.scan(again).count() == 100
+    assert dk.verify(again, level="data").ok
+
+
+def test_what_makes_no_table(catalog: dk.Catalog) -> None:
+    schema = dk.create_table(catalog, "f.s", pl.Schema({"a": pl.Int32, "b": pl.String})).schema
+    assert [(f.name, str(f.field_type)) for f in schema.fields] == [("a", "int"), ("b", "string")]
+    for wrong, rows in ((ITEMS, True), ([], True), (iter([]), True), ([], None), (3, None), (None, None)):
+        with pytest.raises(dk.InvalidInputError):
+            dk.create_table(catalog, "f.t", wrong, rows=rows)
+    assert not catalog.table_exists(("f", "t"))
+    with pytest.raises(dk.InvalidInputError):  # in the second piece, when the first one is written
+        dk.create_table(catalog, "f.t", iter([WHOLE, pa.table({"id": ["x"]})]), rows=True)
+    assert not catalog.table_exists(("f", "t"))
 
 
 def test_no_rows_are_no_commit(catalog: dk.Catalog) -> None:
