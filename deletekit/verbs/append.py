@@ -64,9 +64,8 @@ def create_table(
     replace: a table of this name becomes this one, empty, in one step. It keeps its snapshots, location, properties
         that are not given, and a higher format version.
 
-    Raises InvalidInputError when the table exists and is not to be replaced, or the schema, partitioning, sort order or
-    format version cannot be; UnsupportedError for a column type deletekit cannot hold, or a catalog that cannot hold
-    the format version.
+    Raises InvalidInputError when the table exists and is not to be replaced, or what is given cannot be;
+    UnsupportedError for a column type deletekit cannot hold, or a format version that the catalog cannot.
 
     Examples
     --------
