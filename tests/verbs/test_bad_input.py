@@ -584,3 +584,17 @@ def test_a_record_count_that_is_not_the_files(catalog: dk.Catalog, count: int) -
     table, paths = scene(catalog, 2)
     rewrite(paths["data manifest"], entry_of(0, record_count=count))
     assert len(live(table)) == 3
+
+
+@pytest.mark.parametrize(
+    ("mode", "near"),
+    [
+        *(("mor", "merge-on-read"), ("merge_on_read", "merge-on-read"), ("Deletion-Vector", "deletion-vector")),
+        *(("dv", "deletion-vector"), ("cow", "copy-on-write"), ("nothing like it", None)),
+    ],
+)
+def test_a_mode_of_another_name_gets_the_nearest_one(catalog: dk.Catalog, mode: str, near: str | None) -> None:
+    table = make(catalog, items((1, "a", 0.5)))
+    with refused(table, dk.InvalidInputError, "mode", found=mode) as caught:
+        dk.delete(table, "id = 1", mode=mode)
+    assert (f"did you mean {near}?" in str(caught.error.expected)) == (near is not None)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,10 @@ def choose_mode(metadata: TableMetadata, verb: str, mode: str | None) -> RowMode
     name = f"write.{verb}.mode"
     chosen = value_of(metadata.properties, name) if mode is None else mode
     if chosen not in DELETE_MODES:
-        raise InvalidInputError("unknown mode", "mode", "mode", chosen, ", ".join(DELETE_MODES))
+        short = {"mor": "merge-on-read", "cow": "copy-on-write", "dv": "deletion-vector"}
+        near = get_close_matches(short.get(chosen.lower(), chosen.lower()), DELETE_MODES, 1)
+        expected = ", ".join(DELETE_MODES) + (f"; did you mean {near[0]}?" if near else "")
+        raise InvalidInputError("unknown mode", "mode", "mode", chosen, expected)
     if chosen == "merge-on-read":
         chosen = metadata.version.position_delete_kind
     if chosen != "copy-on-write":
