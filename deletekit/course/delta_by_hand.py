@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deletekit.delta.deletion_vector import FRAME_BYTES, encode_z85
+from deletekit.delta.deletion_vector import FRAME_BYTES
 from deletekit.errors import InvalidInputError
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 
@@ -75,11 +75,6 @@ class DeltaByHand:
         file = self.folder / name
         file.write_bytes(b"\x01" + frame)  # the version of the file's form
         return {"storageType": "p", "pathOrInlineDv": file.as_uri(), "offset": 1, **_counts(frame, positions)}
-
-    def inline_vector(self, positions: Collection[int]) -> Json:
-        """Return the descriptor of a vector that is in the log itself."""
-        frame = encode_blob(PositionBitmap(positions))
-        return {"storageType": "i", "pathOrInlineDv": encode_z85(frame[4:-4]), **_counts(frame, positions)}
 
     def add(self, name: str, vector: Json | None = None, *, data_change: bool = True) -> Json:
         """Return the action that adds a data file, with a vector or without."""

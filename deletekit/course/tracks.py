@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 TRACKS: Mapping[str, str] = {
     "hour": "00.1 00.2 04.1 04.2 04.3 04.4 06.1 06.2",
-    "half-day": "00.2 01.2 01.4 02.1 02.5 03.3 04.3 04.4 04.6 05.4 06.1 06.3 06.6",
-    "day": "00.2 01.2 01.4 02.1 02.5 03.3 04.1 04.3 04.4 04.5 04.6 05.1 05.3 05.4 05.5 06.1 06.3 06.6 07 08 09 11",
-    "onboarding": "00 01 02 03 04 05 06 07 08 15",
+    "half-day": "00.2 01.2 01.4 02.1 02.5 02.6 04.3 04.4 04.6 05.4 06.1 06.3 06.6",
+    "day": "00.2 01.2 01.4 02.1 02.5 02.6 04.1 04.3 04.4 04.6 05.1 05.4 05.5 06.1 06.3 06.6 07 08 09 11",
+    "onboarding": "00 01 02 04 05 06 07 08 15",
 }
 """Exercises, or whole lessons, in the order of the plan. `notebooks/instructor/README.md` has the clock to each."""
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from deletekit.course.diagnosis import available_memory
 from deletekit.course.explanations import translate_in_notebook
@@ -36,7 +35,6 @@ from deletekit.verbs.append import append, create_table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from deletekit.stream.sink import Sink
 
 ENGINES = ("auto", "spark", "local")
 _ENGINE_VARIABLE = "DELETEKIT_COURSE_ENGINE"
@@ -139,26 +137,6 @@ class Lesson:
             return [row.asDict(recursive=True) for row in spark.sql(statement).collect()]
         finally:
             spark.sql(f"USE {before}")  # other code may use the session too
-
-    def stream(self, batches: Sequence[pa.Table], sink: Sink) -> list[str]:
-        """Bring batches to a sink by a query of Spark's Structured Streaming. Return what became of each.
-
-        Without Spark, the sink gets the batches directly.
-        """
-        spark = self.spark
-        if spark is None:
-            return [progress.status for progress in sink.run(batches)]
-        folder = self.folder / "stream"
-        shutil.rmtree(folder, ignore_errors=True)
-        arrivals = folder / "arrivals"
-        arrivals.mkdir(parents=True)
-        for number, rows in enumerate(batches):
-            pq.write_table(rows, arrivals / f"{number}.parquet")
-        schema = spark.read.parquet(str(arrivals)).schema
-        stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(arrivals))
-        query = stream.writeStream.foreachBatch(sink.foreach_batch).trigger(availableNow=True)
-        query.option("checkpointLocation", str(folder / "checkpoint")).start().awaitTermination()
-        return [progress.status for progress in list(sink.recent_progress)[-len(batches) :]]
 
     def rewind(self, step: str, *what: Table | Path | str) -> None:
         """Remember tables as they are before a step; set them back to that when the cell of the step is run again.

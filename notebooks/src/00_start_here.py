@@ -28,7 +28,7 @@
 # %% [markdown]
 # ## Is everything here?
 #
-# `doctor` checks this machine. For each missing part it gives the command that installs it, and says what works without that part. `doctor(details=True)` prints every check.
+# `doctor` checks this machine. For each missing part it gives the command that installs it, and says what works without that part.
 
 # %% tags=["nbval-ignore-output"]
 from deletekit.course import doctor
@@ -153,34 +153,30 @@ print("deleted rows that would be back:", sorted(set(without_deletes) - set(with
 # |---|---|
 # | 00 | start here |
 # | [01](01_table_anatomy.ipynb) | table metadata, manifest list, manifest, data file |
-# | [02](02_copy_on_write.ipynb) | copy-on-write |
-# | [03](03_choose_a_mode.ipynb) | which mode to choose |
+# | [02](02_copy_on_write.ipynb) | copy-on-write, and which mode to choose |
 # | [04](04_equality_deletes.ipynb) | equality deletes |
 # | [05](05_position_deletes_v2.ipynb) | position deletes of format version 2 |
 # | [06](06_deletion_vectors.ipynb) | deletion vectors of format version 3 |
 # | [07](07_roaring_bitmaps.ipynb) | Roaring bitmaps, the bytes inside a vector |
 # | [08](08_readers.ipynb) | how a reader combines data files and deletes |
 # | [09](09_commits_and_conflicts.ipynb) | commits, races and conflicts |
-# | [10](10_time_travel_and_lineage.ipynb) | time travel and row lineage |
 # | [11](11_compaction.ipynb) | compaction and erasure |
 # | [12](12_engines_lab.ipynb) | one table and its engines |
 # | [13](13_streaming_deletes.ipynb) | deletes in streams |
 # | [14](14_delta_to_iceberg.ipynb) | from Delta to Iceberg |
 # | [15](15_capstone.ipynb) | an incident to solve |
-# | [17](17_what_changed.ipynb) | which rows changed between two snapshots |
+# | [16](16_exactly_once.ipynb) | streams and crashes: every row exactly once |
+# | [17](17_what_changed.ipynb) | time travel, and which rows changed between two snapshots |
 #
-# `progress()` shows how far you are. Your progress is kept in a small file next to the notebooks, one for all languages. The lessons exist in English, Korean, Japanese, Chinese and Spanish. Open the folder of your language, or set the variable `DELETEKIT_LANG`. No lesson needs the network.
+# `progress()` shows how far you are. Your progress is kept in a small file next to the notebooks, one for all languages. The lessons exist in English, Korean, Japanese, Chinese and Spanish. Open the folder of your language, or set the variable `DELETEKIT_LANG`.
 #
-# `progress()` also names your next exercise and its lesson. If you started with `deletekit lab --track`, follow `progress()`: the link *Next* at the end of a lesson leads to the next lesson of the whole course, which may not be in your track.
-#
-# You may run every cell again. If a cell changes a table of an earlier cell, it begins with `here.rewind(...)`, which first sets the table back. The last cell of a lesson is `here.close()`: it frees the memory of Spark. The tables stay until the kernel ends.
+# You may run every cell again. If a cell changes a table of an earlier cell, it begins with `here.rewind(...)`, which first sets the table back. The last cell of a lesson is `here.close()`: it frees the memory of Spark.
 
 # %% [markdown]
 # ## Key points
 #
 # - A data file never changes. A delete writes a new file, or it writes another file that says which rows no longer count.
 # - A reader must apply every delete of the snapshot that it reads; see [row-level deletes](https://iceberg.apache.org/spec/#row-level-deletes) in the specification.
-# - Every lesson has the same steps: predict, run, look inside, answer, break it.
 #
 # Next: [01 · The anatomy of a table](01_table_anatomy.ipynb)
 

@@ -2,7 +2,7 @@
 # jupyter:
 #   deletekit:
 #     lesson: "01"
-#     minutes: {teach: 20, exercise: 15}
+#     minutes: {teach: 15, exercise: 15}
 #     needs: plain
 #   kernelspec:
 #     display_name: Python 3
@@ -13,7 +13,7 @@
 # %% [markdown]
 # # 01 · The anatomy of a table
 #
-# **20 minutes to read and run, 15 for the exercises.** Before it: [00 · Start here](00_start_here.ipynb).
+# **15 minutes to read and run, 15 for the exercises.** Before it: [00 · Start here](00_start_here.ipynb).
 #
 # An Iceberg table without deletes has four kinds of files, and each names the next: table metadata, manifest list, manifest, data file. None of them ever changes. In this lesson you open all four by hand.
 #
@@ -219,24 +219,7 @@ holds = [a for a in ("D1", "D2", "D3") if 7 in pq.read_table(names.path(a), part
 check("01.4", holds[0])
 
 # %% [markdown]
-# **01.5** `L3` is the manifest list of the third snapshot. How many manifests does it name? `records("L3")` works for this table too.
-
-# %% tags=["exercise"] exercise="01.5"
-check("01.5", ...)
-
-# %% tags=["solution"] exercise="01.5"
-check("01.5", len(records("L3")))
-
-# %% [markdown]
-# No file changes, so you can still read every older snapshot. Its manifest list names the files of that time.
-
-# %%
-for alias in ("S1", "S2", "S3"):
-    ids = dk.scan(numbers, snapshot_id=names.snapshot_id(alias)).to_arrow()["id"].to_pylist()
-    print(alias, sorted(ids))
-
-# %% [markdown]
-# `TableTree` shows the whole path in one place: the table metadata, every snapshot, its manifest list, the manifests, and an entry for each file. When it opens, the sequence number of `D3` is selected. The manifest holds NULL there; the tree shows the number that a reader takes from the manifest list. Open any part with the mouse or the arrow keys.
+# `TableTree` shows the whole path in one place: the table metadata, every snapshot, its manifest list, the manifests, and an entry for each file. Open any part with the mouse or the arrow keys.
 
 # %%
 dk.widgets.TableTree(numbers, node="snapshots/S3/manifest-list/1/entries/D3/sequence_number")
@@ -244,7 +227,7 @@ dk.widgets.TableTree(numbers, node="snapshots/S3/manifest-list/1/entries/D3/sequ
 # %% [markdown]
 # ## Break it
 #
-# Let us read the table and forget the first manifest of the list. There is no error: only the manifest list says which manifests a snapshot has. The summary of the snapshot counts its rows, but our reader does not compare. A delete file, too, counts only because the manifest list leads to it.
+# Let us read the table and forget the first manifest of the list. There is no error: only the manifest list says which manifests a snapshot has.
 
 # %%
 listed = [record["manifest_path"] for record in records("L3")]
@@ -262,9 +245,8 @@ print("rows read:", len(read), "of", dk.scan(numbers).count())
 # - The table metadata names snapshots, a snapshot names one manifest list, the list names manifests, and a manifest names files: [Iceberg table spec, overview](https://iceberg.apache.org/spec/#overview).
 # - The snapshots are listed in the [table metadata](https://iceberg.apache.org/spec/#table-metadata-fields), not in a manifest. A [manifest](https://iceberg.apache.org/spec/#manifests) lists files, either of data or of deletes.
 # - A file gets the [sequence number](https://iceberg.apache.org/spec/#sequence-numbers) of the commit that adds it. Every rule for deletes compares these numbers.
-# - Files never change, so a delete has two ways: write a new file, or say in another file which rows no longer count.
 #
-# Next: [02 · Copy-on-write](02_copy_on_write.ipynb)
+# Next: [02 · Copy-on-write, and which mode to choose](02_copy_on_write.ipynb)
 
 # %%
 here.close()

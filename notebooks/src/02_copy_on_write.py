@@ -2,7 +2,7 @@
 # jupyter:
 #   deletekit:
 #     lesson: "02"
-#     minutes: {teach: 20, exercise: 20}
+#     minutes: {teach: 25, exercise: 20}
 #     needs: plain
 #   kernelspec:
 #     display_name: Python 3
@@ -11,9 +11,9 @@
 # ---
 
 # %% [markdown]
-# # 02 · Copy-on-write
+# # 02 · Copy-on-write, and which mode to choose
 #
-# **20 minutes to read and run, 20 for the exercises.** Before it: [01 · The anatomy of a table](01_table_anatomy.ipynb).
+# **25 minutes to read and run, 20 for the exercises.** Before it: [01 · The anatomy of a table](01_table_anatomy.ipynb).
 #
 # This is the simplest way to delete rows from files that cannot change: write each file again without those rows, and replace the old files in one commit. Readers have no extra work. Writers pay.
 #
@@ -21,8 +21,10 @@
 #
 # - predict which files copy-on-write removes and adds
 # - read from the manifests what a commit did
-# - say what a delete costs, and when it costs nothing
 # - explain why a row keeps its row id when it moves
+# - say which mode a delete will use, and why
+# - explain why you got no deletion vector
+# - estimate what a delete costs in each mode
 
 # %% [markdown]
 # ## Predict
@@ -104,14 +106,12 @@ check("02.2", {row["file"]: row["status"] for row in entries(users)})
 drawings.file_tree(users)
 
 # %% [markdown]
-# `SnapshotDiff` compares two snapshots: which files and rows came and went. It also counts the counters of the summary again. Those that are as written are one line.
+# `SnapshotDiff` compares two snapshots: which files and rows came and went. It also counts the counters of the summary again.
 
 # %%
 dk.widgets.SnapshotDiff(users)
 
 # %% [markdown]
-# There is no delete file and no delete manifest. A reader of this snapshot reads data files and nothing else. That is the strength of copy-on-write.
-#
 # ## Whole files
 #
 # This table has two data files, ids 1 to 4 and 5 to 8. The first delete hits some rows of a file. The second one hits all rows of a file.
@@ -123,21 +123,10 @@ parts = [pa.table({"id": pa.array(ids, pa.int32())}) for ids in ([1, 2, 3, 4], [
 numbers = here.table("numbers", *parts)
 some = dk.delete(numbers, "id = 8", mode="copy-on-write")
 all_rows = dk.delete(numbers, "id <= 4", mode="copy-on-write")
-for what, commit in (("some rows of a file", some), ("all rows of a file", all_rows)):
-    print(f"{what}: {commit.operation}, {len(commit.added_data_files)} added, {len(commit.removed_data_files)} removed")
+for hit, commit in (("some rows of a file", some), ("all rows of a file", all_rows)):
+    print(f"{hit}: {commit.operation}, {len(commit.added_data_files)} added, {len(commit.removed_data_files)} removed")
 
 # %% [markdown]
-# **02.3** Which operation does the snapshot of each delete have? Answer with a dict whose keys are `"some"` and `"all"`.
-
-# %% tags=["exercise"] exercise="02.3"
-check("02.3", ...)
-
-# %% tags=["solution"] exercise="02.3"
-check("02.3", {"some": some.operation, "all": all_rows.operation})
-
-# %% [markdown]
-# Sometimes the bounds in the manifest show that a delete hits every row of a file, for example a whole partition. Then the file is not even read. In every mode such a delete writes only metadata. No delete is cheaper.
-#
 # ## Row lineage
 #
 # In format version 3 every row has an identity: `_row_id`, and the sequence number of the commit that last changed it. Both come from the place of the row in its file, until a rewrite moves the row. The rewrite must keep them.
@@ -182,12 +171,122 @@ check("02.5", ...)
 check("02.5", sum(file.record_count for file in commit.added_data_files))
 
 # %% [markdown]
-# The same delete as a position delete writes one position. Copying is costly if you delete often and read rarely; it pays off the other way round. [Lesson 03](03_choose_a_mode.ipynb) compares the two.
+# ## The property is a hint
+#
+# `write.delete.mode` says which mode the owner of the table prefers: `copy-on-write`, which is the default, or `merge-on-read`. Updates and merges have their own properties, `write.update.mode` and `write.merge.mode`. Each writer decides whether to follow the hint, and each operation can choose another mode.
+
 
 # %%
-again = here.table("again", pa.table({"id": pa.array(range(1000), pa.int64())}))
-commit = dk.delete(again, "id = 500", mode="position-delete")
-print("positions written:", sum(file.record_count for file in commit.added_delete_files))
+def what(commit):
+    return {
+        "operation": commit.operation,
+        "data files added": len(commit.added_data_files),
+        "data files removed": len(commit.removed_data_files),
+        "delete files added": len(commit.added_delete_files),
+    }
+
+
+rows = []
+for mode in ("copy-on-write", "merge-on-read"):
+    table = here.table(f"hint_{mode.replace('-', '_')}", dk.datasets.users(), properties={"write.delete.mode": mode})
+    rows.append({"write.delete.mode": mode, "the call says": "nothing", **what(dk.delete(table, "id = 1"))})
+    asked = dk.delete(table, "id = 2", mode="equality-delete")
+    rows.append({"write.delete.mode": mode, "the call says": "equality-delete", **what(asked)})
+show(rows)
+
+# %% [markdown]
+# ## The same delete in each mode
+#
+# Here id 1 is deleted from four equal tables, in four modes.
+
+# %%
+modes = {"copy-on-write": 3, "equality-delete": 3, "position-delete": 2, "deletion-vector": 3}
+users_in = {}
+for mode, version in modes.items():
+    users_in[mode] = here.table(f"users_{mode.replace('-', '_')}", dk.datasets.users(), format_version=version)
+    dk.delete(users_in[mode], "id = 1", mode=mode)
+
+# %% [markdown]
+# An equality delete: the data file stays, and a file of values applies to it.
+
+# %%
+drawings.file_tree(users_in["equality-delete"])
+
+# %% [markdown]
+# A position delete: a file of positions applies to the data file.
+
+# %%
+drawings.file_tree(users_in["position-delete"])
+
+# %% [markdown]
+# A deletion vector: a bitmap in a Puffin file applies to the data file.
+
+# %%
+drawings.file_tree(users_in["deletion-vector"])
+
+# %% [markdown]
+# ## Look inside: where is my deletion vector?
+#
+# People ask this often: "I deleted rows from a table of version 3, and there is no Puffin file." Here are three such tables.
+
+# %%
+import pyarrow as pa
+
+merge_on_read = {"write.delete.mode": "merge-on-read"}
+two_files = [pa.table({"id": pa.array(ids, pa.int32())}) for ids in ([1, 2, 3, 4], [5, 6, 7, 8])]
+
+first = here.table("first", *two_files, format_version=3)
+second = here.table("second", *two_files, format_version=3, properties=merge_on_read)
+third = here.table("third", *two_files, format_version=3, properties=merge_on_read)
+show(
+    [
+        {"table": "default", **what(dk.delete(first, "id = 1"))},
+        {"table": "whole file", **what(dk.delete(second, "id <= 4"))},
+        {"table": "overridden", **what(dk.delete(third, "id = 1", mode="copy-on-write"))},
+    ]
+)
+for name, table in (("default", first), ("whole file", second), ("overridden", third)):
+    print(f"{name}: write.delete.mode is {table.properties.get('write.delete.mode', 'not set')}")
+
+# %% [markdown]
+# **02.6** What is the reason for each table? 1: the table is copy-on-write. 2: the file itself left the table. 3: the call asked for another mode. Answer with a dict of numbers, with the keys `"default"`, `"whole file"` and `"overridden"`.
+
+# %% tags=["exercise"] exercise="02.6"
+check("02.6", ...)
+
+# %% tags=["solution"] exercise="02.6"
+check("02.6", {"default": 1, "whole file": 2, "overridden": 3})
+
+# %% [markdown]
+# There are twenty files of 100 rows, and a delete hits one row in each file.
+
+# %%
+whole = pa.table({"id": pa.array(range(2000), pa.int64()), "file": [f"f{i // 100:02}" for i in range(2000)]})
+rows = []
+for mode, version in modes.items():
+    table = here.table(f"cost_{mode.replace('-', '_')}", whole, format_version=version, partition_by=["file"])
+    commit = dk.delete(table, f"id in {tuple(range(0, 2000, 100))}", mode=mode)
+    data, deletes = commit.added_data_files, commit.added_delete_files
+    again, noted = sum(f.record_count for f in data), sum(f.record_count for f in deletes)
+    cost = {"data files written": len(data), "rows written again": again, "deletes written": noted}
+    rows.append({"mode": mode, **cost, "rows left": dk.scan(table).count()})
+show(rows)
+
+# %% [markdown]
+# All four leave the same rows. Copy-on-write wrote 1980 rows to lose 20. The others wrote 20 lines, and from now on every reader must apply them. Skipping positions is cheap. Comparing values is not.
+#
+# | mode | the writer | the reader | choose it when |
+# |---|---|---|---|
+# | copy-on-write | reads and writes whole files | does nothing more | deletes are rare, or hit whole files |
+# | equality delete | writes values, reads nothing | compares every older row | a stream must not wait, and somebody compacts soon |
+# | position delete | reads, writes positions | skips positions | the table is of format version 2 |
+# | deletion vector | reads, writes one bitmap for each file | skips positions, one small read for each file | deletes are frequent, format version 3 |
+
+# %% [markdown]
+# `CostMeter` measures this on a table that it makes, and counts bytes too: what the delete writes, and what a scan then reads of the columns and the deletes. Change the number of files, the share of deleted rows or the format version.
+
+# %%
+dk.widgets.CostMeter()
 
 # %% [markdown]
 # ## Break it
@@ -202,25 +301,14 @@ print("ids in D1 on the disk:", pq.read_table(names.path("D1"), columns=["id"], 
 print("ids in snapshot S1:", dk.scan(users, snapshot_id=names.snapshot_id("S1")).to_arrow()["id"].to_pylist())
 
 # %% [markdown]
-# The file goes only when the older snapshot expires, because then nothing leads to the file any more.
-
-# %%
-from pathlib import Path
-
-here.rewind("expire", users)
-old_file = Path(names.path("D1"))
-dk.expire_snapshots(users, snapshot_ids=[names.snapshot_id("S1")])
-print("D1 is still on the disk:", old_file.exists())
-
-# %% [markdown]
 # ## Key points
 #
 # - Copy-on-write replaces data files: it writes the remaining rows again, the old file leaves the table, and readers get no delete file. The writer needs only the [manifests](https://iceberg.apache.org/spec/#manifests) of the format.
-# - The operation of the [snapshot](https://iceberg.apache.org/spec/#snapshots) is `overwrite`, or `delete` if files only leave.
 # - A rewritten row keeps its `_row_id`: [row lineage](https://iceberg.apache.org/spec/#row-lineage).
 # - A delete does not erase anything while a snapshot still leads to the old file.
+# - `write.delete.mode`, `write.update.mode` and `write.merge.mode` are hints with the default `copy-on-write`: [write properties](https://iceberg.apache.org/docs/latest/configuration/#write-properties).
 #
-# Next: [03 · Choose a mode](03_choose_a_mode.ipynb)
+# Next: [04 · Equality deletes](04_equality_deletes.ipynb)
 
 # %%
 here.close()

@@ -2,7 +2,7 @@
 # jupyter:
 #   deletekit:
 #     lesson: "05"
-#     minutes: {teach: 25, exercise: 20}
+#     minutes: {teach: 15, exercise: 15}
 #     needs: plain
 #   kernelspec:
 #     display_name: Python 3
@@ -13,7 +13,7 @@
 # %% [markdown]
 # # 05 · Position deletes of format version 2
 #
-# **25 minutes to read and run, 20 for the exercises.** Before it: [04 · Equality deletes](04_equality_deletes.ipynb).
+# **15 minutes to read and run, 15 for the exercises.** Before it: [04 · Equality deletes](04_equality_deletes.ipynb).
 #
 # A position delete file names deleted rows by their data file and their position in it. It is an ordinary table with two columns. We call its rows lines. In format version 3, deletion vectors replace such files. Old files stay valid, so you will meet them for years.
 #
@@ -21,7 +21,6 @@
 #
 # - read a position delete file and say what it hides
 # - sort its lines in the order that the specification asks for
-# - tell the counters of a snapshot apart
 # - say which sequence number rule applies to it, and what changes with format version 3
 
 # %% [markdown]
@@ -84,40 +83,16 @@ check("05.1")
 (entry,) = dk.inspect(table)["manifests"][1]["entries"]
 names.show(entry, "status", "sequence_number", "data_file.content", "data_file.file_format", "data_file.record_count")
 
-# %% [markdown]
-# The data file has not changed. The new file `P1` says which of its rows are deleted.
-
 # %%
 drawings.file_tree(table)
-
-# %% [markdown]
-# A third column, `row`, may hold the deleted row itself. It was meant for tools that replay changes. Today almost no writer uses it, but a reader must accept it.
-
-# %%
-with_rows = here.table("people_with_rows", people)
-dk.delete(with_rows, "id = 123", mode="position-delete", with_rows=True)
-names = Aliases(with_rows)
-(line,) = pq.read_table(names.path("P1"), partitioning=None).to_pylist()
-names.show(line)
 
 # %% [markdown]
 # ## Several data files
 #
 # Lines are sorted by `file_path`, and then by `pos`. So a reader can read a data file and its deletes side by side, from top to bottom. It need not hold all deletes in memory.
-#
-# **05.2** A writer has found these positions. Put them in the order in which they must be written, each one once. Answer with a list of pairs.
-
-# %%
-found = [("a.parquet", 36), ("b.parquet", 9), ("a.parquet", 35), ("b.parquet", 7), ("a.parquet", 36)]
-
-# %% tags=["exercise"] exercise="05.2"
-check("05.2", ...)
-
-# %% tags=["solution"] exercise="05.2"
-check("05.2", sorted(set(found)))
 
 # %% [markdown]
-# Here are the same four in a real table of two data files. One thread and `granularity="partition"` write them into one position delete file.
+# This table has two data files. One thread and `granularity="partition"` write four positions into one position delete file.
 
 # %%
 forty = pa.table({"id": pa.array(range(40), pa.int32())})
@@ -136,8 +111,6 @@ show(
 )
 
 # %% [markdown]
-# The output shows short names. On the disk the paths decide the order, and the paths are random.
-#
 # A writer can write one file for all data files of a partition, or one for each. The table property `write.delete.granularity` decides: it is `partition` or `file`. One file for all is cheaper to write, one for each is cheaper to read.
 
 # %% [markdown]
@@ -145,40 +118,6 @@ show(
 
 # %%
 dk.widgets.RowFate(two_files, data_file="D2", row=7)
-
-# %% [markdown]
-# ## Counters
-#
-# We run three deletes, one after the other, of 7, 8 and 12 rows.
-
-# %%
-counted = here.table("counted", people)
-for where in ("id < 1007", "id >= 1007 and id < 1015", "id >= 1015 and id < 1027"):
-    dk.delete(counted, f"{where} and id > 999", mode="position-delete")
-
-# %% [markdown]
-# **05.3** What does the summary of the last snapshot say? Answer with a dict: `"added"` for `added-position-deletes`, `"total"` for `total-position-deletes`, `"files"` for `total-delete-files`.
-
-# %% tags=["exercise"] exercise="05.3"
-predict("05.3", ...)
-
-# %% tags=["solution"] exercise="05.3"
-predict("05.3", {"added": 12, "total": 27, "files": 3})
-
-# %%
-counters = (
-    "added-position-delete-files",
-    "added-delete-files",
-    "added-position-deletes",
-    "total-delete-files",
-    "total-position-deletes",
-    "total-equality-deletes",
-)
-for counter in counters:
-    print(f"{counter}: {counted.current_snapshot.summary[counter]}")
-
-# %%
-check("05.3")
 
 # %% [markdown]
 # ## A reader
@@ -211,8 +150,6 @@ check("05.5", ...)
 check("05.5", {"position": True, "equality": False})
 
 # %% [markdown]
-# A streaming writer needs this. Sometimes it must delete a row that it has just written and not yet committed. It knows the position, so the same commit deletes the row by position.
-#
 # ## Format version 3
 #
 # In version 3 no new position delete file is allowed. Existing ones still hide rows.
@@ -260,7 +197,6 @@ print("the new file, read with the old deletes:", read_with_old_deletes)
 #
 # - A position delete file has `file_path` and `pos`, sorted by both, and sometimes `row`: [position delete files](https://iceberg.apache.org/spec/#position-delete-files).
 # - It applies to data files with a sequence number **less than or equal to** its own, in the same partition: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
-# - `position-deletes` counts positions, `delete-files` counts files. Totals are about the whole snapshot.
 # - Format version 3 allows no new ones. Existing ones count until a vector includes their positions: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
 #
 # Next: [06 · Deletion vectors](06_deletion_vectors.ipynb)

@@ -2,7 +2,7 @@
 # jupyter:
 #   deletekit:
 #     lesson: "07"
-#     minutes: {teach: 25, exercise: 25}
+#     minutes: {teach: 20, exercise: 15}
 #     needs: plain
 #   kernelspec:
 #     display_name: Python 3
@@ -13,7 +13,7 @@
 # %% [markdown]
 # # 07 · Roaring bitmaps
 #
-# **25 minutes to read and run, 25 for the exercises.** Before it: [06 · Deletion vectors](06_deletion_vectors.ipynb).
+# **20 minutes to read and run, 15 for the exercises.** Before it: [06 · Deletion vectors](06_deletion_vectors.ipynb).
 #
 # A deletion vector contains a Roaring bitmap, which stores a set of numbers in few bytes. Its size depends less on how many rows are deleted than on how they lie in the file. You will take such bitmaps apart: small ones first, then those of 336,776 real flights.
 #
@@ -21,7 +21,6 @@
 #
 # - split a row position into the parts that a bitmap uses
 # - predict which of three kinds of container a set gets, and how many bytes it takes
-# - read a container from its bytes, and test whether a position is in it
 # - say what a second delete does to the size of a vector
 
 # %% [markdown]
@@ -62,9 +61,6 @@ sets = {"first": BitMap(range(10_000)), "scattered": BitMap(range(0, 1_000_000, 
 sets["half"] = BitMap(range(0, 1_000_000, 2))
 sets["most"] = BitMap(range(1_000_000)) - sets["scattered"]
 show([{"set": name, "positions": len(s), "bytes of the bitmap": len(stored(s))} for name, s in sets.items()])
-
-# %% [markdown]
-# A list of 10,000 positions of 8 bytes takes 80,000 bytes. One bit for each of the million rows takes 125,000 bytes.
 
 # %%
 check("07.1")
@@ -114,8 +110,6 @@ drawings.vector_bytes(far_apart)
 # | array | the numbers themselves, sorted | 2 for each number |
 # | bitmap, also called bitset | one bit for each of the 65,536 | 8192 |
 # | run | the number of runs, then for each its first number and its length minus one | 2, and 4 for each run |
-#
-# **07.3** Which kind is each of these five sets? Answer with a dict whose values are `"array"`, `"bitmap"` or `"run"`.
 
 # %%
 five = {
@@ -125,12 +119,6 @@ five = {
     "d": [5],
     "e": [n for n in range(65_536) if n != 30_000],
 }
-
-# %% tags=["exercise"] exercise="07.3"
-predict("07.3", {"a": ..., "b": ..., "c": ..., "d": ..., "e": ...})
-
-# %% tags=["solution"] exercise="07.3"
-predict("07.3", {"a": "run", "b": "array", "c": "bitmap", "d": "array", "e": "run"})
 
 # %% [markdown]
 # `containers` reads the header of a bitmap. Each line of the output is a container: where its bytes begin, and how many they are.
@@ -149,25 +137,14 @@ def containers_of(bitmap):
 
 show([{"set": name, **containers_of(stored(numbers))[0]} for name, numbers in five.items()])
 
-# %%
-check("07.3")
-
 # %% [markdown]
-# The drawing has the set `e` in all three kinds of container. Draw another one of the five sets.
+# The drawing has the set `e` in all three kinds of container.
 
 # %%
 drawings.roaring_container(five["e"])
 
 # %% [markdown]
-# No byte says "array" or "bitmap": up to 4096 numbers it is an array, with more it is a bitmap. Flags mark runs. A Roaring bitmap with runs has another cookie, 12347 instead of 12346, which also holds the number of containers. With fewer than four containers it also leaves out the offsets.
-#
-# **07.4** No two numbers of a container are neighbours, so runs save nothing. How many numbers, at least, make it a bitmap container?
-
-# %% tags=["exercise"] exercise="07.4"
-check("07.4", ...)
-
-# %% tags=["solution"] exercise="07.4"
-check("07.4", 4097)
+# No byte says "array" or "bitmap": up to 4096 numbers it is an array, with more it is a bitmap. Flags mark runs.
 
 # %% [markdown]
 # **07.5** Write the rule. Your function gets the count of numbers in a container, and the count of runs that they form. It returns `"array"`, `"bitmap"` or `"run"`. If a run container saves nothing, it is not used.
@@ -197,48 +174,9 @@ for name, positions in sets.items():
     show(containers_of(stored(positions))[-2:])
 
 # %% [markdown]
-# ## Is this row deleted?
-#
-# A reader asks this for every row, or for every batch of rows. It finds the container by a binary search. In an array or among runs it searches again. In a bitmap it looks at one bit. It does not have to unpack anything.
-#
-# Here are the first bytes of a bitmap container, in binary. The positions are 0, 10, 20 and so on.
-
-# %%
-tenths = stored(range(0, 65_536, 10))
-(only,) = containers_of(tenths)
-container = tenths[only["at"] : only["at"] + only["bytes"]]
-print(" ".join(f"{byte:08b}" for byte in container[:4]))
-
-# %% [markdown]
-# **07.6** Write the test for a bitmap container. Your function gets its 8192 bytes and a number of 16 bits, and returns `True` or `False`.
-
-
-# %% tags=["exercise"] exercise="07.6"
-def is_in(container, number): ...
-
-
-check("07.6", is_in)
-
-
-# %% tags=["solution"] exercise="07.6"
-def is_in(container, number):
-    return bool(container[number // 8] >> number % 8 & 1)
-
-
-check("07.6", is_in)
-
-# %% [markdown]
 # ## A second delete
 #
 # A new vector is the union of the old one and the new positions. The old one holds every even position below 6000, and the second delete adds the odd ones. Each of the two containers takes 6000 bytes.
-#
-# **07.7** How many bytes does the container of the union take?
-
-# %% tags=["exercise"] exercise="07.7"
-predict("07.7", ...)
-
-# %% tags=["solution"] exercise="07.7"
-predict("07.7", 6)
 
 # %%
 even, odd = BitMap(range(0, 6000, 2)), BitMap(range(1, 6000, 2))
@@ -246,11 +184,8 @@ show(
     [{"set": name, **containers_of(stored(s))[0]} for name, s in (("even", even), ("odd", odd), ("union", even | odd))]
 )
 
-# %%
-check("07.7")
-
 # %% [markdown]
-# So a vector can shrink when you delete more rows. If all rows of a file are deleted, a good writer stores no vector at all: the file itself leaves the table.
+# So a vector can shrink when you delete more rows.
 #
 # ## Real flights
 #
@@ -279,13 +214,7 @@ for name, blob in vectors.items():
     show(containers_of(blob[20:-4]))
 
 # %% [markdown]
-# The flights of January take 39 bytes: they are consecutive, in a single run. Those of the airline are everywhere, so all its containers but the last are bitmaps. The last one covers 9,096 rows, and 1,563 numbers of two bytes each are less than 8192. The cancelled flights form runs too. The file is sorted by day and time of departure; a cancelled flight has no departure time, so it is at the end of its day. Their container 0 takes 282 bytes: 2 for the number of runs, and 4 for each of the 70 runs.
-
-# %% [markdown]
-# `BitmapBytes` draws the positions as a map. Here each cell is 256 rows, so the whole map is container 0 of the cancelled flights. Zoom in or add a position, and see how the bytes change.
-
-# %%
-dk.widgets.BitmapBytes(flights, snapshot="S2", zoom=4)
+# The flights of January take 39 bytes: they are consecutive, in a single run. Those of the airline are everywhere, so all its containers but the last are bitmaps. The last one covers 9,096 rows, and 1,563 numbers of two bytes each are less than 8192.
 
 # %% [markdown]
 # What if the file were not sorted? We give the same rows other places, as if somebody had shuffled them.
@@ -357,7 +286,6 @@ print("0 in [2, 0]:", trusting([2, 0], 0))
 # - The upper 32 bits of a position choose a bitmap, the next 16 a container, and the last 16 are stored: [deletion-vector-v1](https://iceberg.apache.org/puffin-spec/#deletion-vector-v1-blob-type).
 # - A container is an array, a bitmap or runs, whichever is smallest: 2 bytes for each number, 8192 bytes, or 2 and 4 for each run: [the Roaring format](https://github.com/RoaringBitmap/RoaringFormatSpec).
 # - The places of the deleted rows decide the size: one block takes only a few bytes, however long it is.
-# - A reader finds a position without unpacking. A second delete makes a union, which may be smaller: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
 # - A reader must check the order of what it reads: the CRC does not.
 #
 # Next: [08 · Readers](08_readers.ipynb)

@@ -2,7 +2,7 @@
 # jupyter:
 #   deletekit:
 #     lesson: "08"
-#     minutes: {teach: 30, exercise: 25}
+#     minutes: {teach: 20, exercise: 15}
 #     needs: plain
 #   kernelspec:
 #     display_name: Python 3
@@ -13,7 +13,7 @@
 # %% [markdown]
 # # 08 · Readers
 #
-# **30 minutes to read and run, 25 for the exercises.** Before it: [07 · Roaring bitmaps](07_roaring_bitmaps.ipynb).
+# **20 minutes to read and run, 15 for the exercises.** Before it: [07 · Roaring bitmaps](07_roaring_bitmaps.ipynb).
 #
 # A snapshot may have every kind of delete at once, and the reader must combine them with the data files. Here is a table that has them all. You decide which delete applies to which file. Then a reader of sixty lines reads the table without deletekit.
 #
@@ -21,9 +21,7 @@
 #
 # - follow a reader from the table metadata to the live rows
 # - decide whether a delete applies to a data file
-# - skip deletes that cannot hide a row of a file, without opening them
 # - say which rows a wrong reader loses or brings back, rule by rule
-# - find out which engines read a table right, and plan the least change that helps the others
 
 # %% [markdown]
 # ## Predict
@@ -114,9 +112,9 @@ for content in (0, 1):
     print(f"manifests with content {content} have the sequence numbers {numbers}")
 
 # %% [markdown]
-# Content 0 is a manifest of data files, content 1 a manifest of deletes. The last commit, number 6, wrote both manifests of deletes. One holds `E2`. The other holds the entries of the older delete manifests, which the commit merged into one.
+# Content 0 is a manifest of data files, content 1 a manifest of deletes.
 #
-# In the manifests, two things are easy to forget. Entries with status 2, deleted, are not part of the snapshot. And a new entry has no sequence number of its own: it inherits the one that the manifest list has for its manifest. An entry in a merged manifest keeps the number that it had. The second cell lists the live files.
+# In the manifests, two things are easy to forget. Entries with status 2, deleted, are not part of the snapshot. And a new entry has no sequence number of its own: it inherits the one that the manifest list has for its manifest. An entry in a merged manifest keeps the number that it had.
 
 
 # %%
@@ -144,8 +142,6 @@ fields = ("file_path", "kind", "sequence_number", "spec_id", "partition", "refer
 show([{field: names.of(file.get(field)) for field in fields} for file in files])
 
 # %% [markdown]
-# `E2` has its own partition spec, which has no fields, so its partition is empty. deletekit added this spec to the table, because the other spec cannot hold a delete for all shops.
-#
 # ## Which delete applies to which data file
 #
 # | delete | sequence numbers | data files |
@@ -193,16 +189,10 @@ check("08.3", ...)
 check("08.3", {"V1", "E1", "E2"})
 
 # %% [markdown]
-# In the drawing, an arrow leads from each delete to every data file for which a reader must open it. By the rules, `E1` also applies to `D3`, and `E2` to `D4`, but a reader need not open them there. You will see below why.
+# In the drawing, an arrow leads from each delete to every data file for which a reader must open it. By the rules, `E1` also applies to `D3`, and `E2` to `D4`, but their bounds show that no row can match.
 
 # %%
 drawings.sequence_axis(orders)
-
-# %% [markdown]
-# `SequenceTimeline` shows the same with more details. Choose a data file to see only its deletes.
-
-# %%
-dk.widgets.SequenceTimeline(orders, data_file="D1")
 
 # %% [markdown]
 # ## Is this row hidden?
@@ -339,8 +329,6 @@ for row in mine:
     print(*row)
 
 # %% [markdown]
-# This reader finds columns by name, which is good enough until somebody renames one. It also assumes that an equality delete file has only the columns that it compares. A real reader uses field ids, and compares only the columns in `equality_ids`.
-#
 # Do other readers agree? The cell asks deletekit, and Spark if it is installed.
 
 # %%
@@ -349,91 +337,6 @@ if here.spark is not None:
     asked = here.spark.sql(f"SELECT shop, id, item FROM {here.catalog.name}.course.orders ORDER BY shop, id")
     assert mine == [tuple(row) for row in asked.collect()]
 print("readers agree:", len(mine), "rows")
-
-# %% [markdown]
-# PyIceberg does not support equality deletes and says so with an error. That is honest.
-
-# %%
-from pyiceberg.table import StaticTable
-
-try:
-    print("PyIceberg:", StaticTable.from_metadata(orders.metadata_location).scan().to_arrow().num_rows, "rows")
-except ValueError as error:
-    print("PyIceberg refuses:", "equality deletes" in str(error))
-
-# %% [markdown]
-# **08.5** A query selects only the column `item`. To know which rows of `D1` are hidden, a reader must compare the values of other columns. Which ones? Answer with a set of names.
-
-# %% tags=["exercise"] exercise="08.5"
-check("08.5", ...)
-
-# %% tags=["solution"] exercise="08.5"
-check("08.5", {"shop", "id"})
-
-# %% [markdown]
-# ## Skip what cannot matter
-#
-# `E2` applies to all data files, but not every file can have its ids. The manifests hold the smallest and largest value of a column, for data files and for equality deletes. If the two ranges do not overlap, the reader need not open the delete. The column `id` has field id 2.
-
-
-# %%
-def bound_of_id(file, which):
-    values = {bound["key"]: bound["value"] for bound in file[which]}
-    return int.from_bytes(values[2], "little", signed=True)
-
-
-show(
-    [
-        {"file": names.of(f["file_path"]), **{w: bound_of_id(f, w) for w in ("lower_bounds", "upper_bounds")}}
-        for f in files
-        if f["kind"] in ("data", "equality-delete")
-    ]
-)
-
-# %% [markdown]
-# So a reader can skip `E1` for `D3`, and `E2` for `D4`: these are the two missing arrows. It cannot skip `E2` for `D3`, because order 99 makes the range of `E2` wide. And remember: NULL is in no range, and bounds may be missing, because not every writer stores them.
-#
-# **08.6** Write `may_match` for one column. Both arguments are dicts; for `E2` it is `{"lower": 4, "upper": 99, "nulls": False}`. A bound that is not known is `None`: any value is possible on that side. `nulls` is `True` if the file may have a NULL in the column. Return whether the reader must open the delete for this data file.
-
-
-# %% tags=["exercise"] exercise="08.6"
-def may_match(data, delete): ...
-
-
-check("08.6", may_match)
-
-
-# %% tags=["solution"] exercise="08.6"
-def may_match(data, delete):
-    if data["nulls"] and delete["nulls"]:
-        return True
-    if None in (data["lower"], data["upper"], delete["lower"], delete["upper"]):
-        return True
-    return data["lower"] <= delete["upper"] and delete["lower"] <= data["upper"]
-
-
-check("08.6", may_match)
-
-# %% [markdown]
-# ## Count without reading
-#
-# `SELECT count(*)` would be quick if you could simply add up `record_count` of the data files. The summary of the snapshot does exactly that.
-
-# %%
-for counter in ("total-records", "total-position-deletes", "total-equality-deletes"):
-    print(f"{counter}: {orders.current_snapshot.summary[counter]}")
-print("rows:", len(mine))
-
-# %% [markdown]
-# 16 is too many, and 16 - 4 - 4 is too few. Order 1 is counted twice, in `P1` and in `V1`. One key of `E2` hides an order in each shop, and another key hides none. The totals of deletes count positions and keys, not rows.
-#
-# If no delete can hide a row of a data file, its `record_count` is the number of its live rows. **08.7** For which data files do you know this without opening a delete, from the manifests and their bounds alone? Answer with a set of names.
-
-# %% tags=["exercise"] exercise="08.7"
-check("08.7", ...)
-
-# %% tags=["solution"] exercise="08.7"
-check("08.7", {"D4"})
 
 # %% [markdown]
 # ## Break it
@@ -461,101 +364,17 @@ show(
 )
 
 # %% [markdown]
-# With the first mistake the new version of order 2 is lost. With the last two the old version comes back. These two give the same rows: no data file is older than a delete with the number 0, so no equality delete applies.
-#
-# In `RowFate` you can switch rules off yourself. Here the first mistake is switched on: equality deletes go by `<=`. The other deletes keep their rule, so `P1` does not apply.
-
-# %%
-dk.widgets.RowFate(orders, data_file="D4", row=0, sequence_rule=False)
+# With the first mistake the new version of order 2 is lost. With the last two the old version comes back.
 
 # %% [markdown]
 # No reader reported an error. A reader that applies deletes wrongly is worse than one that refuses them.
-#
-# ## Who reads this table right?
-#
-# An engine may have such a mistake too, and you cannot read the code of them all. But you can give an engine a table whose right rows are known. deletekit has a suite of such tables, at least one for each rule. The case `upsert_in_one_commit_v2` is for the rule `strictly-older`: one commit deletes keys by value and adds them again. Here is a table like it, and what three readers find in it.
-
-# %%
-upserted = here.table("upserted", of_shop("north", [1, 2, 3]))
-coffee = of_shop("north", [1, 2]).set_column(2, "item", pa.array(["coffee"] * 2))
-dk.upsert(upserted, coffee, key="id", mode="equality-delete")
-listed = [file for manifest in records(upserted.current_snapshot.manifest_list) for file in live_files(manifest)]
-
-
-def items_in(rows):
-    return ", ".join(f"{number} {item}" for _, number, item in sorted(rows))
-
-
-show(
-    [
-        {"reader": "right", "rows": items_in(read(listed))},
-        {"reader": "equality deletes by <=", "rows": items_in(read(listed, number=not_newer))},
-        {"reader": "equality deletes ignored", "rows": items_in(read(of_kind(listed, "data")))},
-    ]
-)
 
 # %% [markdown]
-# `dk.readers` finds out from metadata which rules a table depends on. deletekit knows what each engine did with each case of the suite: it was `right`, it `refuses` the table, or its rows were `WRONG`. If no case tells, the answer is `unknown`. For an engine that we have not run, deletekit repeats what others report, and names the source.
-
-# %%
-asked = dk.readers(upserted, engines=["deletekit", "spark", "pyiceberg", "databricks"])
-print("depends on:", ", ".join(sorted(asked.features)))
-
-run = {reading.engine for reading in asked if reading.verified}
-show(
-    [
-        {
-            "engine": reading.engine,
-            "verdict": reading.verdict,
-            "we ran it": reading.verified,
-            "rows that come back": reading.findings[0].rows if reading.findings else None,
-        }
-        for reading in asked
-        if reading.verified or reading.engine not in run
-    ]
-)
-
-# %% [markdown]
-# By that report, Databricks reads a table of version 2 without its deletes. So two rows come back, those of the third reader above.
-#
-# `dk.make_readable` looks for the least change of the deletes after which all engines that you name read the table right. A dry run only plans it. The second plan may upgrade the table.
-
-# %%
-plans = {
-    "for three engines": dk.make_readable(upserted, ["spark", "pyiceberg", "databricks"], dry_run=True),
-    "for databricks, in v3": dk.make_readable(upserted, ["databricks"], upgrade=True, dry_run=True),
-}
-show(
-    [
-        {"plan": plan, "step": step.action, "data files": step.files, "rows": step.rows}
-        for plan, made in plans.items()
-        for step in made.steps
-    ]
-)
-
-# %% [markdown]
-# In version 2 Databricks is reported to ignore position deletes too. So the first plan writes the data file again, without the hidden rows. In version 3 a deletion vector is enough for Databricks: the second plan writes one, and leaves the data file as it is. A table never goes back to version 2, so no plan upgrades it unless you allow it.
-#
-# Now we run the first plan, and let PyIceberg read the table.
-
-# %%
-here.rewind("readable", upserted)
-made = dk.make_readable(upserted, ["spark", "pyiceberg", "databricks"], verify=False)
-print("readable for all three, as far as is known:", made.is_readable)
-found = StaticTable.from_metadata(upserted.metadata_location).scan().to_arrow().to_pylist()
-print("PyIceberg:", items_in(tuple(row.values()) for row in found))
-
-# %% [markdown]
-# Without `verify=False`, deletekit runs those of the engines that are installed, and compares their rows. You do this yourself in lesson 12.
-#
 # ## Key points
 #
 # - A reader uses only the live entries of the snapshot's manifests, with inherited sequence numbers: [sequence number inheritance](https://iceberg.apache.org/spec/#sequence-number-inheritance).
 # - Deletes by position apply to data files that are not newer, deletes by value to files that are older. Each stays within its partition; equality deletes without a partition apply everywhere: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
 # - A vector replaces position delete files for its data file only, and never replaces equality deletes: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
-# - Bounds say what a reader can skip; a missing bound says nothing.
-# - Counts in metadata count lines, not live rows.
-# - An engine can read one table right and another one wrong: it depends on the rules that decide rows of the table. So test an engine rule by rule: [row-level deletes](https://iceberg.apache.org/spec/#row-level-deletes).
 #
 # Next: [09 · Commits and conflicts](09_commits_and_conflicts.ipynb)
 

@@ -2,7 +2,7 @@
 # jupyter:
 #   deletekit:
 #     lesson: "09"
-#     minutes: {teach: 25, exercise: 25}
+#     minutes: {teach: 20, exercise: 15}
 #     needs: plain
 #   kernelspec:
 #     display_name: Python 3
@@ -13,7 +13,7 @@
 # %% [markdown]
 # # 09 · Commits and conflicts
 #
-# **25 minutes to read and run, 25 for the exercises.** Before it: [08 · Readers](08_readers.ipynb).
+# **20 minutes to read and run, 15 for the exercises.** Before it: [08 · Readers](08_readers.ipynb).
 #
 # Writing data files and deletes takes time. None of it counts until the catalog swaps one metadata location for another. This lesson is about two writers who change the same rows and commit at the same time.
 #
@@ -22,7 +22,6 @@
 # - say what a commit swaps, and why two writers cannot both win
 # - decide what to do after a lost race: rebase the change, merge it, or replan it
 # - explain how two deletes of one data file end in one vector
-# - say why you cannot simply combine two commits into one
 
 # %% [markdown]
 # ## Predict
@@ -84,15 +83,9 @@ check("09.1")
 drawings.commit_race(numbers, second)
 
 # %% [markdown]
-# `SnapshotDiff` shows what the second commit changed: one vector went, one came, and one more row is hidden.
-
-# %%
-dk.widgets.SnapshotDiff(numbers)
-
-# %% [markdown]
 # ## Look inside: the swap
 #
-# The catalog of this lesson is a SQLite file. It has one row for each table, and the important value in it is the location of the current metadata file. The cell prints the number at the beginning of that file's name, and that of the file before.
+# The catalog of this lesson is a SQLite file. It has one row for each table, and the important value in it is the location of the current metadata file.
 
 # %%
 import sqlite3
@@ -124,29 +117,6 @@ with closing(sqlite3.connect(here.folder / "catalog.db")) as kept, closing(sqlit
 
 # %% [markdown]
 # This is called compare-and-swap. A REST catalog and Hive have other forms of it. Everything else is already on the disk, under names that nobody else uses: data files, deletes, manifests and the metadata file. A writer that is killed before the swap has changed nothing. It only leaves files that no snapshot lists.
-#
-# **09.2** Write the swap. It gets the location in the catalog, the location that the writer has read, and the new one. It returns the location that is in the catalog afterwards.
-
-
-# %% tags=["exercise"] exercise="09.2"
-def swapped(there, read, new): ...
-
-
-check("09.2", swapped)
-
-
-# %% tags=["solution"] exercise="09.2"
-def swapped(there, read, new):
-    return new if there == read else there
-
-
-check("09.2", swapped)
-
-# %% [markdown]
-# Each attempt takes the next sequence number. When the second writer began, the last number was 1. Its first attempt would have got 2; its second attempt got 3. A manifest can still be used in the next attempt, because entries of added files have no number of their own: they inherit the number in the manifest list. That is why numbers are inherited.
-
-# %%
-print("sequence number:", second.sequence_number)
 
 # %% [markdown]
 # ## Who can reuse a change?
@@ -177,9 +147,8 @@ predict("09.3", ...)
 # %% tags=["solution"] exercise="09.3"
 predict("09.3", {"new rows", "compacted", "update"})
 
-
 # %% [markdown]
-# Now we run the five races. Each entry of `races` has two functions: our change, and that of somebody else. `outcome` says what the writer did after it lost.
+# Now we run the five races. `outcome` says what the writer did after it lost.
 
 
 # %%
@@ -212,83 +181,21 @@ show(found)
 check("09.3")
 
 # %% [markdown]
-# - `other file`: the two changes have nothing to do with each other.
-# - `same file`: both only add positions. Both orders of the two deletes give the same result: their union.
 # - `new rows`: the delete was meant for all ids below 3, and here are two more of them. The new plan finds them too.
 # - `compacted`: the vector names a data file that is gone. Its positions mean nothing in the new one.
 # - `update`: we made the new version from a row that no longer exists. If we committed that version, a deleted row would come back.
 #
 # An equality delete depends on nothing: no row was read for it. So it can always be rebased. It hides every row with a smaller sequence number, even rows committed after it was written. That is one more reason why streams like it.
-#
-# ## Isolation levels
-#
-# `write.delete.isolation-level` says how careful a delete has to be. `UPDATE` and `MERGE` have such a property too. The default is `serializable`: the result must be the same as if the commits ran one after the other. The other level is called `snapshot`: the delete is only about rows of the snapshot that it has read. New rows from other commits are then no reason to replan.
-#
-# **09.4** We run the race `new rows` again, with isolation level `snapshot`. The table has ids 0 to 9, we delete ids below 3, and meanwhile ids 0 and 1 are appended. Which ids are in the table afterwards? Answer with a set.
-
-# %% tags=["exercise"] exercise="09.4"
-predict("09.4", ...)
-
-# %% tags=["solution"] exercise="09.4"
-predict("09.4", {0, 1, 3, 4, 5, 6, 7, 8, 9})
-
-# %%
-table = here.table(
-    "isolated",
-    ids(*range(10)),
-    format_version=3,
-    properties={"write.delete.mode": "merge-on-read", "write.delete.isolation-level": "snapshot"},
-)
-other = dk.load_table(here.catalog, table.name)
-commit = dk.delete(table, "id < 3", engine=Meanwhile(lambda: dk.append(other, ids(0, 1))))
-print("rows:", rows(table), "-", outcome(commit))
-
-# %%
-check("09.4")
 
 # %% [markdown]
-# ## Give up
-#
-# The table property `commit.retry.num-retries` says how often a writer tries again. We set it to 0: after one lost race, the writer gives up. Here it loses to a compaction, which removes its data file. Then two things matter: nothing has changed, and no file stays behind. `remove_orphan_files` with `dry_run=True` only counts the files that no snapshot lists. The date of tomorrow makes it count new files too.
-
-# %%
-from datetime import datetime, timedelta, timezone
-
-properties = {"write.delete.mode": "merge-on-read", "commit.retry.num-retries": "0"}
-table = here.table("no_retry", ids(*range(10)), format_version=3, properties=properties)
-other = dk.load_table(here.catalog, table.name)
-try:
-    dk.delete(table, "id = 1", engine=Meanwhile(lambda: dk.compact(other, rewrite_all=True)))
-except dk.CommitConflictError as error:
-    print("given up:", error.kind, "- to try again is safe:", error.retryable)
-
-tomorrow = datetime.now(timezone.utc) + timedelta(days=1)
-left = dk.remove_orphan_files(table, older_than=tomorrow, force=True, dry_run=True)
-print("files left behind:", len(left.orphan_files))
+# ## No answer
 
 # %% [markdown]
 # A catalog answers yes or no. But if the connection breaks, the writer gets no answer. Then the commit may or may not have happened. The writer must not delete its files, and must not try again before it has looked in the table whether its commit is there. deletekit raises `CommitStateUnknownError`.
 #
 # ## Workers and a coordinator
 #
-# Within one job you need no race. Workers search and report, and a coordinator commits once. But two workers may get parts of the same data file, and then each writes its own vector for it. Here two branches play the workers, and each gets one vector. A `RowDelta` lists the files that a commit adds and removes. `commit_change` commits it, as it does for `dk.delete` and `dk.update`.
-
-# %%
-from deletekit.commit.swap import commit as commit_change
-from deletekit.commit.change import RowDelta
-from deletekit.commit.planned_change import plan_change
-
-table = here.table("workers", ids(*range(10)), format_version=3)
-for worker, where in (("worker_1", "id in (0, 2)"), ("worker_2", "id in (5, 9)")):
-    dk.create_branch(table, worker)
-    dk.delete(table, where, mode="deletion-vector", ref=worker)
-
-names = Aliases(table)
-both = RowDelta(added_delete_files=(names.file("V1"), names.file("V2")))
-try:
-    commit_change(plan_change(table, lambda base: both))
-except dk.InvalidInputError as error:
-    print("refused:", error.kind)
+# Within one job you need no race. Workers search and report, and a coordinator commits once. But two workers may get parts of the same data file, and then each writes its own vector for it.
 
 # %% [markdown]
 # A data file may have only one vector, so the coordinator must combine the reports.
@@ -318,50 +225,6 @@ def vectors_of(reports):
 check("09.5", vectors_of)
 
 # %% [markdown]
-# ## Three commits are not one
-#
-# A streaming writer has three changes of key 1: insert it with value `a`, delete it by an equality delete, insert it with value `b`. Before them the table has one row, with key 0. On the branch `stream` each change is its own commit.
-
-
-# %%
-def keyed(key, value):
-    return pa.table({"id": pa.array([key], pa.int32()), "value": [value]})
-
-
-streamed = here.table("streamed", keyed(0, "z"))
-dk.create_branch(streamed, "stream")
-inserted = dk.append(streamed, keyed(1, "a"), ref="stream")
-deleted = dk.delete_keys(streamed, [{"id": 1}], ref="stream")
-again = dk.append(streamed, keyed(1, "b"), ref="stream")
-print("three commits:", dk.scan(streamed, "id = 1", ref="stream").to_arrow().to_pylist())
-
-# %% [markdown]
-# Somebody wants fewer commits, and puts exactly the same files on `main` in one commit.
-#
-# **09.6** How many rows with key 1 are on `main`?
-
-# %% tags=["exercise"] exercise="09.6"
-predict("09.6", ...)
-
-# %% tags=["solution"] exercise="09.6"
-predict("09.6", 2)
-
-# %%
-here.rewind("one commit", streamed)
-in_one = RowDelta(
-    added_data_files=inserted.added_data_files + again.added_data_files,
-    added_delete_files=deleted.added_delete_files,
-)
-commit_change(plan_change(streamed, lambda base: in_one))
-on_main = dk.scan(streamed, "id = 1").to_arrow().sort_by("value").to_pylist()
-print("one commit:", on_main)
-
-# %%
-check("09.6")
-
-# %% [markdown]
-# All files of a commit have the same sequence number, and an equality delete applies only to files with a smaller one. The value `a` was deleted on the branch, but is live on `main`. To combine several commits into one, you must first work out what is left of each key. `dk.stream.promote` does that.
-#
 # ## Break it
 #
 # What if a writer skips all of this and commits its vector next to the existing one? deletekit refuses to write such a table, so we forge one. First we delete two rows of one data file, each on its own branch:
@@ -408,24 +271,13 @@ names.show(names.deletes(), "kind", "positions")
 print("rows:", rows(forged))
 
 # %% [markdown]
-# **09.7** Three writers have each added their own vector for the same data file: {1, 2}, {2, 3} and {9}. All three deletes should count. Which positions does a repair put into the one vector? Answer with a set of numbers.
-
-# %% tags=["exercise"] exercise="09.7"
-check("09.7", ...)
-
-# %% tags=["solution"] exercise="09.7"
-check("09.7", {1, 2} | {2, 3} | {9})
-
-# %% [markdown]
 # ## Key points
 #
 # - A commit is one swap of a location, compare-and-swap. All files are written before it: [optimistic concurrency](https://iceberg.apache.org/spec/#optimistic-concurrency).
 # - The loser may reuse its files only if nothing they depend on has changed: [commit conflict resolution and retry](https://iceberg.apache.org/spec/#commit-conflict-resolution-and-retry).
-# - Deletes by position depend on their data file, deletes by value on nothing. New versions of rows depend on the old ones.
 # - One data file has one vector, so the second writer merges the two: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
-# - Sequence numbers are the order of the changes. If you put files of two commits into one, they lose this order: [sequence numbers](https://iceberg.apache.org/spec/#sequence-numbers).
 #
-# Next: [10 · Time travel and lineage](10_time_travel_and_lineage.ipynb)
+# Next: [11 · Compaction and erasure](11_compaction.ipynb)
 
 # %%
 here.close()

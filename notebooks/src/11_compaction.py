@@ -2,7 +2,7 @@
 # jupyter:
 #   deletekit:
 #     lesson: "11"
-#     minutes: {teach: 30, exercise: 30}
+#     minutes: {teach: 20, exercise: 20}
 #     needs: plain
 #   kernelspec:
 #     display_name: Python 3
@@ -13,7 +13,7 @@
 # %% [markdown]
 # # 11 · Compaction and erasure
 #
-# **30 minutes to read and run, 30 for the exercises.** Before it: [10 · Time travel and lineage](10_time_travel_and_lineage.ipynb).
+# **20 minutes to read and run, 20 for the exercises.** Before it: [09 · Commits and conflicts](09_commits_and_conflicts.ipynb).
 #
 # Merge-on-read postpones work, and compaction does it later: it writes data files again, without the rows that deletes hide. It changes no row of the table. That is harder than it sounds, because other writers go on deleting meanwhile. And a row that is gone from the table is not yet gone from the disk.
 #
@@ -73,8 +73,6 @@ check("11.1")
 # %% [markdown]
 # The vectors left the table with their data files: a vector is about one file and means nothing without it. An equality delete is about values. It no longer hides anything, but nothing in it says so. We will come back to it.
 #
-# `compact` chooses files that are too small or too large (here all six are too small), or that have many deleted rows. `delete_ratio_threshold` is the share of rows that vectors and position deletes hide in a file. `delete_file_threshold` is the number of deletes that apply to it.
-#
 # ## Look inside
 #
 # The operation is `replace`: files come and go, and no row changes. Readers that follow changes, such as streams, skip such a snapshot.
@@ -86,15 +84,7 @@ for counter in ("added-data-files", "deleted-data-files", "removed-dvs", "added-
     print(f"{counter}: {commit.summary[counter]}")
 
 # %% [markdown]
-# 60 records went and 56 came. The counters count what is in the files, so until now they counted the four hidden rows too.
-#
-# The six appends have the sequence numbers 1 to 6, the vectors 7, the equality delete 8, and the compaction 9. Deletes are compared with the data sequence number of a file. **11.2** Which one does the new file have?
-
-# %% tags=["exercise"] exercise="11.2"
-predict("11.2", ...)
-
-# %% tags=["solution"] exercise="11.2"
-predict("11.2", 8)
+# The six appends have the sequence numbers 1 to 6, the vectors 7, the equality delete 8, and the compaction 9.
 
 # %%
 names = Aliases(readings)
@@ -103,28 +93,14 @@ for manifest in dk.inspect(readings)["manifests"]:
         if entry["status"] == 1 and entry["data_file"]["content"] == 0:
             names.show(entry, "data_file.file_path", "sequence_number", "file_sequence_number")
 
-# %%
-check("11.2")
-
 # %% [markdown]
 # An entry has two numbers. `file_sequence_number` says which commit added the file, 9. `sequence_number` says how old its rows are. For an append both are the same. Compaction says: these rows are as they were at 8, in the snapshot that I read.
-#
-# Here is the table before the compaction, at `S8`:
-
-# %%
-drawings.sequence_axis(readings, snapshot="S8")
 
 # %% [markdown]
-# And after it. No arrow leads from `E1` to the new file, because 8 is not smaller than 8:
+# After the compaction, no arrow leads from `E1` to the new file, because 8 is not smaller than 8:
 
 # %%
 drawings.sequence_axis(readings, snapshot="S9")
-
-# %% [markdown]
-# `SnapshotDiff` compares the rows themselves: eight files went and one came, but no row came or went.
-
-# %%
-dk.widgets.SnapshotDiff(readings)
 
 # %% [markdown]
 # ## Others do not wait
@@ -202,52 +178,19 @@ for name, table in (("readings", readings), ("racing", racing)):
     print(f"{name}: {len(removed.equality_delete_files)} equality delete files removed, rows: {dk.scan(table).count()}")
 
 # %% [markdown]
-# ## Vectors that share a file
-#
-# One Puffin file can hold the vectors of many data files. Here a delete writes one with two vectors, `V1` for `D1` and `V2` for `D2`. Then another delete replaces `V1` with `V3`, which is in its own file.
-
-# %%
-shared = here.table("shared", *parts[:2], format_version=3)
-with dk.engine.local(threads=1):
-    dk.delete(shared, "id in (1, 11)", mode="deletion-vector", granularity="partition")
-    dk.delete(shared, "id = 2", mode="deletion-vector", granularity="partition")
-
-of_shared = Aliases(shared)
-of_shared.show(of_shared.deletes(), "name", "data_file.referenced_data_file", "positions")
-print("V1 and V2 in one file:", of_shared.path("V1") == of_shared.path("V2"))
-
-# %% [markdown]
-# **11.5** Now all snapshots expire except the last one. `V1` is not live in any remaining snapshot. How many Puffin files may be removed from storage?
-
-# %% tags=["exercise"] exercise="11.5"
-predict("11.5", ...)
-
-# %% tags=["solution"] exercise="11.5"
-predict("11.5", 0)
-
-# %%
-from datetime import datetime, timedelta, timezone
-
-LATER = datetime.now(timezone.utc) + timedelta(days=1)
-here.rewind("expire", shared)
-expired = dk.expire_snapshots(shared, older_than=LATER, retain_last=1)
-print("snapshots:", len(expired.snapshot_ids), "· Puffin files:", len(expired.deleted_deletion_vector_files))
-print("rows:", dk.scan(shared).count())
-
-# %%
-check("11.5")
-
-# %% [markdown]
 # ## Gone from the table, not from the disk
 #
 # Now somebody asks to be forgotten. We want to know which files have the e-mail address. So we open every file in the folder of the table, also files that no snapshot lists:
 
 # %%
 from collections import Counter
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import fastavro
 import pyarrow.parquet as pq
+
+LATER = datetime.now(timezone.utc) + timedelta(days=1)
 
 
 def content(file):
@@ -333,42 +276,11 @@ print(where_is(members, "zoe@example.org"))
 print("rows:", dk.scan(members).to_arrow()["email"].to_pylist())
 
 # %% [markdown]
-# The result also says what was not inspected. Every proof of erasure needs such a list.
-
-# %%
-print("\n".join(erased.not_inspected))
-
-# %% [markdown]
-# ## Files that nothing leads to
-#
-# One line of this list is about a file that no snapshot knows: a writer died before its commit and left it. `remove_orphan_files` cannot tell it from a file of a commit that is still running. Only the age of a file protects it: three days, unless you say otherwise.
-
-# %%
-import os
-import time
-
-stray = Path(people.location, "data", "stray.parquet")
-pq.write_table(pa.table({"email": ["zoe@example.org"]}), stray)
-print("just written:", len(dk.remove_orphan_files(people, dry_run=True).orphan_files))
-
-four_days_ago = time.time() - 4 * 24 * 60 * 60
-os.utime(stray, (four_days_ago, four_days_ago))
-print("four days old:", [Path(file).name for file in dk.remove_orphan_files(people).orphan_files])
-
-# %% [markdown]
 # ## Break it
 #
 # Compacted files have old numbers. A tool that drops deletes must remember that, and this one forgets it. It sees that all files were rewritten. So it drops every delete older than the newest commit before the compaction. Iceberg's Java library has a [bug of this kind](https://github.com/apache/iceberg/pull/10962).
 #
 # We race again, this time with two equality deletes meanwhile: id 7 is deleted with the sequence number 7, id 8 with 8. The new file has the number 6. The careless tool works on a branch, so `main` stays correct. It drops the deletes with a number below 8.
-#
-# **11.7** Which ids come back? Answer with a set.
-
-# %% tags=["exercise"] exercise="11.7"
-predict("11.7", ...)
-
-# %% tags=["solution"] exercise="11.7"
-predict("11.7", {7})
 
 
 # %%
@@ -402,17 +314,13 @@ for ref in ("main", "careless"):
     there = dk.scan(cleaned, ref=ref).to_arrow()["id"].to_pylist()
     print(f"{ref}: {len(there)} rows, of ids 7 and 8 there is {sorted({7, 8} & set(there))}")
 
-# %%
-check("11.7")
-
 # %% [markdown]
-# No error, no warning: a deleted row is back. The rule of **11.4** looks at the numbers of the files, not at the commits that added them. So it keeps both deletes.
+# No error, no warning: a deleted row is back.
 #
 # ## Key points
 #
 # - Compaction is a `replace`: new files, the same rows. The new files get the data sequence number of the snapshot that was read: [sequence number inheritance](https://iceberg.apache.org/spec/#sequence-number-inheritance).
 # - Vectors leave with their data file. Equality deletes and deletes of a whole partition stay until somebody proves that they dangle: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
-# - You may remove a file when no snapshot leads to its path. A Puffin file lives as long as one vector in it: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
 # - Delete, compaction and expiry, in this order, remove the row. Its values can remain in bounds, in keys of equality deletes, behind tags and in stray files: [manifests](https://iceberg.apache.org/spec/#manifests).
 #
 # Next: [12 · The engines lab](12_engines_lab.ipynb)

@@ -2,7 +2,7 @@
 # jupyter:
 #   deletekit:
 #     lesson: "13"
-#     minutes: {teach: 35, exercise: 35}
+#     minutes: {teach: 20, exercise: 15}
 #     needs: plain
 #   kernelspec:
 #     display_name: Python 3
@@ -13,16 +13,15 @@
 # %% [markdown]
 # # 13 · Streaming deletes
 #
-# **35 minutes to read and run, 35 for the exercises.** It builds on [04 · Equality deletes](04_equality_deletes.ipynb) and [06 · Deletion vectors](06_deletion_vectors.ipynb).
+# **20 minutes to read and run, 15 for the exercises.** It builds on [04 · Equality deletes](04_equality_deletes.ipynb) and [06 · Deletion vectors](06_deletion_vectors.ipynb).
 #
-# A stream of changes brings keys: "row 5 has a new value", "row 3 is gone". It does not say where row 3 is. This lesson is about what a streaming writer can do then, and about the crash that writes rows twice.
+# A stream of changes brings keys: "row 5 has a new value", "row 3 is gone". It does not say where row 3 is. This lesson is about what a streaming writer can do then.
 #
 # You will be able to
 #
 # - predict which deletes Flink's sink writes
 # - say what an index changes, and which changes it must follow
 # - turn equality deletes into deletion vectors, in place or on the way from one branch to another
-# - find the crash that writes rows twice, and say where to keep progress
 
 # %% [markdown]
 # ## Predict
@@ -70,7 +69,7 @@ first = [put(5, 500.0), put(5, 555.0), put(1, 999.0), gone(3)]
 
 # %%
 import deletekit as dk
-from deletekit.course import Aliases, check, drawings, hint, lesson, show, solution
+from deletekit.course import Aliases, check, hint, lesson, show, solution
 from deletekit.course.recordings.flink_writer import write_checkpoint
 
 here = lesson("13")
@@ -157,62 +156,7 @@ by_value, by_place = (sorted(dk.scan(t).to_arrow().to_pylist(), key=lambda r: r[
 print("the same rows:", by_value == by_place)
 
 # %% [markdown]
-# There is no equality delete. A hit is a key that the index finds in the table, and a miss is a key that the table does not have. Batch 0 has three keys: 1 and 3 are hits, 5 is a miss. The index knows every key of the table, so for a miss there is nothing to delete. To fill the index the sink read `D1` once; it already knows the rows that it writes itself.
-#
-# Now somebody else compacts the table. Every row moves to a file that the sink has not written. **13.3** How many data files does the sink read before its next batch?
-
-# %% tags=["exercise"] exercise="13.3"
-predict("13.3", ...)
-
-# %% tags=["solution"] exercise="13.3"
-predict("13.3", 1)
-
-# %%
-here.rewind("compact", indexed)
-dk.compact(indexed)
-third = with_index.write([put(4, 444.0)], batch_id=2)
-print("data files read:", third.read_files, "· hits:", third.hits)
-of_indexed.show(of_indexed.deletes(), "name", "data_file.referenced_data_file", "positions")
-
-# %%
-check("13.3")
-
-# %% [markdown]
-# If an index names a file that has left the table, it deletes nothing, or the wrong row. So an index must say which snapshot it describes, and it must follow every commit of every writer. The same holds for races and retries: a batch planned before the compaction and committed after it must look again.
-#
-# ## The real flights
-#
-# One data file has 336,776 flights. 8,255 of them never took off. A stream deletes these month by month, in twelve batches of keys.
-#
-# **13.4** How many delete files are live at the end: with equality deletes only (mode `eq-only`), and with the index? A deletion vector counts as a delete file. Answer with a dict whose keys are `"eq-only"` and `"auto"`.
-
-# %% tags=["exercise"] exercise="13.4"
-predict("13.4", ...)
-
-# %% tags=["solution"] exercise="13.4"
-predict("13.4", {"eq-only": 12, "auto": 1})
-
-# %%
-import pyarrow as pa
-import pyarrow.compute as pc
-
-flights = dk.datasets.flights().select(["flight_id", "month", "carrier", "origin", "dest", "dep_time"])
-cancelled = flights.filter(pc.is_null(flights["dep_time"]))
-months = [cancelled.filter(pc.equal(cancelled["month"], month)) for month in range(1, 13)]
-batches = [pa.table({"flight_id": m["flight_id"], "_change_type": ["DELETE"] * len(m)}) for m in months]
-print("keys in each batch:", [len(batch) for batch in batches])
-
-# %%
-tables = {}
-for mode in ("eq-only", "auto"):
-    tables[mode] = here.table(f"flights_{mode[:2]}", flights, format_version=3)
-    with dk.stream.sink(tables[mode], "cancelled", equality_fields=["flight_id"], mode=mode) as by_month:
-        list(by_month.run(batches))
-    live = Aliases(tables[mode]).deletes()
-    print(f"{mode}: {len(live)} delete files, {dk.scan(tables[mode]).count():,} flights left")
-
-# %%
-check("13.4")
+# There is no equality delete. A hit is a key that the index finds in the table, and a miss is a key that the table does not have. To fill the index the sink read `D1` once; it already knows the rows that it writes itself.
 
 # %% [markdown]
 # ## Equality in, vectors out
@@ -220,15 +164,13 @@ check("13.4")
 # Values are cheap to write but expensive to read. So let the writer write values, and convert them into positions before many readers come. `dk.stream.convert` does this in place, in one commit.
 
 # %%
-written_by_value = tables["eq-only"]
-here.rewind("convert", written_by_value)
-converted = dk.stream.convert(written_by_value)
-of_flights = Aliases(written_by_value)
-of_flights.show(of_flights.deletes(), "kind", "data_file.record_count", "data_file.referenced_data_file")
-print("operation:", converted.operation, "· flights:", f"{dk.scan(written_by_value).count():,}")
+here.rewind("convert", users)
+converted = dk.stream.convert(users)
+names.show(names.deletes(), "kind", "positions", "data_file.referenced_data_file")
+print("operation:", converted.operation, "· rows:", dk.scan(users).count())
 
 # %% [markdown]
-# One vector holds the 8,255 positions that twelve files hid by value. The operation is `replace`: no row has changed, only the form of the deletes.
+# The operation is `replace`: no row has changed, only the form of the deletes.
 #
 # ## A branch for the stream
 #
@@ -265,175 +207,30 @@ of_staged.show(of_staged.deletes(), "name", "kind", "data_file.referenced_data_f
 check("13.5")
 
 # %% [markdown]
-# The three rows that went are ids 1, 2 and 3 of `D1`. The position in `V2` is an older row of id 5, which came and went on the branch: readers of `main` never saw it.
-#
-# A promotion keeps the row ids ([02](02_copy_on_write.ipynb)) of the rows that came. Compare both branches.
-
-# %%
-for branch in ("ingestion", "main"):
-    rows = dk.scan(staged, columns=["id", "_row_id"], ref=branch).to_arrow().sort_by("id").to_pylist()
-    print(f"{branch}: row ids", {row["id"]: row["_row_id"] for row in rows})
-
-# %% [markdown]
-# These data files store no row ids. A data file receives a number when it enters a table, and its rows get their ids from that number. The three files entered the table on `ingestion`, where their rows got 4 to 7. The promotion hands these numbers on to `main`. The hidden row of id 5 has 4. Id 4 was there before, and keeps 3. So you can follow a row by `_row_id` from one branch to the other.
-
-# %% [markdown]
-# ## Exactly once
-#
-# A stream has two logs. The source notes which batches are done; the table has its snapshots. A batch is first committed to the table, and then noted. Between the two, the writer may die.
-#
-# Below, `run` is such a loop, and `append` writes a batch with a plain append. The table has three rows, and two batches of three rows each will come. The writer dies once, after it commits batch 0 and before it notes it. Then it is started again.
-#
-# **13.6** How many rows are in the table at the end?
-
-# %% tags=["exercise"] exercise="13.6"
-predict("13.6", ...)
-
-# %% tags=["solution"] exercise="13.6"
-predict("13.6", 12)
-
-
-# %%
-before, *arrivals = [pa.table({"id": pa.array(range(n, n + 3), pa.int64())}) for n in (0, 3, 6)]
-
-
-def run(apply, noted, dies_after=None):
-    for number, rows in enumerate(arrivals):
-        if number not in noted:
-            apply(rows, number)
-            if number == dies_after:
-                return print("killed; noted so far:", sorted(noted))
-            noted.add(number)
-
-
-# %%
-events = here.table("events", before)
-
-
-def append(rows, number):
-    dk.append(events, rows)
-
-
-noted = set()
-run(append, noted, dies_after=0)
-run(append, noted)
-print("rows:", dk.scan(events).count())
-
-# %%
-check("13.6")
-
-# %% [markdown]
-# The other order, note first, then commit, is no better: the batch would be lost. You cannot write two logs at once, so one must contain what the other needs. The sink writes a *marker* into the summary of the snapshot: its name and the number of the batch. Then progress and rows are one commit, and cannot come apart.
-#
-# Here the same loop writes with a sink. `change_type=None` says that all rows are inserts, so they need no change type.
-
-# %%
-marked = here.table("marked", before)
-inserts = dk.stream.sink(marked, "arrivals", equality_fields=["id"], change_type=None)
-
-
-def write(rows, number):
-    print(f"batch {number}:", inserts.write(rows, number).status)
-
-
-noted = set()
-run(write, noted, dies_after=0)
-run(write, noted)
-print("rows:", dk.scan(marked).count())
-summary = marked.current_snapshot.summary
-print({key: summary[key] for key in ("deletekit.sink-id", "deletekit.batch-id")})
-
-# %% [markdown]
-# Batch 0 came twice and was committed once. Flink does the same: `flink.job-id`, `flink.operator-id` and `flink.max-committed-checkpoint-id` are in the summaries of its snapshots.
-#
-# When snapshots expire, their summaries go, and the progress would go too. So the sink has a tag, and each commit moves it to the newest batch. Expiry keeps that snapshot.
-
-# %%
-of_marked = Aliases(marked)
-of_marked.show(
-    marked.metadata.refs, "main.snapshot-id", "deletekit-sink-arrivals.type", "deletekit-sink-arrivals.snapshot-id"
-)
-
-# %% [markdown]
-# A writer can also die at other points. The drawing shows each of them: what the table has then, and what the next start does with the batch. `record_windows(1)` sends one batch, and stops the writer at each point.
-
-# %%
-from deletekit.course.recordings.stream_steps import record_windows
-
-drawings.sink_windows(record_windows(1))
-
-# %% [markdown]
-# ## A bug that hides
-#
-# If every change is an upsert, applying a batch twice does no harm: the second time, the batch replaces its own rows. So a writer without markers may look right for a long time.
-#
-# Below, such a writer applies a stream of four batches, `batch_id` 0 to 3. For each key of a batch it appends at most one row: the last state of the key, if it was not deleted. If a batch has updates or deletes, an earlier commit deletes their keys by value, so such a batch makes two snapshots. For example, if a batch inserts id 4 and then updates it, the first commit deletes key 4, and the second one appends only the updated row.
-#
-# The argument `step` says how many batches come. In the last of them the writer died after the commit, and started again. With `step=2` that is the batch with `batch_id` 1. `checkpoint_check=False` is the writer without markers. Move the crash: change `step` in the cell, or use the controls in a live notebook.
-
-# %%
-dk.widgets.StreamStepper(step=2, crash="after-commit", resumed=True, checkpoint_check=False)
-
-# %% [markdown]
-# **13.7** For which values of `step`, from 1 to 4, is the table wrong after the restart? Answer with a set.
-
-# %% tags=["exercise"] exercise="13.7"
-check("13.7", ...)
-
-
-# %% tags=["solution"] exercise="13.7"
-def rows_after(step, **crash):
-    blocks = dk.widgets.StreamStepper(step=step, **crash).page["blocks"]
-    (rows,) = [block for block in blocks if block["name"] == "rows"]
-    return sum(line["mark"] == "live" for line in rows["lines"])
-
-
-crash = {"crash": "after-commit", "resumed": True, "checkpoint_check": False}
-check("13.7", {step for step in range(1, 5) if rows_after(step, **crash) != rows_after(step)})
-
-# %% [markdown]
-# Here are four of the five points above, for the writer without markers and the first batch. The lost answer is left out: without a marker, the writer cannot find its commit. One of the four points is enough to bring rows twice.
-
-# %%
-drawings.sink_windows(record_windows(1, checkpoint_check=False))
-
-# %% [markdown]
-# ## From Spark
-#
-# Structured Streaming delivers numbered micro-batches. A query notes its numbers and its id in a folder, which Spark calls the checkpoint, so `sink.foreach_batch` can recognize a repeated batch. This is the query:
-#
-# ```python
-# query = stream.writeStream.foreachBatch(sink.foreach_batch)
-# query.option("checkpointLocation", folder).start()
-# ```
-#
-# If Java is installed, `here.stream` runs it. If not, the sink gets the batches directly.
-
-# %%
-from_spark = here.table("from_spark", before)
-with dk.stream.sink(from_spark, "micro-batches", equality_fields=["id"], change_type=None) as micro_batches:
-    print(here.stream(arrivals, micro_batches), dk.scan(from_spark).count(), "rows")
+# The three rows that went are ids 1, 2 and 3 of `D1`.
 
 # %% [markdown]
 # ## Break it
-#
-# What if a batch comes again with other rows, because the source has changed meanwhile? If the sink skips it, rows are lost. If it applies it, other rows come twice. The sink does neither, and says why.
+
+# %% [markdown]
+# Now somebody else compacts the table. Every row moves to a file that the sink has not written.
 
 # %%
-try:
-    inserts.write(pa.table({"id": pa.array([77], pa.int64())}), 0)
-except dk.InvalidInputError as error:
-    print(error.kind)
-print("rows:", dk.scan(marked).count())
+here.rewind("compact", indexed)
+dk.compact(indexed)
+third = with_index.write([put(4, 444.0)], batch_id=2)
+print("data files read:", third.read_files, "· hits:", third.hits)
+of_indexed.show(of_indexed.deletes(), "name", "data_file.referenced_data_file", "positions")
+
+# %% [markdown]
+# If an index names a file that has left the table, it deletes nothing, or the wrong row. So an index must say which snapshot it describes, and it must follow every commit of every writer. The same holds for races and retries: a batch planned before the compaction and committed after it must look again.
 
 # %% [markdown]
 # ## Key points
 #
 # - A streaming writer knows keys, not places. It deletes by position only what it has written since the last checkpoint, everything else by value: [equality delete files](https://iceberg.apache.org/spec/#equality-delete-files).
 # - One commit can hold both kinds, because equality deletes compare sequence numbers by `<` and deletes by position by `<=`: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
-# - An index of the table turns keys directly into places. It is right for one snapshot, and must follow all the others.
 # - Keep equality deletes only for a short time. Convert them in place, or on the way from a branch to `main`: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors), [branches and tags](https://iceberg.apache.org/spec/#snapshot-references).
-# - Keep progress in the commit itself, for example in the summary of the [snapshot](https://iceberg.apache.org/spec/#snapshots). If a writer keeps it elsewhere, that is a bug, and upserts hide it.
 #
 # Next: [14 · From Delta to Iceberg](14_delta_to_iceberg.ipynb)
 

@@ -21,8 +21,8 @@
 #
 # - find the rows that changed between two snapshots, in every delete mode
 # - say what must be opened for a deletion vector, and what for an equality delete
-# - say why copied rows and a compaction are no changes
 # - choose between all changes, net changes and upserts, and apply them to a copy
+# - read a table as it was, by snapshot, time, branch or tag
 
 # %% [markdown]
 # ## Predict
@@ -139,27 +139,8 @@ check("17.2")
 # | new data files, by copy-on-write | the removed and the added files, whole |
 # | a deletion vector | the old and the new vector, then only the rows in which they differ |
 # | an equality delete | the keys of all older data files that may hold one, their older deletes, then the rows that it hides |
-#
-# A stream of equality deletes is cheap to write. Whoever wants its changes pays later, and so does every reader.
-#
-# ## Compaction
-#
-# Compaction writes all live rows again. These are the counters of its summary, and the number of changes.
-
-# %%
-here.rewind("compact", *tables.values())
-found = []
-for mode, table in tables.items():
-    before = table.current_snapshot.snapshot_id
-    dk.compact(table, rewrite_all=True)
-    summary = table.current_snapshot.summary
-    records = {name: summary[name] for name in ("deleted-records", "added-records")}
-    found.append({"table": mode, **records, "changes": dk.changes(table, before).count()})
-show(found)
 
 # %% [markdown]
-# Nothing changed. A snapshot with the operation `replace` is not even opened: the specification says that it has the same rows as the one before it.
-#
 # ## All, net, upsert
 #
 # Four commits follow: id 4 gets a new value, id 7 is inserted, id 7 gets a new value, and id 6 is deleted. You can ask for their changes in three modes:
@@ -190,18 +171,6 @@ for mode in ("all", "net", "upsert"):
 
 # %%
 check("17.3")
-
-# %% [markdown]
-# What makes an update of a delete and an insert? In format version 3 it is the `_row_id`, which a row keeps when it is updated. An update by equality delete does not know the old row, so the new one gets a new number. Then only a key can say that the two belong together.
-
-# %%
-here.rewind("update by key", by_value)
-before = by_value.current_snapshot.snapshot_id
-dk.update(by_value, {"value": 444.0}, where="id = 4", mode="equality-delete")
-
-show(changed(by_value, before))
-print('key="id"')
-show(changed(by_value, before, key="id"))
 
 # %% [markdown]
 # ## Apply them
@@ -243,13 +212,76 @@ print("equal:", there.to_pylist() == ours.to_pylist())
 show(ours)
 
 # %% [markdown]
+# ## Time travel
+#
+# A snapshot never changes, so you can read a table as it was, until somebody cleans up. Branches and tags give names to snapshots.
+#
+# `users` has ids 1, 2, 3 and 4; that is snapshot `S1`. A second commit, `S2`, deletes ids 1 and 3 with a deletion vector.
+#
+# Two more commits follow. In one of them id 3 comes back.
+
+# %%
+from datetime import datetime, timedelta, timezone
+
+
+def user(number):
+    return [{"id": number, "name": f"User-{number}", "value": 100.0 * number, "timestamp": datetime(2024, 1, number)}]
+
+
+users = here.table("users", dk.datasets.users(), format_version=3)
+dk.delete(users, "id in (1, 3)", mode="deletion-vector")
+dk.append(users, user(5))
+dk.append(users, user(3))
+
+names = Aliases(users)
+print("S1:", dk.scan(users, snapshot_id=names.snapshot_id("S1")).to_arrow()["id"].to_pylist())
+print("now:", dk.scan(users).to_arrow()["id"].to_pylist())
+
+# %% [markdown]
+# **17.5** In which of the snapshots `S1`, `S2`, `S3` and `S4` did id 3 come back? Answer with its name, such as `"S1"`. `names.snapshot_id("S1")` is the id of a snapshot.
+
+# %% tags=["exercise"] exercise="17.5"
+check("17.5", ...)
+
+# %% tags=["solution"] exercise="17.5"
+found = [dk.scan(users, "id = 3", snapshot_id=names.snapshot_id(f"S{n}")).count() for n in (1, 2, 3, 4)]
+check("17.5", f"S{found.index(1, found.index(0)) + 1}")
+
+# %% [markdown]
+# ## Look inside
+#
+# A snapshot has one manifest list, and a reader finds everything there: data files and deletes. The list of `S1` was written before there was any delete.
+
+# %%
+for name in ("S1", "S2"):
+    print(name)
+    names.show(dk.inspect(users, snapshot_id=names.snapshot_id(name))["manifest-list"], "content", "manifest_path")
+
+# %% [markdown]
+# The manifest with `content` 1 leads to the vector. Of these two lists, only that of `S2` names it. `D1` itself knows nothing of it. That is why time travel needs no undo: nothing has changed the older files.
+
+# %% [markdown]
+# ## Branches and tags
+#
+# A branch and a tag are names for a snapshot, kept in the table metadata. A branch moves with each commit on it; a tag stays. `main` is a branch too. We tag the current snapshot, and delete id 4 on a branch.
+
+# %%
+here.rewind("branch", users)
+dk.create_tag(users, "checked")
+dk.create_branch(users, "audit")
+dk.delete(users, "id = 4", mode="deletion-vector", ref="audit")
+
+for ref in ("main", "audit"):
+    print(ref, dk.scan(users, ref=ref).to_arrow()["id"].to_pylist())
+    deletes = dk.inspect(users, ref=ref, deletes=True)["deletes"]
+    names.show(deletes, "data_file.referenced_data_file", "positions")
+
+# %% [markdown]
 # ## Break it
 #
 # A copy remembers the snapshot that it is at. Here a tag keeps this snapshot, but the snapshots after it expire.
 
 # %%
-from datetime import datetime, timedelta, timezone
-
 here.rewind("expire", by_place)
 dk.create_tag(by_place, "copied", snapshot_id=start)
 dk.expire_snapshots(by_place, older_than=datetime.now(timezone.utc) + timedelta(days=1), retain_last=1)
@@ -265,11 +297,10 @@ for mode in ("all", "net"):
 #
 # ## Key points
 #
-# - A snapshot lists files and deletes. What is in both snapshots need not be opened to find the rows that changed: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
 # - Two vectors of a data file differ in positions, which are the changed rows: [deletion vectors](https://iceberg.apache.org/spec/#deletion-vectors).
 # - An equality delete holds values. Its keys have to be looked up in the older data files, and may hide nothing: [equality delete files](https://iceberg.apache.org/spec/#equality-delete-files).
-# - Copied rows are no changes, and a `replace` snapshot has none: [snapshots](https://iceberg.apache.org/spec/#snapshots).
 # - A `_row_id` or a key makes an update of a delete and an insert: [row lineage](https://iceberg.apache.org/spec/#row-lineage).
+# - A reader starts from the snapshot's own manifest list, so later deletes cannot reach it: [scan planning](https://iceberg.apache.org/spec/#scan-planning).
 #
 # This is the last lesson. Back to the [lessons of the course](00_start_here.ipynb)
 

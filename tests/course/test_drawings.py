@@ -7,7 +7,6 @@ import unicodedata
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,13 +17,10 @@ import deletekit as dk
 from deletekit.course import drawings
 from deletekit.course.aliases import Aliases
 from deletekit.course.drawings.svg import FILLS, INKS, Svg, text_width, wrapped
-from deletekit.course.recordings.stream_steps import record_windows
 from deletekit.course.translations import LANGUAGES
-from deletekit.delta.sync import sync_delta
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 from tests.course.widgets.pixels import contrast
-from tests.delta.handmade import HandMade, remove, with_vector
 from tests.tables import MODES, entries, head_json, items, make, new_catalog
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
@@ -56,21 +52,6 @@ def everything(catalog: dk.Catalog) -> dk.Table:
     return table
 
 
-@pytest.fixture(scope="module")
-def bridge(catalog: dk.Catalog, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dk.Table]:
-    """A Delta table of two files, one with a vector, and the Iceberg table that follows it."""
-    hand = HandMade(tmp_path_factory.mktemp("delta"))
-    one, two = hand.data(range(8), "a.parquet"), hand.data(range(8, 16), "b.parquet")
-    hand.commit(one, two)
-    hand.commit(remove(one), with_vector(one, hand.vector([1, 3])))
-    return hand.path, sync_delta(str(hand.path), catalog, "drawings.synced").table
-
-
-@pytest.fixture(scope="module")
-def windows() -> Any:
-    return record_windows()
-
-
 def commit_of(table: dk.Table, **found: Any) -> Any:
     assert table.current_snapshot is not None
     known = {"snapshot_id": table.current_snapshot.snapshot_id, "attempts": 2, "plans": 1, "removed_delete_files": ()}
@@ -78,7 +59,7 @@ def commit_of(table: dk.Table, **found: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def draw(everything: dk.Table, bridge: tuple[Path, dk.Table], windows: Any) -> Any:
+def draw(everything: dk.Table) -> Any:
     """Every drawing in a language, by name."""
 
     def every(lang: str) -> dict[str, Svg]:
@@ -95,8 +76,6 @@ def draw(everything: dk.Table, bridge: tuple[Path, dk.Table], windows: Any) -> A
             "replanned": drawings.commit_race(everything, commit_of(everything, plans=2), lang=lang),
             "rebased": drawings.commit_race(everything, commit_of(everything), lang=lang),
             "no race": drawings.commit_race(everything, commit_of(everything, attempts=1), lang=lang),
-            "sink": drawings.sink_windows(windows, lang=lang),
-            "delta": drawings.delta_beside_iceberg(*bridge, lang=lang),
         }
 
     return every
@@ -289,13 +268,6 @@ def test_what_a_loser_did(everything: dk.Table) -> None:
     assert "refused" not in drawings.commit_race(everything, commit_of(everything, attempts=1), lang="en").text
     longer = drawings.commit_race(everything, commit_of(everything, attempts=3), base="S2", lang="en").text
     assert "asks to swap S2 for S3, S4" in longer
-
-
-def test_delta_and_iceberg_have_the_same_positions(bridge: tuple[Path, dk.Table]) -> None:
-    said = drawings.delta_beside_iceberg(*bridge, lang="en").text
-    assert "D1: numRecords 8; deletion vector: V1; the same positions." in said
-    assert "D2: numRecords 8; deletion vector: -; no vector." in said
-    assert "vector: -" in drawings.delta_beside_iceberg(*bridge, version=1, lang="en").text
 
 
 def test_what_does_not_exist_is_refused(everything: dk.Table) -> None:

@@ -56,7 +56,7 @@ def test_every_message_is_used() -> None:
     scripts = (COURSE / "widgets" / "static").glob("*.js")
     sources += "\n".join(p.read_text(encoding="utf-8") for p in scripts)
     prefixes = ("title-", "kind-", "reason-", "spared-", "because-", "rule-", "containers-", "crash-", "workshop-")
-    prefixes += ("byte-", "gone-", "draw-form-", "draw-race-", "draw-sink-", "draw-delta-")
+    prefixes += ("byte-", "gone-", "draw-form-", "draw-race-")
     unused = [k for k in texts("en") if not re.search(f"[\"']{k}[\"']", sources) and not k.startswith(prefixes)]
     assert unused == []
 

@@ -15,7 +15,7 @@ from deletekit.table.catalog import SqlStore
 from tests.notebooks.in_process import Ran, new_kernel, run_cell
 from tests.tools.lessons import lesson_names, read_source, solved
 
-QUICK = "10_time_travel_and_lineage"
+QUICK = "17_what_changed"
 """A lesson whose steps build on one another: the first tier's share."""
 lessons = pytest.mark.parametrize(
     "name", [pytest.param(n, marks=pytest.mark.first_tier if n == QUICK else pytest.mark.slow) for n in lesson_names()]

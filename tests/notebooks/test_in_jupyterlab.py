@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 pytestmark = IN_BROWSER
 
 LESSONS = [
-    ("en", "11_compaction", ["SnapshotDiff"]),
+    ("en", "17_what_changed", ["SnapshotDiff"]),
     ("en", "06_deletion_vectors", ["BitmapBytes", "RowFate"]),
-    ("ko", "04_equality_deletes", ["SequenceTimeline", "RowFate"]),
+    ("ko", "04_equality_deletes", ["SequenceTimeline"]),
     ("ko", "14_delta_to_iceberg", ["DeltaBridge"]),
-    ("ja", "03_choose_a_mode", ["CostMeter"]),
-    ("zh-CN", "13_streaming_deletes", ["StreamStepper"]),
+    ("ja", "02_copy_on_write", ["CostMeter"]),
+    ("zh-CN", "16_exactly_once", ["StreamStepper"]),
     ("es", "01_table_anatomy", ["TableTree"]),
 ]
 """Lessons with the widgets in them: every language, and every widget."""

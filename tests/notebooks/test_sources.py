@@ -14,7 +14,7 @@ import pytest
 from deletekit.course.exercises.all import EXERCISES
 from deletekit.course.translations import LANGUAGES
 from tests.tools.build_notebooks import NOTEBOOKS, clean, differences, notebook_file
-from tests.tools.lessons import ROOT, learner, lesson_names, read_source, solved, tags
+from tests.tools.lessons import learner, lesson_names, read_source, solved, tags
 
 MOST_EXERCISES = 7
 """More tire a learner; `notebooks/README.md` says so too."""
@@ -67,13 +67,6 @@ def test_every_exercise_of_a_lesson_is_asked_answered_and_known(name: str) -> No
 
 def test_every_exercise_has_a_lesson() -> None:
     assert {exercise.lesson for exercise in EXERCISES.values()} == {name[:2] for name in lesson_names()}
-
-
-def test_cases_of_the_conformance_suite_that_lessons_name_are_there() -> None:
-    text = "\n".join(cell.source for name in lesson_names() for cell in read_source(name).cells)
-    named = set(re.findall(r"[Cc]ase `(\w+)`", text))
-    assert named
-    assert named <= set(json.loads((ROOT / "conformance" / "index.json").read_text(encoding="utf-8")))
 
 
 @lessons

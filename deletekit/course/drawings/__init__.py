@@ -2,19 +2,15 @@
 
 from deletekit.course.drawings.bitmaps import roaring_container, vector_bytes
 from deletekit.course.drawings.commit_race import commit_race
-from deletekit.course.drawings.delta_beside_iceberg import delta_beside_iceberg
 from deletekit.course.drawings.file_tree import file_tree
 from deletekit.course.drawings.sequence_axis import sequence_axis
-from deletekit.course.drawings.sink_windows import sink_windows
 from deletekit.course.drawings.svg import Svg
 
 __all__ = [
     "Svg",
     "commit_race",
-    "delta_beside_iceberg",
     "file_tree",
     "roaring_container",
     "sequence_axis",
-    "sink_windows",
     "vector_bytes",
 ]

@@ -81,33 +81,7 @@ def _drawn_row(random: Random) -> tuple[int, _File, list[Any]]:
     return random.randrange(4), row, [delete() for _ in range(random.randrange(5))]
 
 
-def _bounds(lower: int | None, upper: int | None, *, nulls: bool = False) -> dict[str, Any]:
-    return {"lower": lower, "upper": upper, "nulls": nulls}
-
-
-_DELETED = _bounds(4, 99)
-_RANGES = (
-    *((_bounds(lower, upper), _DELETED) for lower, upper in ((0, 5), (2, 2), (100, 120), (0, 4), (99, 120), (10, 12))),
-    (_bounds(0, 500), _DELETED),
-    (_bounds(2, 2, nulls=True), _bounds(4, 99, nulls=True)),
-    (_bounds(2, 2, nulls=True), _DELETED),
-    (_bounds(None, None), _DELETED),
-    (_bounds(2, 2), _bounds(None, None)),
-)
-
-
-def _drawn_ranges(random: Random) -> tuple[_File, _File]:
-    ends = [sorted(random.choices(range(-2, 7), k=2)) for _ in range(2)]
-    data, delete = (_bounds(lower, upper, nulls=random.random() < 0.4) for lower, upper in ends)
-    if data["lower"] <= delete["upper"] and delete["lower"] <= data["upper"]:
-        # Only here: of ranges that are known not to overlap on one side, two answers are right.
-        for bounds in (data, delete):
-            bounds.update({end: None for end in ("lower", "upper") if random.random() < 0.2})
-    return data, delete
-
-
 FUNCTIONS = {
     "08.2": Functions(cases=_PLACES, inputs=_drawn_files),
     "08.4": Functions(cases=_ROWS, inputs=_drawn_row),
-    "08.6": Functions(cases=_RANGES, inputs=_drawn_ranges),
 }

@@ -96,22 +96,6 @@ def record_stream(
     )
 
 
-def record_windows(
-    steps: int = 2, *, mode: StreamMode = "auto", format_version: int = 3, checkpoint_check: bool = True
-) -> dict[Crash, tuple[StreamRecord, StreamRecord]]:
-    """Stop a sink at each point of a batch; return what it left, and what it was after another process went on.
-
-    Parameters
-    ----------
-    steps, mode, format_version, checkpoint_check: as for `record_stream`; the last batch is stopped.
-    """
-    record = partial(record_stream, steps, mode=mode, format_version=format_version, checkpoint_check=checkpoint_check)
-    points: list[Crash] = ["before-files", "before-manifests", "before-commit", "answer-lost", "after-commit"]
-    if not checkpoint_check:
-        points.remove("answer-lost")  # without a marker a writer cannot find out, and raises CommitStateUnknownError
-    return {point: (record(crash=point), record(crash=point, resumed=True)) for point in points}
-
-
 class _Recording:
     """Calls the sink, or without a mode a writer that is none, and notes what each call did."""
 
