@@ -215,7 +215,7 @@ class StreamStepper(PageWidget, view=stream_stepper):
         return (self._record(),)
 
     def _record(self) -> StreamRecord:
-        state = self._state()
+        state = self.state()
         del state["lang"]
         return _recorded(state.pop("step"), **state)
 
