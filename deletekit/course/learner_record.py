@@ -16,6 +16,7 @@ from deletekit.course.lab import titles
 from deletekit.course.printing import aligned
 from deletekit.course.tracks import TRACKS, WHOLE_COURSE, plan_of
 from deletekit.course.translations import LANGUAGES, language, text
+from deletekit.html_table import safe_html
 
 FILE_NAME = "deletekit-progress.json"
 _FILE_VARIABLE = "DELETEKIT_PROGRESS"
@@ -58,6 +59,20 @@ class Progress:
         table = aligned([head, *shown])
         on_track = [self._on_track()] if self.track != WHOLE_COURSE else []
         return "\n".join([*table, "", *on_track, self._next()])
+
+    def _repr_html_(self) -> str:
+        """Return the same with a bar for each lesson: how many of its exercises are right."""
+        heads = map(text, ("lesson", "right", "right predictions", "open"))
+        lines = ["".join(f'<th scope="col" style="text-align:left">{safe_html(head)}</th>' for head in heads)]
+        for number, right, _, total, foreseen in self.rows:
+            title = safe_html(self.titles.get(number, number))
+            bar = f'<progress value="{right}" max="{max(total, 1)}" aria-label="{title}"></progress> {right}/{total}'
+            cells = (bar, foreseen, safe_html(", ".join(self._open_of(number))))
+            named = f'<th scope="row" style="text-align:left">{title}</th>'
+            lines.append(named + "".join(f'<td style="text-align:left">{cell}</td>' for cell in cells))
+        said = [self._on_track(), self._next()] if self.track != WHOLE_COURSE else [self._next()]
+        rows = "".join(f"<tr>{line}</tr>" for line in lines)
+        return f"<table>{rows}</table>" + "".join(f"<p>{safe_html(sentence)}</p>" for sentence in said)
 
     def _open_of(self, lesson: str) -> list[str]:
         """Return the numbers of the exercises of a lesson that are open, without that of the lesson."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
 
 from deletekit.course.translations import Messages
 from deletekit.course.views.page import Control, Page, error_page
-from deletekit.course.views.page_html import document_html, page_html
+from deletekit.course.views.page_html import page_html
 from deletekit.course.views.page_text import page_text, short_page_text
 from deletekit.errors import DeletekitError, EnvironmentMissingError
 
@@ -124,11 +124,6 @@ class PageWidget(anywidget.AnyWidget):
         """The page that is shown now."""
         assert self._page is not None
         return self._page
-
-    def to_html(self) -> str:
-        """Return the present state as one HTML document that loads nothing."""
-        page = self.shown
-        return document_html(page.title, page.lang, page.words.get("state", ""), [page])
 
     def __str__(self) -> str:
         return page_text(self.shown)
