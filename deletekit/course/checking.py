@@ -4,7 +4,7 @@ No answer makes a check raise an error: `...` counts as not answered, and what c
 answer of another kind. No answer runs for long either, as far as `time_limit` reaches.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
@@ -138,37 +138,23 @@ def judge(exercise: Exercise, answer: Any) -> Verdict:
 
 
 def replies(exercise: Exercise) -> dict[str, Any]:
-    """Return what a page without a kernel replies, in the language of the course; nothing if it cannot read answers.
+    """Return what `answers.js` replies where no kernel is; nothing for answers that it cannot read.
 
-    `replies` are by the answers, as `answers.js` writes what is typed; `other` is for every other answer, and `strange`
-    for what is of another kind. `options` are what may be clicked.
+    `replies` has each answer that the exercise knows as text, and its reply. `other` is for every other answer, and
+    `strange` for what is of another kind.
     """
-    kind = next((name for name in _KEYS if ANSWER_KINDS[name] is exercise.answer_kind), None)
+    kind = next((name for name in ("number", "text", "ids") if ANSWER_KINDS[name] is exercise.answer_kind), None)
     if kind is None or exercise.choices:
         return {}
-    answers = {_KEYS[kind](exercise.answer_kind.read(one)): one for one in exercise.right}
-    for mistake in exercise.mistakes:
-        answers |= {_KEYS[kind](exercise.answer_kind.read(one)): one for one in mistake.answers}
-    verdicts = {key: judge(exercise, one) for key, one in answers.items()}
-    first_hint = f"✗ {text('{id}: not yet.', id=exercise.id)} {_exercise_text(exercise.hints[0])}"
-    return {
-        "kind": kind,
-        "options": [feedback.short(one) for _, one in sorted(answers.items())] if exercise.predicted else [],
-        "replies": {
-            key: _after_prediction(exercise, v.mistake) if exercise.predicted and v.mistake else v.said
-            for key, v in verdicts.items()
-        },
-        "strange": _other_kind(exercise, NotThisKind()).said,
-        "other": _after_prediction(exercise, None) if exercise.predicted else first_hint,
-    }
-
-
-_KEYS: Mapping[str, Callable[[Any], str]] = {
-    "number": str,
-    "text": str,
-    "ids": lambda ids: ",".join(map(str, sorted(ids))),
-}
-"""How an answer that was read is written, for the kinds that a page reads too."""
+    said = []
+    for one in (*exercise.right, *(one for mistake in exercise.mistakes for one in mistake.answers)):
+        verdict = judge(exercise, one)
+        late = exercise.predicted and verdict.mistake
+        said.append([str(one), _after_prediction(exercise, verdict.mistake) if late else verdict.said])
+    hinted = f"✗ {text('{id}: not yet.', id=exercise.id)} {_exercise_text(exercise.hints[0])}"
+    other = _after_prediction(exercise, None) if exercise.predicted else hinted
+    strange = _other_kind(exercise, NotThisKind()).said
+    return {"kind": kind, "predicted": exercise.predicted, "replies": said, "other": other, "strange": strange}
 
 
 def _read(exercise: Exercise, answer: Any) -> Any:

@@ -115,7 +115,7 @@ class BitmapBytes(TableWidget, view=bitmap_bytes):
 
     Parameters
     ----------
-    source: a table, or the bytes or path of a file.
+    table: a table, or the bytes or path of a file.
 
     Attributes
     ----------
@@ -129,9 +129,6 @@ class BitmapBytes(TableWidget, view=bitmap_bytes):
     """
 
     resets: ClassVar[Resets] = {"delete_file": {"byte": None, "start": 0, "position": None, "zoom": None, "edits": []}}
-
-    def __init__(self, source: Any = None, **state: Any) -> None:
-        super().__init__(source, **state)
 
     def _sources(self) -> tuple[Any, ...]:
         """Return the table, or the bytes or path of the file."""

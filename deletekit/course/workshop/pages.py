@@ -14,6 +14,7 @@ from deletekit.course.lab import FIRST, lessons_folder
 from deletekit.course.lab import titles as titles_of
 from deletekit.course.translations import ENGLISH, LANGUAGES, Messages
 from deletekit.course.views.page_html import html_file
+from deletekit.course.widgets.base import css
 from deletekit.course.workshop.explorable import explorable_lessons
 from deletekit.course.workshop.target import Target
 
@@ -88,7 +89,7 @@ def _lesson_page(
     body, resources = exporter.from_notebook_node(notebook)
     # Lessons link each other by their files; elsewhere `.ipynb` is text.
     body = re.sub(r'(<a [^>]*href="[\w-]+)\.ipynb"', r'\1.html"', body)
-    styles = "\n".join((*resources.get("inlining", {}).get("css", ()), _STYLE, _DARK))
+    styles = "\n".join((*resources.get("inlining", {}).get("css", ()), css(), _STYLE, _DARK))
     return _page(name, body, styles, language, titles, LANGUAGES)
 
 
