@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from deletekit.course import feedback
-from deletekit.course.answer_kinds import NotThisKind, letters, unanswered
+from deletekit.course.answer_kinds import ANSWER_KINDS, NotThisKind, letters, unanswered
 from deletekit.course.exercise import Exercise
 from deletekit.course.exercises.all import EXERCISES, SOLUTIONS
 from deletekit.course.learner_record import record
@@ -135,6 +135,26 @@ def judge(exercise: Exercise, answer: Any) -> Verdict:
         helps = between.join(filter(None, (details, text('hint("{id}") helps.', id=exercise.id))))
     said = f"✗ {text('{id}: not yet.', id=exercise.id)} {helps}"
     return Verdict(exercise=exercise.id, status="not-yet", said=said, mistake=known)
+
+
+def replies(exercise: Exercise) -> dict[str, Any]:
+    """Return what `answers.js` replies where no kernel is; nothing for answers that it cannot read.
+
+    `replies` has each answer that the exercise knows as text, and its reply. `other` is for every other answer, and
+    `strange` for what is of another kind.
+    """
+    kind = next((name for name in ("number", "text", "ids") if ANSWER_KINDS[name] is exercise.answer_kind), None)
+    if kind is None or exercise.choices:
+        return {}
+    said = []
+    for one in (*exercise.right, *(one for mistake in exercise.mistakes for one in mistake.answers)):
+        verdict = judge(exercise, one)
+        late = exercise.predicted and verdict.mistake
+        said.append([str(one), _after_prediction(exercise, verdict.mistake) if late else verdict.said])
+    hinted = f"✗ {text('{id}: not yet.', id=exercise.id)} {_exercise_text(exercise.hints[0])}"
+    other = _after_prediction(exercise, None) if exercise.predicted else hinted
+    strange = _other_kind(exercise, NotThisKind()).said
+    return {"kind": kind, "predicted": exercise.predicted, "replies": said, "other": other, "strange": strange}
 
 
 def _read(exercise: Exercise, answer: Any) -> Any:

@@ -16,6 +16,7 @@ from deletekit.course.lab import titles
 from deletekit.course.printing import aligned
 from deletekit.course.tracks import TRACKS, WHOLE_COURSE, plan_of
 from deletekit.course.translations import LANGUAGES, language, text
+from deletekit.html_table import safe_html
 
 FILE_NAME = "deletekit-progress.json"
 _FILE_VARIABLE = "DELETEKIT_PROGRESS"
@@ -43,21 +44,23 @@ class Progress:
     track: str = WHOLE_COURSE
 
     def __repr__(self) -> str:
-        head = (
-            text("lesson"),
-            text("right"),
-            text("tried"),
-            text("exercises"),
-            text("right predictions"),
-            text("open"),
-        )
+        top = (text("lesson"), text("right"), text("tried"), text("exercises"), text("right predictions"), text("open"))
         shown = [
             (self.titles.get(number, number), *counts, ", ".join(self._open_of(number)))
             for number, *counts in self.rows
         ]
-        table = aligned([head, *shown])
+        table = aligned([top, *shown])
         on_track = [self._on_track()] if self.track != WHOLE_COURSE else []
         return "\n".join([*table, "", *on_track, self._next()])
+
+    def _repr_html_(self) -> str:
+        """Return a bar for each lesson: how many of its exercises are right. The text says more."""
+        bars = ""
+        for number, right, _, total, _ in self.rows:
+            title = safe_html(self.titles.get(number, number))
+            bar = f'<progress value="{right}" max="{max(total, 1)}" aria-label="{title}"></progress>'
+            bars += f'<tr><th scope="row" style="text-align:left">{title}</th><td>{bar} {right}/{total}</td></tr>'
+        return f"<table>{bars}</table><p>{safe_html(self._next())}</p>"
 
     def _open_of(self, lesson: str) -> list[str]:
         """Return the numbers of the exercises of a lesson that are open, without that of the lesson."""

@@ -1,25 +1,12 @@
 """Races of two writers that come out alike in every run."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from deletekit.errors import InvalidInputError
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
-
-
-class Committed(Protocol):
-    """What a verb that writes returns, as far as a race is about it."""
-
-    @property
-    def snapshot_id(self) -> int | None: ...
-    @property
-    def attempts(self) -> int: ...
-    @property
-    def plans(self) -> int: ...
-    @property
-    def removed_delete_files(self) -> Any: ...
 
 
 class Meanwhile:
@@ -55,8 +42,11 @@ class Meanwhile:
         yield from done
 
 
-def outcome(commit: Committed) -> str:
-    """Return what a writer did with its change before it won: `committed`, `rebased`, `merged` or `replanned`."""
+def outcome(commit: Any) -> str:
+    """Return what a writer did with its change before it won: `committed`, `rebased`, `merged` or `replanned`.
+
+    `commit` is what a verb that writes returned.
+    """
     if commit.attempts == 1:
         return "committed"
     if commit.plans > 1:

@@ -184,6 +184,9 @@ def test_progress_says_what_is_open_and_what_comes_next() -> None:
         check(exercise.id, exercise.right[0])
     assert progress().still_open == ()
     assert repr(progress()).splitlines()[-1] == "Every exercise is right. Well done!"
+    bars = re.findall(r'<progress value="(\d+)" max="(\d+)"', progress()._repr_html_())
+    assert len(bars) == len(progress().rows)
+    assert [bar for bar in bars if bar[0] != bar[1]] == [("0", "1")], "lesson 12 has predictions only"
 
 
 def test_a_track_orders_and_limits_what_progress_shows(tmp_path: Path) -> None:

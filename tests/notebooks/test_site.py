@@ -8,25 +8,35 @@ from __future__ import annotations
 import http.server
 import re
 import threading
+import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urldefrag
 
+import polib
 import pytest
 
 import deletekit as dk
-from deletekit.course.translations import LANGUAGES
+from deletekit.course.translations import LANGUAGES, Messages
+from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 from tests.course.widgets.browser import axe_findings
 from tests.tools.build_site import build_site
-from tests.tools.lessons import lesson_names
+from tests.tools.lessons import ROOT, lesson_names
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("site")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.xdist_group("site"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+LOCALE, EXERCISES = ROOT / "deletekit" / "course" / "locale", ROOT / "deletekit" / "course" / "exercises"
 
 
 class Found(NamedTuple):
@@ -203,44 +213,93 @@ WORDS = {
 }
 
 
+@contextmanager
+def opened(browser: Browser, address: str) -> Iterator[Page]:
+    """Open a page that must ask nobody but its own site or folder, and log no error."""
+    page, own = browser.new_page(), address[: address.index("/", 8)]
+    wrong: list[str] = []
+    page.on("request", lambda asked: None if asked.url.startswith((own, "data:")) else wrong.append(asked.url))
+    page.on("console", lambda said: wrong.append(f"{said.text} {said.location}") if said.type == "error" else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(address)
+    yield page
+    page.close()
+    assert wrong == []
+
+
 @pytest.mark.sampled(2)
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_search_and_pages_in_a_browser(language: str, browser: Browser, address: str) -> None:
     word, lesson = WORDS[language]
-    page = browser.new_page()
-    asked: list[str] = []
-    errors: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda said: errors.append(f"{said.text} {said.location}") if said.type == "error" else None)
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(f"{address}/{language}/06_deletion_vectors.html")
-    page.fill(".sidebar-search", word)
-    page.press(".sidebar-search", "Enter")
-    page.wait_for_selector(f"#search-results a[href*='{lesson}']")
-    page.wait_for_function("document.querySelector('.search-summary').innerText")
-    said = page.inner_text("#search-results h2") + page.inner_text(".search-summary")
-    assert (language == "en") == ("Search" in said), said
-    page.goto(f"{address}/{language}/00_start_here.html")
-    other = "ko" if language == "en" else "en"
-    page.click(f".languages a[lang='{other}']")
-    assert page.url == f"{address}/{other}/00_start_here.html"
-    page.close()
-    assert [url for url in asked if not url.startswith((address, "data:"))] == []
-    assert errors == []
+    with opened(browser, f"{address}/{language}/06_deletion_vectors.html") as page:
+        page.fill(".sidebar-search", word)
+        page.press(".sidebar-search", "Enter")
+        page.wait_for_selector(f"#search-results a[href*='{lesson}']")
+        page.wait_for_function("document.querySelector('.search-summary').innerText")
+        said = page.inner_text("#search-results h2") + page.inner_text(".search-summary")
+        assert (language == "en") == ("Search" in said), said
+        page.goto(f"{address}/{language}/00_start_here.html")
+        other = "ko" if language == "en" else "en"
+        page.click(f".languages a[lang='{other}']")
+        assert page.url == f"{address}/{other}/00_start_here.html"
+
+
+def asked_for(answer: object) -> str:
+    """Write an answer as learners do."""
+    return "{" + str(answer)[1:-1] + "}" if isinstance(answer, list) else str(answer)
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_exercises_answer_from_a_folder(language: str, browser: Browser, site: Path) -> None:
+    said = {e.msgid: e.msgstr for e in polib.pofile(str(LOCALE / "ko.po"))} if language == "ko" else {}
+    for name in ("00_start_here", "04_equality_deletes", "06_deletion_vectors"):
+        with opened(browser, f"{(site / language / name).as_uri()}.html") as page:
+            stored = tomllib.loads((EXERCISES / f"lesson_{name[:2]}.toml").read_text(encoding="utf-8"))
+            answered = {key: e for key, e in stored.items() if e["kind"] in ("number", "ids", "text")}
+            forms = page.locator("form.deletekit").all()
+            for form, (key, exercise) in zip(forms, answered.items(), strict=True):
+                wanted = {asked_for(one): ("✓", exercise["why"]) for one in exercise["right"]}
+                wanted |= {asked_for(one): ("✗", m["hint"]) for m in exercise["mistakes"] for one in m["answers"]}
+                for answer, (sign, reason) in wanted.items():
+                    form.locator("input").fill(f" {answer} ")
+                    form.locator("input").press("Enter")
+                    reply = form.locator("[role=status]").inner_text()
+                    assert reply.startswith(f"{sign} {key}: "), reply
+                    assert " ".join(said.get(reason, reason).split()) in " ".join(reply.split())
+                for button in form.locator("button[type=button]").all():
+                    button.click()
+                    assert form.locator("[role=status]").inner_text().startswith(wanted[button.inner_text()][0])
+
+
+def test_widgets_can_be_explored_from_a_folder(browser: Browser, site: Path) -> None:
+    assert sum(file.stat().st_size for file in site.rglob("*") if file.is_file()) < 30_000_000
+    with opened(browser, (site / "ko" / "06_deletion_vectors.html").as_uri()) as page:
+        widget = page.locator("[data-view=BitmapBytes]")
+        widget.locator(".dk-cell").nth(1).click()
+        widget.locator(".dk-controls button").first.click()
+        assert encode_blob(PositionBitmap([0, 1, 2])).hex(" ")[-11:] in widget.inner_text(), "the new CRC"
+        shown = widget.locator(".dk-facts").inner_text()
+        widget.locator("select").nth(1).select_option(index=16)
+        assert widget.locator("[role=status]").inner_text() == Messages("ko")("page-beyond")
+        assert widget.locator(".dk-facts").inner_text() == shown
+        page.locator("[data-view=RowFate]").get_by_label("(<)").uncheck()
+        rows = page.locator("[data-view=RowFate] tbody tr[aria-selected]")
+        for row, state in enumerate(("hidden", "live", "hidden", "live")):
+            rows.nth(row).click()
+            assert rows.nth(row).get_attribute("aria-selected") == "true"
+            assert rows.nth(row).locator("td").first.inner_text() == Messages("ko")(state)
 
 
 # Each kind of page, and lessons with much on them.
 LOOKED_AT = (
     "index.html", "ko/index.html", "ko/search.html?q=벡터",
-    "ko/06_deletion_vectors.html", "en/13_streaming_deletes.html",
-    "es/08_readers.html", "en/library/reference/write.html", "en/library/errors.html", "en/library/how_to/spark.html",
-    "en/library/conformance.html",
+    "ko/06_deletion_vectors.html", "ja/00_start_here.html", "zh-CN/04_equality_deletes.html",
+    "en/13_streaming_deletes.html", "es/08_readers.html", "en/library/reference/write.html", "en/library/errors.html",
+    "en/library/how_to/spark.html", "en/library/conformance.html",
 )  # fmt: skip
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("page", LOOKED_AT)
 def test_axe_finds_nothing(page: str, browser: Browser, address: str) -> None:
     assert axe_findings(browser, f"{address}/{page}") == []

@@ -1,6 +1,7 @@
 """Build the course as a site, for every language: `python -m tests.tools.build_site [FOLDER]`, by default build/site.
 
-It takes the committed notebooks and runs no cell. Every warning of Sphinx is an error, also a broken link.
+It takes the committed notebooks, and makes them explorable without a kernel: exercises answer, and of some lessons the
+widgets too. The pages open from the folder, without a server. Every warning of Sphinx is an error, also a broken link.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import polib
+from nbformat import NotebookNode
 
 from deletekit.course.translations import LANGUAGES
+from deletekit.course.workshop.explorable import explorable_lessons
 from tests.tools.lessons import NOTEBOOKS, ROOT
 from tests.tools.library_pages import write_library
 
@@ -60,8 +64,9 @@ def build_site(folder: Path, languages: tuple[str, ...] = tuple(LANGUAGES)) -> N
         raise ValueError(f"{folder} is not a site, and stays as it is")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    lessons = [explorable_lessons(code) for code in languages]  # one after the other: each sets the language
     with ThreadPoolExecutor(2) as pool:
-        for language in pool.map(lambda code: _build(code, folder), languages):
+        for language in pool.map(lambda code, own: _build(code, own, folder), languages, lessons):
             print(f"{folder / language}", flush=True)
     texts = _texts()
     items = "".join(
@@ -71,10 +76,12 @@ def build_site(folder: Path, languages: tuple[str, ...] = tuple(LANGUAGES)) -> N
     (folder / "index.html").write_text(_FRONT.format(languages=items), encoding="utf-8")
 
 
-def _build(language: str, folder: Path) -> str:
+def _build(language: str, lessons: dict[str, NotebookNode], folder: Path) -> str:
     with tempfile.TemporaryDirectory(prefix="deletekit-site-") as temporary:
         source = Path(temporary, "source")
-        shutil.copytree(NOTEBOOKS / language, source, ignore=lambda _, names: {n for n in names if n[-6:] != ".ipynb"})
+        source.mkdir()
+        for name, notebook in lessons.items():
+            nbformat.write(notebook, source / f"{name}.ipynb")
         (source / "index.md").write_text(_index(language), encoding="utf-8")
         if language == "en":
             write_library(source / "library")

@@ -82,7 +82,11 @@ def _take(notebook: Notebook) -> None:
         assert box is not None
         file = PICTURES / f"{name}.png"
         height = min(box["height"], TALLEST)
-        page.screenshot(path=file, clip={"x": box["x"], "y": box["y"], "width": box["width"], "height": height})
+        page.screenshot(
+            path=file,
+            animations="disabled",
+            clip={"x": box["x"], "y": box["y"], "width": box["width"], "height": height},
+        )
         size = file.stat().st_size
         assert size <= LARGEST_PICTURE, f"{file.name}: {size:,} bytes"
         print(f"{file.relative_to(ROOT)}: {size:,} bytes")

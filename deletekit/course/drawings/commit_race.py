@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from deletekit.course.aliases import alias_number
 from deletekit.course.drawings.svg import GAP, LONGEST, Box, Canvas, Mark, Svg, label, wrapped
-from deletekit.course.race import Committed, outcome
+from deletekit.course.race import outcome
 from deletekit.course.translations import Messages
 from deletekit.course.views.table_view import as_table_view
 from deletekit.errors import InvalidInputError
@@ -14,7 +14,7 @@ from deletekit.text import brief
 _DOWN = 26.0
 
 
-def commit_race(table: Any, commit: Committed, *, base: str | None = None, lang: str | None = None) -> Svg:
+def commit_race(table: Any, commit: Any, *, base: str | None = None, lang: str | None = None) -> Svg:
     """Draw how a commit came to be: what it read, which swap was refused and why, and what the writer did then.
 
     Parameters

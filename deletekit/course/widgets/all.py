@@ -14,12 +14,11 @@ from ipywidgets import Tab
 from deletekit.course.recordings.costs import measure_costs, measure_trial
 from deletekit.course.recordings.stream_steps import record_stream
 from deletekit.course.recordings.temporary_table import synced_table
-from deletekit.course.translations import Messages
 from deletekit.course.views.bitmap_bytes import bitmap_bytes, is_vector_file
 from deletekit.course.views.cost_meter import cost_meter
 from deletekit.course.views.delta_bridge import delta_bridge
 from deletekit.course.views.delta_view import DeltaView
-from deletekit.course.views.explore import EXPLORED, explore_html
+from deletekit.course.views.explore import EXPLORED
 from deletekit.course.views.page_html import page_html
 from deletekit.course.views.row_fate import row_fate
 from deletekit.course.views.sequence_timeline import sequence_timeline
@@ -116,7 +115,7 @@ class BitmapBytes(TableWidget, view=bitmap_bytes):
 
     Parameters
     ----------
-    source: a table, or the bytes or path of a file.
+    table: a table, or the bytes or path of a file.
 
     Attributes
     ----------
@@ -130,9 +129,6 @@ class BitmapBytes(TableWidget, view=bitmap_bytes):
     """
 
     resets: ClassVar[Resets] = {"delete_file": {"byte": None, "start": 0, "position": None, "zoom": None, "edits": []}}
-
-    def __init__(self, source: Any = None, **state: Any) -> None:
-        super().__init__(source, **state)
 
     def _sources(self) -> tuple[Any, ...]:
         """Return the table, or the bytes or path of the file."""
@@ -215,7 +211,7 @@ class StreamStepper(PageWidget, view=stream_stepper):
         return (self._record(),)
 
     def _record(self) -> StreamRecord:
-        state = self._state()
+        state = self.state()
         del state["lang"]
         return _recorded(state.pop("step"), **state)
 
@@ -271,7 +267,6 @@ class Explorer(Tab):  # type: ignore[misc]  # ipywidgets has no types
     def __init__(self, table: Any, lang: str | None = None, **state: Any) -> None:
         view = as_table_view(table)
         name = name_of(table)
-        self._source = view
         self.tree = TableTree(view, name=name, lang=lang, **state)
         self.rows = RowFate(view, name=name, lang=lang, **state)
         self.bytes = BitmapBytes(view, name=name, lang=lang, **state)
@@ -286,11 +281,6 @@ class Explorer(Tab):  # type: ignore[misc]  # ipywidgets has no types
         self.timeline.observe(self._file, "data_file")
         super().__init__(self.widgets, titles=[w.shown.title for w in self.widgets], selected_index=0)
         self.add_class("dk-explore")
-
-    def to_html(self) -> str:
-        """Return the widgets' present pages as one HTML document that loads nothing."""
-        messages = Messages(self.tree.lang)
-        return explore_html(self._source, messages, [w.shown for w in self.widgets])
 
     @property
     def widgets(self) -> tuple[PageWidget, ...]:

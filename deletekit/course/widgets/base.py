@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
 
 from deletekit.course.translations import Messages
 from deletekit.course.views.page import Control, Page, error_page
-from deletekit.course.views.page_html import document_html, page_html
+from deletekit.course.views.page_html import page_html
 from deletekit.course.views.page_text import page_text, short_page_text
 from deletekit.errors import DeletekitError, EnvironmentMissingError
 
@@ -44,13 +44,17 @@ _SHARED_IMPORT = 'import { show } from "./shared.js";\n'
 @cache
 def esm_of(name: str) -> str:
     """Return a widget's script with the shared script in it: a notebook has no address to import that from."""
-    own = _STATIC.joinpath(f"{name}.js").read_text(encoding="utf-8")
-    shared = _STATIC.joinpath("shared.js").read_text(encoding="utf-8")
-    return shared.replace("export function show", "function show") + own.replace(_SHARED_IMPORT, "")
+    return script("shared").replace("export function show", "function show") + script(name).replace(_SHARED_IMPORT, "")
+
+
+def script(name: str) -> str:
+    """Return a script of `static/`."""
+    return _STATIC.joinpath(f"{name}.js").read_text(encoding="utf-8")
 
 
 @cache
-def _css() -> str:
+def css() -> str:
+    """Return the style of the widgets."""
     return _STATIC.joinpath("shared.css").read_text(encoding="utf-8")
 
 
@@ -96,22 +100,22 @@ class PageWidget(anywidget.AnyWidget):
             known = ", ".join(sorted(self.trait_names(state=True)))
             raise TypeError(f"{type(self).__name__} has no trait {', '.join(unknown)}; it has {known}")
         self._esm = esm_of(self.module)
-        self._css = _css()
+        self._css = css()
         self._page: Page | None = None
         self._drawing = False
         super().__init__(**state)
         self._draw()
         self.observe(self._changed, names=self.trait_names(state=True))
 
-    def view(self) -> Page:
-        """Make the page of the present state. What this raises is shown."""
-        return self._make_page(*self._sources(), **self._state()).of(*self._own)
+    def view(self, **state: Any) -> Page:
+        """Make the page of the present state, with other values of some traits. What this raises is shown."""
+        return self._make_page(*self._sources(), **{**self.state(), **state}).of(*self._own)
 
     def _sources(self) -> tuple[Any, ...]:
         """Return the view's positional arguments: the table or record to show."""
         raise NotImplementedError
 
-    def _state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Return the traits that the page is made of."""
         return {name: getattr(self, name) for name in self.trait_names(state=True)}
 
@@ -120,11 +124,6 @@ class PageWidget(anywidget.AnyWidget):
         """The page that is shown now."""
         assert self._page is not None
         return self._page
-
-    def to_html(self) -> str:
-        """Return the present state as one HTML document that loads nothing."""
-        page = self.shown
-        return document_html(page.title, page.lang, page.words.get("state", ""), [page])
 
     def __str__(self) -> str:
         return page_text(self.shown)

@@ -1,11 +1,10 @@
-"""Write a bundle's HTML pages: lessons, pages for instructors, START_HERE.html. They need no network and no script."""
+"""Write a bundle's HTML pages: lessons, pages for instructors, START_HERE.html. They need no network and no kernel."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-import nbformat
 from nbconvert import HTMLExporter
 from nbconvert.filters import markdown2html
 from nbformat import NotebookNode
@@ -15,6 +14,8 @@ from deletekit.course.lab import FIRST, lessons_folder
 from deletekit.course.lab import titles as titles_of
 from deletekit.course.translations import ENGLISH, LANGUAGES, Messages
 from deletekit.course.views.page_html import html_file
+from deletekit.course.widgets.base import css
+from deletekit.course.workshop.explorable import explorable_lessons
 from deletekit.course.workshop.target import Target
 
 _STYLE = """
@@ -41,9 +42,7 @@ def write_pages(folder: Path) -> dict[str, dict[str, str]]:
     exporter = HTMLExporter(template_name="basic")
     titles: dict[str, dict[str, str]] = {}
     for language in LANGUAGES:
-        notebooks = {
-            file.stem: nbformat.read(file, as_version=4) for file in sorted(lessons_folder(language).glob("*.ipynb"))
-        }
+        notebooks = explorable_lessons(language)
         titles[language] = {name: titles_of(language)[name[:2]] for name in notebooks}
         (folder / language).mkdir(parents=True)
         for name, notebook in notebooks.items():
@@ -90,7 +89,7 @@ def _lesson_page(
     body, resources = exporter.from_notebook_node(notebook)
     # Lessons link each other by their files; elsewhere `.ipynb` is text.
     body = re.sub(r'(<a [^>]*href="[\w-]+)\.ipynb"', r'\1.html"', body)
-    styles = "\n".join((*resources.get("inlining", {}).get("css", ()), _STYLE, _DARK))
+    styles = "\n".join((*resources.get("inlining", {}).get("css", ()), css(), _STYLE, _DARK))
     return _page(name, body, styles, language, titles, LANGUAGES)
 
 

@@ -28,7 +28,7 @@ CELLS = {scene.cell: scene.code for scene in SCENES.values()} | {"hostile": "w.R
 # No test changes `hostile`, so its language tells the page that what was sent before is there.
 RESET = f"""
 shown = [{", ".join(VIEWS)}, *together.widgets, *large.widgets]
-first = [w._state() for w in shown]
+first = [w.state() for w in shown]
 def reset():
     for w, state in zip(shown, first):
         for _ in range(2):  # a trait that is set back may reset others

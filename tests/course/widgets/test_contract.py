@@ -16,7 +16,7 @@ import deletekit as dk
 from deletekit.course import widgets
 from deletekit.course.translations import LANGUAGES, Messages
 from deletekit.course.views.page import Block, Facts, Grid, Page, Tree, live
-from deletekit.course.views.page_html import page_html
+from deletekit.course.views.page_html import document_html, page_html
 from deletekit.course.views.page_text import LONGEST
 from deletekit.course.widgets.base import SAVED_PAGE, PageWidget, esm_of
 from tests.course.widgets.scenes import EVIL, SCENES, delta_beside, hostile_table, sample_table
@@ -122,7 +122,7 @@ def test_html_is_plain_and_whole(name: str, table: dk.Table) -> None:
     assert fragment.open == []
     allowed = {"section", "h3", "p", "table", "caption", "thead", "tbody", "tr", "th", "td", "div", "ul", "li"}
     assert fragment.tags <= allowed | {"pre", "code", "strong"}
-    document = widget.to_html()
+    document = document_html("title", "en", "contents", [widget.shown])
     assert Texts(document).open == []
     assert not re.search(r"""(?:src|href)=["'](?!#)|<script|url\(|@import""", document)
     maps = re.findall(r'<div class="wide"([^>]*)>(?=(?:(?!</table>).)*<td class="cells">)', document, re.DOTALL)
@@ -226,7 +226,7 @@ def test_what_nobody_thought_of_is_shown_inside_too(
     setattr(widget, trait, value)
     assert widget.page["error"]
     assert "RecursionError: <b>deep</b>" in str(widget)
-    assert "<b>" not in widget.to_html()
+    assert "<b>" not in page_html(widget.shown)
 
 
 def test_state_is_in_traits_that_can_be_linked(name: str, table: dk.Table) -> None:
@@ -242,7 +242,6 @@ def test_state_is_in_traits_that_can_be_linked(name: str, table: dk.Table) -> No
 def test_nothing_is_written_and_the_page_cannot_be_set(name: str, table: dk.Table) -> None:
     before = files_of(table)
     widget = WIDGETS[name](table, **STATES[name])
-    widget.to_html()
     with pytest.raises(traitlets.TraitError):
         widget.page = {}
     assert files_of(table) == before
@@ -258,10 +257,9 @@ def test_anyones_table_is_opened_by_path_folder_or_pyiceberg(name: str, table: d
 
 def test_hostile_names_and_values_are_text(name: str, hostile: dk.Table) -> None:
     widget = WIDGETS[name](hostile)
-    for part in (page_html(widget.shown), widget.to_html()):
-        tags = Texts(part)
-        assert not tags.tags & {"script", "img", "svg", "iframe"}
-        assert not any(attribute.startswith("on") for attribute, _ in tags.attributes)
+    tags = Texts(page_html(widget.shown))
+    assert not tags.tags & {"script", "img", "svg", "iframe"}
+    assert not any(attribute.startswith("on") for attribute, _ in tags.attributes)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202e]", str(widget))
     if name == "RowFate":
         assert EVIL in str(widget)

@@ -12,6 +12,7 @@ import pytest
 
 import deletekit as dk
 from deletekit.course.translations import LANGUAGES
+from deletekit.course.views.page_html import page_html
 from deletekit.course.widgets.base import PageWidget, esm_of
 from tests.course.widgets.browser import IN_BROWSER
 from tests.course.widgets.scenes import SCENES, sample_table
@@ -168,6 +169,6 @@ class TestTheReadersNames:
             place = made.metadata_location
         widget = dk.widgets.RowFate(Path(place))
         assert widget.page["code"].startswith("dk.widgets.RowFate(table, ")
-        for said in (widget.page["note"], str(widget), widget.to_html()):
+        for said in (widget.page["note"], str(widget), page_html(widget.shown)):
             assert "Write the name of your own variable in place of table." in said
         assert dk.widgets.StreamStepper().page["note"] == ""
