@@ -20,7 +20,7 @@ TABLE_LIBRARIES = {"numpy", "pyarrow", "pydantic", "pyiceberg", "fastavro", "pol
 # installed, as soon as it makes an array of Python values or gives one to numpy, and `numpy.unique` imports numpy.ma.
 SLOW = {"numpy.ma", "polars", "pandas", "sqlalchemy", "pyarrow.dataset", "pyiceberg.table", "pyiceberg.manifest"}
 SLOW |= {"pyiceberg.catalog", "pyiceberg.io.pyarrow", "pyparsing", "pyspark", "IPython"}
-SLOW |= {"pyarrow.orc", "urllib.request", "opentelemetry"}
+SLOW |= {"pyarrow.orc", "urllib.request"}
 
 
 def loaded(code: str, *arguments: str) -> set[str]:

@@ -7,11 +7,8 @@ commit, so a batch that lost several races uses them.
 
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
-from importlib import import_module
 from typing import Any, Literal
 
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
@@ -270,33 +267,6 @@ def report(table: str, ref: str, progress: BatchProgress) -> None:
         duration_ms=progress.duration_ms,
         lag_ms=progress.lag_ms,
     )
-    instruments = _instruments()
-    if instruments is None:
-        return
-    named = {"db.collection.name": table, "deletekit.sink": progress.sink_id}
-    instruments["batches"].add(1, {**named, "deletekit.status": progress.status})
-    if progress.status == "skipped":
-        return
-    instruments["rows"].add(progress.rows, named)
-    instruments["dead_letters"].add(progress.dead_letters, named)
-    instruments["duration"].record(progress.duration_ms, named)
-    if progress.lag_ms is not None:
-        instruments["lag"].set(progress.lag_ms, named)
-
-
-@cache
-def _instruments() -> Mapping[str, Any] | None:
-    """Return OpenTelemetry's instruments; None if its API is not installed."""
-    with suppress(ImportError):
-        meter = import_module("opentelemetry.metrics").get_meter("deletekit")
-        return {
-            "batches": meter.create_counter("deletekit.stream.batches", description="Batches of sinks"),
-            "rows": meter.create_counter("deletekit.stream.rows", description="Change rows"),
-            "dead_letters": meter.create_counter("deletekit.stream.dead_letters", description="Rows that do not fit"),
-            "duration": meter.create_histogram("deletekit.stream.duration", "ms", "How long a batch took"),
-            "lag": meter.create_gauge("deletekit.stream.lag", "ms", "From the newest change in a batch to now"),
-        }
-    return None
 
 
 def prepared(

@@ -18,7 +18,6 @@ from typing import Any
 from unittest.mock import patch
 
 import fastavro
-import opentelemetry.trace  # noqa: F401  # when it is imported, it asks for ids itself
 import pyarrow as pa
 
 import deletekit as dk

@@ -1,17 +1,14 @@
-"""Each batch is a line of the logger `deletekit`, and a point of OpenTelemetry's metrics."""
+"""Each batch is a line of the logger `deletekit`."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 from typing import Any
 
 import pytest
 
 import deletekit as dk
-from deletekit.stream import batch_run
 from tests.stream.replay import PEOPLE
 from tests.tables import make
 
@@ -48,44 +45,3 @@ def test_each_batch_is_a_line(tables: tuple[dk.Table, dk.Table], caplog: pytest.
         (tables[0].name, "main", "s", "q", 1, "committed", 1, 1, 0, 1),
     ]
     assert all(line["duration_ms"] >= 0 and line["lag_ms"] >= 3_600_000 for line in told)
-
-
-@pytest.fixture
-def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The real SDK of OpenTelemetry, which keeps what it collects in memory."""
-    export = pytest.importorskip("opentelemetry.sdk.metrics.export")
-    made = export.InMemoryMetricReader()
-    provider = import_module("opentelemetry.sdk.metrics").MeterProvider([made])
-    api = import_module("opentelemetry.metrics")
-    monkeypatch.setattr(api, "get_meter", provider.get_meter)
-    batch_run._instruments.cache_clear()
-    yield made
-    batch_run._instruments.cache_clear()
-    provider.shutdown()
-
-
-def test_the_metrics_as_opentelemetry_collects_them(tables: tuple[dk.Table, dk.Table], reader: Any) -> None:
-    write_three(*tables)
-    [resource] = reader.get_metrics_data().resource_metrics
-    [scope] = resource.scope_metrics
-    assert scope.scope.name == "deletekit"
-    points = {m.name.removeprefix("deletekit.stream."): list(m.data.data_points) for m in scope.metrics}
-    own = {"db.collection.name": tables[0].name, "deletekit.sink": "s"}
-    assert {p.attributes["deletekit.status"]: p.value for p in points["batches"]} == {"committed": 2, "skipped": 1}
-    assert [(dict(p.attributes), p.value) for p in points["rows"]] == [(own, 3)]
-    assert [p.value for p in points["dead_letters"]] == [1]
-    assert [p.count for p in points["duration"]] == [2]
-    assert [p.value >= 3_600_000 for p in points["lag"]] == [True]
-
-
-def test_without_opentelemetry_nothing_fails(
-    tables: tuple[dk.Table, dk.Table], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def missing(name: str) -> Any:
-        raise ImportError(name)
-
-    batch_run._instruments.cache_clear()
-    with monkeypatch.context() as bare:
-        bare.setattr(batch_run, "import_module", missing)
-        write_three(*tables)
-    batch_run._instruments.cache_clear()
