@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 pytestmark = IN_BROWSER
 
 LESSONS = [
-    ("en", "17_what_changed", ["SnapshotDiff"]),
     ("en", "06_deletion_vectors", ["BitmapBytes", "RowFate"]),
     ("ko", "04_equality_deletes", ["SequenceTimeline"]),
     ("ko", "14_delta_to_iceberg", ["DeltaBridge"]),
-    ("ja", "02_copy_on_write", ["CostMeter"]),
+    ("ja", "02_copy_on_write", ["SnapshotDiff", "CostMeter"]),
     ("zh-CN", "16_exactly_once", ["StreamStepper"]),
     ("es", "01_table_anatomy", ["TableTree"]),
 ]
