@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -389,14 +388,3 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch, scheme: str)
         dk.load_catalog("p", type="sql", uri=f"{scheme}://me:secret@h/x")
     assert (caught.value.kind, caught.value.field) == ("catalog", DRIVERS[scheme])
     assert "SQLAlchemy" not in str(caught.value)
-
-
-def test_rows_are_no_schema(catalog: dk.Catalog) -> None:
-    """A new table would not have them: nothing is made."""
-    rows = pa.table({"id": [1, 2]})
-    for given in (rows, rows.to_pandas(), pl.DataFrame({"id": [1]}), [{"id": 1}], {"id": [1]}):
-        for options in ({}, {"replace": True}):
-            with pytest.raises(dk.InvalidInputError, match="rows=True, or rows=False for an empty table"):
-                dk.create_table(catalog, "a.t", given, **options)  # type: ignore[arg-type]
-    assert not catalog.table_exists("a.t")
-    assert dk.create_table(catalog, "a.t", rows.slice(0, 0)).schema.column_names == ["id"]

@@ -22,9 +22,9 @@ from deletekit.rows.write_context import check_parquet_only
 from deletekit.table.catalog import Catalog
 from deletekit.table.column_names import check_name
 from deletekit.table.file_io import PyIcebergIO
-from deletekit.table.identifier import check_new, to_identifier
+from deletekit.table.identifier import Identifier, check_new, to_identifier
 from deletekit.table.locations import normalised_properties
-from deletekit.table.metadata import MAIN, new_metadata
+from deletekit.table.metadata import MAIN, TableMetadata, new_metadata
 from deletekit.table.table import Table, load_table
 from deletekit.table.types import arrow_schema, schema_from_arrow
 from deletekit.verbs.shared.foreign_rows import foreign_rows
@@ -90,8 +90,7 @@ def create_table(
         properties=properties,
         sort_fields=sort_order_fields(sort_fields(iceberg, sort_by)),
     )
-    io = PyIcebergIO(catalog.pyiceberg.properties, metadata.location)
-    table, _ = create_with(catalog, key, metadata, io, partial(_appended, pieces))
+    table = _filled(catalog, key, metadata, pieces) if rows else Table(key, catalog.create(key, metadata), catalog)
     tell("create", table=table.name, format_version=format_version, location=table.location)
     return table
 
@@ -153,6 +152,11 @@ def _replaced(
     commit_metadata(table, partial(make, properties=normalised_properties(properties)), unchanged_refs=[MAIN])
     append(table, pieces)
     return table
+
+
+def _filled(catalog: Catalog, key: Identifier, metadata: TableMetadata, pieces: Iterator[Any]) -> Table:
+    io = PyIcebergIO(catalog.pyiceberg.properties, metadata.location)
+    return create_with(catalog, key, metadata, io, partial(_appended, pieces))[0]
 
 
 def _appended(pieces: Iterable[Any], base: Base) -> RowDelta:

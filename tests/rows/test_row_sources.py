@@ -393,8 +393,7 @@ def test_files_are_rows(catalog: dk.Catalog, tmp_path: Path) -> None:
     for wrong in ("nothing.parquet", "nothing*.parquet", "s3://bucket/a.parquet"):
         with pytest.raises(dk.InvalidInputError) as error:
             dk.append(table, wrong)
-        assert error.value.kind == "rows"
-        assert wrong in str(error.value)
+        assert (error.value.kind, wrong in str(error.value)) == ("rows", True)
 
 
 FRAMES: dict[str, Callable[[], Any]] = {
@@ -411,9 +410,9 @@ FRAMES: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("name", FRAMES)
 def test_a_table_made_of_a_frame(catalog: dk.Catalog, name: str) -> None:
     frame = FRAMES[name]()
-    with pytest.raises(dk.InvalidInputError, match="rows=True") as error:
-        dk.create_table(catalog, "f.t", frame)
-    assert error.value.field == "rows"
+    for replace in (False, True):
+        with pytest.raises(dk.InvalidInputError, match="rows=True, or rows=False for an empty table"):
+            dk.create_table(catalog, "f.t", frame, replace=replace)
     assert not catalog.table_exists(("f", "t"))
     table = dk.create_table(catalog, "f.t", frame, rows=True, partition_by="day(at)", properties=QUICK)
     assert len(table.metadata.snapshots) == 1

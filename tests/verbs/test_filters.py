@@ -339,16 +339,11 @@ def test_a_column_without_a_name_is_not_made_and_yet_read(catalog: dk.Catalog) -
     ],
 )
 def test_words_of_several_dialects_mean_what_duckdb_reads(catalog: dk.Catalog, where: str) -> None:
-    days = pa.array([f"2024-01-0{n} 12:00:00" for n in range(1, 7)]).cast(pa.timestamp("us"))
-    rows = pa.table(
-        {
-            "a": pa.array([1, 2, 3, None, None, 3], pa.int64()),
-            "b": pa.array([1, None, 5, 4, None, 3], pa.int64()),
-            "name": ["a", "B", None, "bob", "Éa", "éA"],
-            "flag": [True, False, None, True, None, False],
-            "day": days,
-        }
-    )
+    values = """(1, 1, 'a', TRUE), (2, NULL, 'B', FALSE), (3, 5, NULL, NULL), (NULL, 4, 'bob', TRUE),
+                (NULL, NULL, 'Éa', NULL), (3, 3, 'éA', FALSE)"""
+    query = f"""SELECT a::BIGINT AS a, b::BIGINT AS b, name, flag, TIMESTAMP '2024-01-01 12:00:00'
+                + to_days((row_number() OVER () - 1)::INT) AS day FROM (VALUES {values}) AS t(a, b, name, flag)"""
+    rows = duckdb.sql(query).to_arrow_table()
     table = make(catalog, rows, schema=rows.schema)
     expected = duckdb.sql(f"SELECT day FROM rows WHERE {where}").fetchall()
     assert sorted(dk.scan(table, where).to_arrow()["day"].to_pylist()) == sorted(day for (day,) in expected)
