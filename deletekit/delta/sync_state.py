@@ -103,7 +103,7 @@ class SyncState:
 
     def _rows_of(self, changes: Iterable[AddFile | RemoveFile]) -> list[dict[str, Any]]:
         keys = _hashes({storage_path(change.path, self.root) for change in changes})
-        return self.rows.filter(pl.col("file").is_in(keys)).to_dicts()
+        return self.rows.join(keys.to_frame(), on="file", how="semi").to_dicts()
 
 
 # --- make -------------------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def next_state(
     live = _rows([add for path, add in state.files.items() if path in names], known.root)
     # What did not change keeps its places.
     now = live.select(*_HASHES).join(known.rows.select("file", *_PLACES.values()), on="file", how="left")
-    is_old = pl.col("file").is_in(_hashes(storage_path(name, known.root) for name in names))
+    old = _hashes(storage_path(name, known.root) for name in names).to_frame()
     left = replace(
         known,
         version=state.version,
@@ -155,7 +155,7 @@ def next_state(
         log_file=log.file_of(state.version),
         snapshot_id=snapshot.snapshot_id,
         syncs=known.syncs + 1,
-        rows=pl.concat([known.rows.filter(~is_old), now]),
+        rows=pl.concat([known.rows.join(old, on="file", how="anti"), now]),
     )
     before = set(known.manifests)
     return _with_places(left, reader, [m for m in reader.manifests(snapshot) if m.manifest_path not in before])
