@@ -98,7 +98,8 @@ def translate(notebook: NotebookNode, language: str, name: str) -> Translated:
 def update_catalogs(languages: list[str]) -> None:
     """Bring every .po file to the paragraphs of its source: new ones are added, those that are gone go.
 
-    A paragraph that has changed keeps the old translation as `fuzzy`: a translator sees it, a learner does not.
+    A paragraph that has changed keeps the old translation as `fuzzy`, with the old English words as its `#| msgid`: a
+    translator sees both, a learner neither.
     """
     for language in languages:
         for name in lesson_names():
@@ -117,7 +118,8 @@ def merge_catalog(file: Path, wanted: list[str], language: str) -> None:
         "Content-Transfer-Encoding": "8bit",
     }
     template = polib.POFile()
-    template.extend(polib.POEntry(msgid=text) for text in wanted)
+    was = {entry.msgid: entry.previous_msgid for entry in old}
+    template.extend(polib.POEntry(msgid=text, previous_msgid=was.get(text)) for text in wanted)
     new.extend(entry for entry in old if not entry.obsolete)
     # polib's merge keeps what is equal; what is gone it marks obsolete, and a closest match is for a person to find.
     new.merge(template)
@@ -125,7 +127,7 @@ def merge_catalog(file: Path, wanted: list[str], language: str) -> None:
     stale = [entry for entry in old if entry.msgstr and entry.msgid not in by_id]
     for text in wanted:
         if not by_id[text].msgstr and (closest := _closest(text, stale)):
-            by_id[text].msgstr = closest.msgstr
+            by_id[text].msgstr, by_id[text].previous_msgid = closest.msgstr, closest.msgid
             by_id[text].flags = ["fuzzy"]
     ordered = polib.POFile(wrapwidth=0)
     ordered.metadata = new.metadata
