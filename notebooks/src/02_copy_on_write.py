@@ -129,7 +129,7 @@ for hit, commit in (("some rows of a file", some), ("all rows of a file", all_ro
 # %% [markdown]
 # ## Row lineage
 #
-# In format version 3 every row has an identity: `_row_id`, and the sequence number of the commit that last changed it. Both come from the place of the row in its file, until a rewrite moves the row. The rewrite must keep them.
+# In format version 3 every row has an identity: `_row_id`, and the sequence number of the commit that last changed it. Until a rewrite moves the row, `_row_id` comes from its place in the file, and the number from the file itself. The rewrite must keep both.
 
 # %%
 people = here.table("people", dk.datasets.users(), format_version=3)
@@ -173,7 +173,7 @@ check("02.5", sum(file.record_count for file in commit.added_data_files))
 # %% [markdown]
 # ## The property is a hint
 #
-# `write.delete.mode` says which mode the owner of the table prefers: `copy-on-write`, which is the default, or `merge-on-read`. Updates and merges have their own properties, `write.update.mode` and `write.merge.mode`. Each writer decides whether to follow the hint, and each operation can choose another mode.
+# `write.delete.mode` says which mode the owner of the table prefers: `copy-on-write`, which is the default, or `merge-on-read`. Merge-on-read leaves the data files as they are, and writes which rows readers must skip. Updates and merges have their own properties, `write.update.mode` and `write.merge.mode`. Each writer decides whether to follow the hint, and each operation can choose another mode.
 
 
 # %%
@@ -265,8 +265,8 @@ whole = pa.table({"id": pa.array(range(2000), pa.int64()), "file": [f"f{i // 100
 rows = []
 for mode, version in modes.items():
     table = here.table(f"cost_{mode.replace('-', '_')}", whole, format_version=version, partition_by=["file"])
-    commit = dk.delete(table, f"id in {tuple(range(0, 2000, 100))}", mode=mode)
-    data, deletes = commit.added_data_files, commit.added_delete_files
+    done = dk.delete(table, f"id in {tuple(range(0, 2000, 100))}", mode=mode)
+    data, deletes = done.added_data_files, done.added_delete_files
     again, noted = sum(f.record_count for f in data), sum(f.record_count for f in deletes)
     cost = {"data files written": len(data), "rows written again": again, "deletes written": noted}
     rows.append({"mode": mode, **cost, "rows left": dk.scan(table).count()})

@@ -157,6 +157,9 @@ drawings.vector_bytes(users)
 # %%
 dk.widgets.BitmapBytes(users)
 
+# %%
+check("06.1")
+
 # %% [markdown]
 # **06.3** Write a reader. It gets the bytes of a blob and returns the set of positions. Positions have 64 bits: a vector has one 32-bit bitmap for each upper half, which is called the key. The check uses vectors with one key and with several.
 
@@ -178,9 +181,6 @@ def positions_of(blob):
 
 
 check("06.3", positions_of)
-
-# %%
-check("06.1")
 
 # %% [markdown]
 # ## How a reader uses it

@@ -26,7 +26,7 @@
 # %% [markdown]
 # ## Predict
 #
-# Below, `run` is such a loop, and `append` writes a batch with a plain append. The table has three rows, and two batches of three rows each will come. The writer dies once, after it commits batch 0 and before it notes it. Then it is started again.
+# Below, `run` is a loop that commits each batch and then notes it, and `append` writes a batch with a plain append. The table has three rows, and two batches of three rows each will come. The writer dies once, after it commits batch 0 and before it notes it. Then it is started again.
 #
 # **16.1** How many rows are in the table at the end?
 
@@ -134,7 +134,7 @@ check("16.2", {step for step in range(1, 5) if rows_after(step, **crash) != rows
 # %% [markdown]
 # ## Break it
 #
-# What if a batch comes again with other rows, because the source has changed meanwhile? If the sink skips it, rows are lost. If it applies it, other rows come twice. The sink does neither, and says why.
+# What if a batch comes again with other rows, because the source has changed meanwhile? If the sink skips it, the new rows are lost. If it applies it, the rows that are the same come twice. The sink does neither, and says why.
 
 # %%
 try:
@@ -147,7 +147,7 @@ print("rows:", dk.scan(marked).count())
 # ## Key points
 #
 # - Keep progress in the commit itself, for example in the summary of the [snapshot](https://iceberg.apache.org/spec/#snapshots). If a writer keeps it elsewhere, that is a bug, and upserts hide it.
-# - A batch that comes again with other rows is refused: to skip it would lose rows, and to apply it would write others twice.
+# - A batch that comes again with other rows is refused: to skip it would lose the new rows, and to apply it would write the same ones twice.
 #
 # Next: [17 · What changed](17_what_changed.ipynb)
 

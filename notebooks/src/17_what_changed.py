@@ -22,7 +22,7 @@
 # - find the rows that changed between two snapshots, in every delete mode
 # - say what must be opened for a deletion vector, and what for an equality delete
 # - choose between all changes, net changes and upserts, and apply them to a copy
-# - read a table as it was, by snapshot, time, branch or tag
+# - read a table as it was, by snapshot or branch
 
 # %% [markdown]
 # ## Predict
