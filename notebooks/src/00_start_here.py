@@ -13,7 +13,7 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# **10 minutes to read and run, 5 for the exercises.** All you need is this notebook: there is nothing else to install or start.
+# **10 minutes to read and run, 5 for the exercises.** All you need is this notebook.
 #
 # This course answers one question: how can a table lose a row if its files never change? You will see every answer that Apache Iceberg has, from the metadata down to the bytes, in tables that you build yourself.
 #
@@ -28,7 +28,7 @@
 # %% [markdown]
 # ## Is everything here?
 #
-# `doctor` checks this machine. For each missing part it gives the command that installs it, and says what works without that part.
+# `doctor` checks this machine. For each missing part it gives the command that installs it, and says what works without it.
 
 # %% tags=["nbval-ignore-output"]
 from deletekit.course import doctor
@@ -106,7 +106,7 @@ hint("00.2")
 # %% [markdown]
 # ## Look inside
 #
-# Every file and every snapshot has a long random name. The lessons use short names: `D1` is the first data file, `P1` the first position delete file, `E1` an equality delete file, `V1` a deletion vector, `S1` the first snapshot. `names.path("D1")` is the real path. You can open it with any tool; here we use pyarrow, which knows nothing of Iceberg.
+# Files and snapshots have long random names. The lessons use short ones: `D1` is the first data file, `P1` the first position delete file, `E1` an equality delete file, `V1` a deletion vector, `S1` the first snapshot; `L1` and `M1` are files that list other files. `names.path("D1")` is the real path. Any tool can open it, here pyarrow, which knows nothing of Iceberg.
 
 # %%
 import pyarrow.parquet as pq
@@ -125,7 +125,7 @@ check("00.3", ...)
 check("00.3", pq.read_metadata(names.path("D1")).num_rows)
 
 # %% [markdown]
-# So the delete wrote something else: `P1`, a small file that says which rows of `D1` no longer count. `explain` finds every version of a row and says why it is live or hidden.
+# The delete wrote `P1`, a small file that says which rows of `D1` no longer count. `explain` finds every version of a row and says why it is live or hidden. `1 <= 2` compares sequence numbers, one for each commit: the delete is not older.
 
 # %%
 names.show(dk.explain(users, "id in (1, 2)", columns=["id", "name"]))
