@@ -51,7 +51,7 @@ def create(argument: TableArgument, output: Output, file: str, **options: Any) -
     \b
     Examples:
       deletekit create --warehouse wh demo.users users.parquet
-      deletekit create --warehouse wh demo.users users.csv --partition-by "month(joined)"
+      deletekit create --warehouse wh demo.users u.csv --partition-by "day(at)"
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     is_new = argument.warehouse is not None and not Path(argument.warehouse).exists()
     given = {name: value for name, value in options.items() if value}

@@ -65,10 +65,9 @@ def test_wrong_usage_is_exit_code_2(run: Run, arguments: list[str]) -> None:
 
 
 def test_a_command_that_is_not_there_is_not_answered_by_one_that_only_looks_alike(run: Run) -> None:
-    """`create` was answered by readers."""
     answers = {
-        "create": "dk.create_table", "select": "`deletekit scan`", "vacuum": "expire-snapshots", "history": "snapshots",
-        "verfy": "Did you mean verify?", "cmopact": "Did you mean compact?", "frobnicate": "`deletekit -h`",
+        "create-table": "`deletekit create`", "select": "`deletekit scan`", "vacuum": "expire-snapshots",
+        "history": "snapshots", "verfy": "mean verify?", "cmopact": "mean compact?", "frobnicate": "`deletekit -h`",
     }  # fmt: skip
     for command, answer in answers.items():
         result = run(command)

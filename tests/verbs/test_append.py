@@ -149,7 +149,7 @@ def test_how_partitions_are_spelled(catalog: dk.Catalog, spelled: str, transform
             "format-version",
         ),
         ({"schema": pa.schema([("t", pa.duration("us"))])}, dk.UnsupportedError, "type"),
-        ({"schema": "id int"}, dk.InvalidInputError, "argument"),
+        ({"schema": "id int"}, dk.InvalidInputError, "file-format"),
     ],
     ids=str,
 )

@@ -120,7 +120,7 @@ def test_the_mode_property_of_merge(catalog: dk.Catalog) -> None:
         ([{"id": None, "category": "a"}], {"on": ["category"]}, dk.InvalidInputError, "null-in-required", "id"),
         ([{"category": "z"}], {"on": ["category"]}, dk.InvalidInputError, "column-not-found", "id"),
         ([{"id": 1}, {"id": 2, "value": 1.0}], {"on": ["id"]}, dk.InvalidInputError, "rows", "source"),
-        ("text", {"on": ["id"]}, dk.InvalidInputError, "rows", "source"),
+        ("text", {"on": ["id"]}, dk.InvalidInputError, "file-format", None),
         (
             SOURCE,
             {"on": ["id"], "when_matched": "replace"},
