@@ -1,7 +1,8 @@
 """What the metadata of a release has of the repository's address: URLs, and a README whose links work elsewhere.
 
 No file of the project names that address. Where the environment variable DELETEKIT_REPOSITORY has it, as in the
-release workflow, the metadata has the project's URLs, and the README's links lead to this version's files there.
+release workflow, the metadata has the project's URLs, and the README's links lead to this version's files there. If it
+is an address of GitHub, the README begins with a badge of Binder for each language of the course.
 Without it, there are no URLs, and the README is as it is. A wheel that is built from a released sdist has what the
 sdist has.
 """
@@ -15,6 +16,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 _TARGET = re.compile(r"\]\((?!https?:|mailto:|#)(?P<path>[^)\s]+)\)")
 _PICTURES = {".png", ".svg"}
+_BADGE = "https://mybinder.org/badge_logo.svg"
 
 
 class RepositoryAddress(MetadataHookInterface):
@@ -29,6 +31,8 @@ class RepositoryAddress(MetadataHookInterface):
         if repository:
             tag = f"v{_version(Path(self.root))}"
             text = _TARGET.sub(lambda link: f"]({_address(repository, tag, link['path'])})", text)
+            title, rest = text.split("\n", 1)
+            text = f"{title}\n\n{_badges(Path(self.root), repository, tag)}{rest}"
             metadata["urls"] = {
                 "Homepage": repository,
                 "Documentation": f"{repository}/tree/{tag}/docs",
@@ -42,6 +46,17 @@ class RepositoryAddress(MetadataHookInterface):
 def _address(repository: str, tag: str, path: str) -> str:
     kind = "raw" if Path(path).suffix in _PICTURES else "blob"
     return f"{repository}/{kind}/{tag}/{path}"
+
+
+def _badges(root: Path, repository: str, tag: str) -> str:
+    owner_and_name = repository.removeprefix("https://github.com/")
+    if owner_and_name == repository:
+        return ""
+    place = f"https://mybinder.org/v2/gh/{owner_and_name}/{tag}?labpath=course"
+    languages = sorted(lesson.parent.name for lesson in root.glob("notebooks/*/00_start_here.ipynb"))
+    return "".join(
+        f"[![{name}: the course on Binder]({_BADGE})]({place}/{name}/00_start_here.ipynb)\n" for name in languages
+    )
 
 
 def _version(root: Path) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from deletekit.course.translations import LANGUAGES
 from deletekit.version import __version__
 from tests.tools.release import notes
 
@@ -128,6 +129,14 @@ def metadata_of(source: Path, folder: Path, address: str | None = ADDRESS) -> Me
     """Give the metadata that a wheel of a source tree would have."""
     place = built("prepare_metadata_for_build_wheel", source, folder, address)
     return email.message_from_bytes((place / "METADATA").read_bytes())
+
+
+@pytest.mark.usefixtures("build_backend")
+def test_a_release_on_github_has_a_badge_for_each_language(tmp_path: Path) -> None:
+    text = str(metadata_of(ROOT, tmp_path, "https://github.com/o/r").get_payload())
+    lesson = rf"\]\(https://mybinder.org/v2/gh/o/r/v{__version__}\?labpath=course/([\w-]+)/00_start_here.ipynb\)"
+    assert re.findall(lesson, text) == sorted(LANGUAGES)
+    assert "mybinder" not in str(metadata_of(ROOT, tmp_path).get_payload())
 
 
 @pytest.mark.usefixtures("build_backend")
