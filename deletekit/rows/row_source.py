@@ -9,6 +9,7 @@ from glob import glob, has_magic
 from io import IOBase
 from itertools import chain, islice
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -137,7 +138,8 @@ def _repeats(rows: Any) -> bool:
 
 
 def _files(path: str, argument: str) -> list[str]:
-    found = sorted(glob(path, recursive=True)) if has_magic(path) else [path]  # noqa: PTH207  # may be absolute
+    is_pattern = has_magic(path) and not Path(path).exists()
+    found = sorted(glob(path, recursive=True)) if is_pattern else [path]  # noqa: PTH207  # it may be absolute
     if "://" in path or not found:
         message, expected = (
             "no local file has this path",

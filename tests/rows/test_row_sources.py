@@ -387,8 +387,8 @@ def test_files_are_rows(catalog: dk.Catalog, tmp_path: Path) -> None:
             verb(other, WHOLE)
             assert live(table.refresh()) == live(other.refresh())
     table = make(catalog, WHOLE)
-    pq.write_table(WHOLE.select(["id"]).slice(0, 90), tmp_path / "keys.parquet")
-    dk.delete_keys(table, tmp_path / "keys.parquet", equality_fields="id")
+    pq.write_table(WHOLE.select(["id"]).slice(0, 90), tmp_path / "keys[1].parquet")  # a file's name, and no pattern
+    dk.delete_keys(table, tmp_path / "keys[1].parquet", equality_fields="id")
     assert sorted(row["id"] for row in live(table.refresh())) == list(range(90, 100))
     for wrong in ("nothing.parquet", "nothing*.parquet", "s3://bucket/a.parquet"):
         with pytest.raises(dk.InvalidInputError) as error:
