@@ -44,6 +44,9 @@ class StrictJson:
             if text.startswith(head) and (body := self._body(text, len(head))) is not None:
                 return body[0], kind
         document = self._value(text)
+        inside = document.get("payload") if isinstance(document, dict) else None
+        if isinstance(inside, dict) and document.keys() == {"payload"} and "op" in inside:
+            return inside, None  # somebody took the schema out
         if not (isinstance(document, dict) and document.keys() == {"schema", "payload"}):
             return document, None
         kind = None if document["schema"] is None else connect_type(document["schema"])

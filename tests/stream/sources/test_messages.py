@@ -118,6 +118,13 @@ def test_a_schema_is_not_taken_from_another_message() -> None:
         reader.decode([message(first), message({**changed, "payload": event("c", None, {"id": "1"})})], TABLE)
 
 
+def test_a_payload_alone_is_an_envelope() -> None:
+    said, reader = event("c", None, {"id": 1}), decoder("debezium-json")
+    assert reader.decode([message({"payload": said})], TABLE).equals(reader.decode([message(said)], TABLE))
+    with pytest.raises(dk.InvalidInputError):
+        reader.decode([message({"payload": {"id": 1}})], TABLE)
+
+
 @pytest.mark.parametrize(
     ("before", "key", "options"),
     [
