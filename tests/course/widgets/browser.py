@@ -47,7 +47,8 @@ def axe_findings(browser: Browser, address: str) -> list[str]:
     for width in (390, 1024, 1400):
         for theme in ("light", "dark"):
             page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
-            page.goto(address, wait_until="networkidle")
+            page.goto(address)  # until it is loaded: a long page may leave the network idle while it is still read
+            page.wait_for_load_state("networkidle")
             for rule in Axe().run(page).response["violations"]:
                 found += [f"{width} {theme} {rule['id']}: {node['html'][:200]}" for node in rule["nodes"]]
             wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
