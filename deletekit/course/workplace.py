@@ -232,13 +232,15 @@ def _bad_argument(field: str, found: object, expected: str) -> InvalidInputError
 
 
 def _session(folder: Path, catalog_name: str) -> SparkSession:
-    running, shell = running_session(), notebook_shell()
-    if running is None and shell is not None:
+    running = running_session()
+    # Jupyter's server names the notebook. Where it does not, a program runs it: nbval would find another output.
+    shell = notebook_shell() if running is None and "JPY_SESSION_NAME" in os.environ else None
+    if shell is not None:
         print(text("Spark is starting: 10 to 20 seconds, once a lesson."))  # noqa: T201
     try:
         started = session(folder, catalog_name=catalog_name, master="local[1]", settings=_SETTINGS)
     finally:
-        if running is None and shell is not None:
+        if shell is not None:
             shell.display_pub.clear_output()  # what a notebook keeps is the same in every run
     if running is None:
         _started.add(started.sparkContext.applicationId)
