@@ -43,6 +43,7 @@ _IS_SECRET = re.compile(rf"(?:.*[-._])?{_SECRET}", re.IGNORECASE)
 _NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 LONGEST_VALUE = 200
+_MOST_IN_A_LINE = 5
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 _DAYS_OF_400_YEARS = 146_097
@@ -260,3 +261,30 @@ def moment(milliseconds: Any) -> str:
         return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (TypeError, ValueError, OverflowError, OSError):
         return plain(milliseconds)
+
+
+def field_name(field: str) -> str:
+    """Return the name of a field or counter in words."""
+    return field.replace("_", " ").replace("-", " ")
+
+
+def field_text(name: str, value: Any, location: str = "") -> str:
+    """Return the value of a field in the unit that its name ends with; a list or mapping as how much it holds."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value == []:
+        return "none"
+    if isinstance(value, list):
+        if len(value) > _MOST_IN_A_LINE or any(isinstance(item, list | dict) for item in value):
+            return f"{len(value):,}"
+        return ", ".join(field_text(name, item, location) for item in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{field_name(n)} {field_text(n, inner, location)}" for n, inner in value.items())
+    words = field_name(name).split()
+    if isinstance(value, int) and "bytes" in (words[0], words[-1]):
+        return size(value)
+    if isinstance(value, int) and words[-1] == "ms":
+        return f"{moment(value)} UTC" if words[-2:-1] in (["timestamp"], ["updated"]) else f"{value:,} ms"
+    return short(value, location) if isinstance(value, str) and location else plain(value)

@@ -14,11 +14,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from deletekit.text import first, json_ready, moment, plain, short, size
+from deletekit.text import field_name, field_text, first, json_ready, plain, short
 
 _PROSE_WIDTH = 88
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
-_MOST_IN_A_LINE = 5
 _FILE_COLUMNS = ("file_path", "file_format", "record_count", "file_size_in_bytes", "referenced_data_file")
 """The fields of a file that a list of files shows; JSON has all."""
 
@@ -36,9 +35,11 @@ def result_text(result: Any, location: str = "") -> Iterator[RenderableType]:
     shown = {name: value for name, value in json_ready(result).items() if value not in (None, "", {})}
     is_dry_run = shown.pop("dry_run", False)
     whole = {name: value for name, value in shown.items() if value and isinstance(value, list | dict)}
-    yield pairs({_name(n): _text(n, value, location) for n, value in shown.items() if n not in whole}, indent=0)
+    yield pairs(
+        {field_name(n): field_text(n, value, location) for n, value in shown.items() if n not in whole}, indent=0
+    )
     for name, value in whole.items():
-        yield from _section(_name(name), name, value, location)
+        yield from _section(field_name(name), name, value, location)
     if is_dry_run:
         yield Text("\nNothing was changed.", style="bold")
 
@@ -46,13 +47,13 @@ def result_text(result: Any, location: str = "") -> Iterator[RenderableType]:
 def one_line(result: Any, location: str = "") -> str:
     """Return any result as text of one line: its fields that are not None or empty."""
     shown = {name: value for name, value in json_ready(result).items() if value not in _EMPTY}
-    return " · ".join(f"{_name(name)} {_text(name, value, location)}" for name, value in shown.items())
+    return " · ".join(f"{field_name(name)} {field_text(name, value, location)}" for name, value in shown.items())
 
 
 def fact_pairs(fields: Mapping[str, Any]) -> RenderableType:
     """Return the fields that are neither empty nor lists nor mappings, one a line."""
     plain_ones = {n: value for n, value in fields.items() if value not in _EMPTY and not isinstance(value, list | dict)}
-    return pairs({_name(name): _text(name, value, "") for name, value in plain_ones.items()})
+    return pairs({field_name(name): field_text(name, value, "") for name, value in plain_ones.items()})
 
 
 def _section(title: str, name: str, value: Any, location: str) -> Iterator[RenderableType]:
@@ -65,11 +66,13 @@ def _section(title: str, name: str, value: Any, location: str) -> Iterator[Rende
         value = [{"name": key, **inner} for key, inner in value.items()]
     if isinstance(value, dict):
         flat = {n: inner for n, inner in value.items() if inner not in _EMPTY and not isinstance(inner, dict)}
-        yield pairs({short(n, location) if "/" in n else _name(n): _text(n, v, location) for n, v in flat.items()})
+        yield pairs(
+            {short(n, location) if "/" in n else field_name(n): field_text(n, v, location) for n, v in flat.items()}
+        )
     elif all(isinstance(item, dict) for item in value):
         yield from records(value, location)
     else:
-        yield from some([line(_text(name, item, location)) for item in value])
+        yield from some([line(field_text(name, item, location)) for item in value])
 
 
 def records(items: Sequence[Mapping[str, Any]], location: str = "", most: int = 20) -> Iterator[RenderableType]:
@@ -80,36 +83,10 @@ def records(items: Sequence[Mapping[str, Any]], location: str = "", most: int = 
         names = [n for n in _FILE_COLUMNS if n in names]
     shown, left = first(items, most)
     numbers = {n for n in names if all(isinstance(item.get(n, 0), int) and item.get(n) is not True for item in items)}
-    heads = [f"#{_name(n)}" if n in numbers else _name(n) for n in names]
-    yield grid(heads, [[_text(n, item.get(n), location) for n in names] for item in shown])
+    heads = [f"#{field_name(n)}" if n in numbers else field_name(n) for n in names]
+    yield grid(heads, [[field_text(n, item.get(n), location) for n in names] for item in shown])
     if left:
         yield more(left, how="--json lists all", indent=2)
-
-
-def _name(field: str) -> str:
-    return field.replace("_", " ").replace("-", " ")
-
-
-def _text(name: str, value: Any, location: str) -> str:
-    """Return the value of a field in the unit that its name ends with; a list or mapping as how much it holds."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if value == []:
-        return "none"
-    if isinstance(value, list):
-        if len(value) > _MOST_IN_A_LINE or any(isinstance(item, list | dict) for item in value):
-            return f"{len(value):,}"
-        return ", ".join(_text(name, item, location) for item in value)
-    if isinstance(value, dict):
-        return ", ".join(f"{_name(n)} {_text(n, inner, location)}" for n, inner in value.items())
-    words = _name(name).split()
-    if isinstance(value, int) and "bytes" in (words[0], words[-1]):
-        return size(value)
-    if isinstance(value, int) and words[-1] == "ms":
-        return f"{moment(value)} UTC" if words[-2:-1] in (["timestamp"], ["updated"]) else f"{value:,} ms"
-    return short(value, location) if isinstance(value, str) and location else plain(value)
 
 
 def heading(text: str, note: str = "") -> RenderableType:

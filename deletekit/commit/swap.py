@@ -7,7 +7,7 @@ Spec: "Commit Conflict Resolution and Retry"; properties `commit.retry.*`.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeVar
 
 from deletekit.commit.change import Base, RowDelta
@@ -16,6 +16,7 @@ from deletekit.commit.planned_change import PlannedChange, expiry_as_lost_race, 
 from deletekit.errors import CommitConflictError, CommitStateUnknownError, DeletekitError
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.log import tell, telling_failure
+from deletekit.shown import result
 from deletekit.table.back_off import BackOff, retry
 from deletekit.table.catalog import Catalog, TableState
 from deletekit.table.consistency import check_writable
@@ -29,7 +30,7 @@ from deletekit.table.table import Table
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@result
 class Commit:
     """What a verb that writes returns.
 

@@ -27,6 +27,7 @@ from deletekit.maintenance.convert_equality_deletes import convert_equality_dele
 from deletekit.maintenance.remove_dangling_deletes import remove_dangling_deletes
 from deletekit.maintenance.rewrite_position_deletes import rewrite_position_deletes, rewrite_vectors
 from deletekit.rows.write_context import check_parquet_only
+from deletekit.shown import result
 from deletekit.table.format_version import FormatVersion
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
@@ -56,7 +57,7 @@ _CHANGES = {_CONVERT: KINDS[:1], _REWRITE: KINDS[1:2], _VECTORS: KINDS[2:]} | di
 """The kinds of deletes that a step replaces or removes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class ReadableStep:
     """One step of a plan, and at most what it costs.
 
@@ -77,7 +78,7 @@ class ReadableStep:
     bytes_written: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class MadeReadable:
     """What `make_readable` did; in a dry run, what it would do.
 

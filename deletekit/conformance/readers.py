@@ -29,6 +29,7 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.manifest_list import ManifestContent
+from deletekit.shown import result
 from deletekit.table.metadata import MAIN
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
@@ -45,7 +46,7 @@ _IGNORED = {
 """The rules that say of a kind of delete no more than that it applies."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class ReaderFinding:
     """One reason why an engine does not read the table right.
 
@@ -82,7 +83,7 @@ class ReaderFinding:
         return shown + (f" [{'; '.join(where)}]" if where else "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class EngineReading:
     """What one version of an engine does with the table.
 
@@ -114,7 +115,7 @@ class EngineReading:
         return self.engine if self.version == NO_VERSION else f"{self.engine} {self.version}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class Readers:
     """What `readers` returns: iterate over the engines, or print it.
 

@@ -7,7 +7,7 @@ Spec: Iceberg, "Snapshot Retention Policy".
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import partial
 
@@ -19,6 +19,7 @@ from deletekit.engines.local import LocalEngine
 from deletekit.errors import InvalidInputError
 from deletekit.maintenance.expire_snapshots import expire_owned
 from deletekit.maintenance.reachable import Reachability, check_not_needed, read_latest, remove_files
+from deletekit.shown import result
 from deletekit.table.locations import KnownFiles, SpellingRules
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.metadata_file import logged_files, metadata_folder
@@ -30,7 +31,7 @@ METADATA_SUFFIXES = (".avro", ".metadata.json")
 DEFAULT_ORPHAN_HOURS = 72
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class DeltaCleanUp:
     """What `clean_up_delta` did; in a dry run, what it would have done.
 

@@ -9,7 +9,6 @@ Spec: Delta protocol, "Add File and Remove File", "Deletion Vectors", "Transacti
 import json
 import time
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from deletekit.delta.values import partition_texts
 from deletekit.errors import InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.formats.content_file import DataFile, DeleteFile, refuse_encrypted
 from deletekit.formats.manifest_list import ManifestContent
+from deletekit.shown import result
 from deletekit.table.create_if_absent import CreateIfAbsent
 from deletekit.table.file_io import FileIO
 from deletekit.table.locations import normalised
@@ -36,7 +36,7 @@ from deletekit.version import __version__
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class DeltaExport:
     """What `export_delta` did.
 

@@ -5,7 +5,6 @@ Spec: Puffin; Iceberg, "Deletion Vectors": offset and size "must exactly match" 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,13 +19,14 @@ from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.formats.puffin import DELETION_VECTOR_V1
 from deletekit.rows.write_context import WriteContext
+from deletekit.shown import result
 from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.metadata import MAIN
 from deletekit.table.own_places import DELTA_LOCATION
 from deletekit.table.table import Table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class RepackedVectors:
     """What `repack` did.
 

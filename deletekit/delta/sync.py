@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
@@ -40,6 +40,7 @@ from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.log import tell
+from deletekit.shown import result
 from deletekit.table.catalog import Catalog, TableState
 from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.identifier import Identifier, check_new, to_identifier
@@ -53,7 +54,7 @@ _MANIFEST_ENTRIES = 700
 _MOST_MANIFEST_BYTES = 1 << 23
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class DeltaPlan:
     """What a sync would do, by the paths of data files.
 
@@ -68,7 +69,7 @@ class DeltaPlan:
     removed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class DeltaSync:
     """What `sync_delta` did.
 

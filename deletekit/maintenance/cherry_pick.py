@@ -6,7 +6,7 @@ Spec: none; Java CherryPickOperation and WapUtil.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from deletekit.commit.change import Base, RowDelta
@@ -16,6 +16,7 @@ from deletekit.deletes.which_apply import Scope, scope_of
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile, EntryStatus
 from deletekit.formats.manifest_list import ManifestContent
+from deletekit.shown import result
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.table import Table
 from deletekit.tools.refs import move_updates
@@ -26,7 +27,7 @@ _SOURCE_SNAPSHOT_ID = "source-snapshot-id"
 _REPLACE_PARTITIONS = "replace-partitions"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class CherryPick:
     """What `cherry_pick` did; in a dry run, what it would do.
 

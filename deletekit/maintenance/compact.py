@@ -34,6 +34,7 @@ from deletekit.maintenance.reachable import read_latest
 from deletekit.rows.keys import column_at
 from deletekit.rows.sort_order import RowOrder
 from deletekit.rows.write_context import WriteContext, check_parquet_only
+from deletekit.shown import result
 from deletekit.table.column_names import as_names
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.own_places import check_own_data
@@ -47,7 +48,7 @@ Group = tuple[ScanTask, ...]
 _KEPT_ROWS = 1 << 23
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class CompactedFiles:
     """What `compact` did; in a dry run, what it would do.
 

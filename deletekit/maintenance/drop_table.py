@@ -7,12 +7,13 @@ Spec: none; Java CatalogUtil.dropTableData.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from deletekit.commit.planned_change import check_same_table
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.maintenance.reachable import Reachability, check_gc_enabled, read_latest, remove_files
+from deletekit.shown import result
 from deletekit.table.back_off import BackOff, retry
 from deletekit.table.catalog import Catalog
 from deletekit.table.metadata import TableMetadata
@@ -21,7 +22,7 @@ from deletekit.table.own_places import OwnPlaces, check_own_metadata
 from deletekit.table.table import load_table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class DroppedTable:
     """What `drop_table` removed.
 

@@ -24,6 +24,7 @@ from deletekit.maintenance.reachable import (
     remove_files,
     statistics_files,
 )
+from deletekit.shown import result
 from deletekit.table.locations import KnownFiles, SpellingRules
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.metadata_file import logged_files
@@ -59,7 +60,7 @@ class Expiry:
     tags: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class ExpiredSnapshots:
     """What `expire_snapshots` did; in a dry run, what it would do.
 

@@ -6,13 +6,14 @@ Spec: "Scan Planning"; Java RemoveDanglingDeletesSparkAction.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from deletekit.commit.planned_change import check_request
 from deletekit.commit.swap import Commit
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.maintenance.repair import RepairReport, repair_kinds
+from deletekit.shown import result
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 
@@ -23,7 +24,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class RemovedDeletes:
     """What `remove_dangling_deletes` did; in a dry run, what it would do.
 

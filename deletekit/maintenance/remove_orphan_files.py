@@ -7,7 +7,7 @@ Spec: none; Java DeleteOrphanFilesSparkAction and the procedure `remove_orphan_f
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Literal, get_args
 
@@ -15,6 +15,7 @@ from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import UNREADABLE, InvalidInputError
 from deletekit.maintenance.reachable import Reachability, check_gc_enabled, check_not_needed, read_latest, remove_files
+from deletekit.shown import result
 from deletekit.table.locations import KnownFiles, SpellingRules, is_below, mismatches
 from deletekit.table.metadata import TableMetadata, parse_metadata
 from deletekit.table.metadata_file import METADATA_SUFFIXES, logged_files
@@ -31,7 +32,7 @@ PrefixMismatchMode = Literal["error", "ignore", "delete"]
 _MODES = get_args(PrefixMismatchMode)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class OrphanFiles:
     """What `remove_orphan_files` did; in a dry run, what it would do.
 

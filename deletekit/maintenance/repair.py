@@ -8,7 +8,7 @@ of such a file are those that neither vector deletes.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -35,6 +35,7 @@ from deletekit.maintenance.verify.report import DAMAGE, Finding, error
 from deletekit.maintenance.verify.run import verify
 from deletekit.maintenance.verify.snapshot_rules import LiveDelete, SnapshotFiles
 from deletekit.rows.write_context import check_parquet_only
+from deletekit.shown import result
 from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.metadata import MAIN, Snapshot
 from deletekit.table.table import Table
@@ -45,7 +46,7 @@ NOT_LOOKED_AT = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class RepairAction:
     """One repair, or why there was none.
 
@@ -63,7 +64,7 @@ class RepairAction:
     refused: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class RepairReport:
     """What `repair` returns.
 

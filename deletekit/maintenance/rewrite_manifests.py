@@ -6,7 +6,6 @@ Spec: "Snapshots" (operation `replace`); properties `commit.manifest.*`; Java Re
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -18,13 +17,14 @@ from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.maintenance.file_groups import in_parts
 from deletekit.rows.write_context import WriteContext
+from deletekit.shown import result
 from deletekit.table.metadata import MAIN
 from deletekit.table.properties import value_of
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class RewrittenManifests:
     """What `rewrite_manifests` did; in a dry run, what it would do.
 

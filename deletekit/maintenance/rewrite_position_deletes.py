@@ -9,7 +9,7 @@ Spec: "Position Delete Files", "Deletion Vectors"; Java RewritePositionDeleteFil
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Unpack
 
 from deletekit.commit.change import Base, RowDelta
@@ -33,11 +33,12 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.maintenance.file_groups import RewriteOptions, SizeOptions, group_delete_files, in_parts, rewrite_options
 from deletekit.maintenance.head_files import Head, check_delete_rewrite, replacing
 from deletekit.rows.write_context import WriteContext
+from deletekit.shown import result
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class RewrittenPositionDeletes:
     """What `rewrite_position_deletes` did; in a dry run, what it would do.
 

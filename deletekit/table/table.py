@@ -13,6 +13,7 @@ from pyiceberg.schema import Schema
 from deletekit.deferred import Deferred
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.public import public_methods
+from deletekit.shown import facts_html, records_html
 from deletekit.table.catalog import Catalog, TableState
 from deletekit.table.file_io import FileIO, PyIcebergIO
 from deletekit.table.identifier import Identifier, to_identifier
@@ -89,6 +90,10 @@ class Table:
         """The head of `main`, or None before the first commit."""
         return self.metadata.current_snapshot
 
+    def snapshots(self) -> list[Snapshot]:
+        """Return the snapshots that the table has, in the order of their commits; `refresh` reads newer ones."""
+        return list(self.metadata.snapshots.values())
+
     def refresh(self) -> Table:
         """Read the current state from the catalog, and return the handle. A read-only table does not change."""
         if self.catalog is not None:
@@ -110,6 +115,15 @@ class Table:
         snapshot = self.current_snapshot
         head = f"snapshot {snapshot.snapshot_id}" if snapshot else "no snapshot"
         return f"Table({self.name!r}, v{self.format_version}, {head})"
+
+    def _repr_html_(self) -> str:
+        snapshot = self.current_snapshot
+        facts: dict[str, Any] = {"format version": self.format_version, "location": self.location}
+        if snapshot is not None:
+            facts |= {"snapshot": snapshot.snapshot_id, "timestamp_ms": snapshot.timestamp_ms}
+            facts |= {n: v for n, v in snapshot.summary.items() if n == "operation" or n.startswith("total-")}
+        own = [{"field id": f.field_id, "column": f.name, "type": f.field_type} for f in self.schema.fields]
+        return f"{facts_html(self.name, facts)}\n{records_html('schema', own)}"
 
 
 def load_table(catalog: Catalog, identifier: str | Sequence[str]) -> Table:

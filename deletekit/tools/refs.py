@@ -5,20 +5,20 @@ Spec: "Snapshot References"; Java SetSnapshotOperation, UpdateSnapshotReferences
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from deletekit.commit.planned_change import check_request
 from deletekit.commit.swap import commit_metadata
 from deletekit.errors import InvalidInputError, NotFoundError
+from deletekit.shown import result
 from deletekit.table.column_names import check_name
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
 from deletekit.verbs.shared.read_options import milliseconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class MovedRef:
     """Where a branch was and is; in a dry run, where it would be.
 

@@ -131,6 +131,11 @@ class Scan(ArrowResult):
         parts += [f"limit={self.limit}"] if self.limit is not None else []
         return f"Scan({self.table.name}, {', '.join(parts)})"
 
+    def _facts(self) -> dict[str, Any]:
+        planned = self.plan()
+        rows = sum(task.data_file.record_count for task in planned)
+        return {**super()._facts(), "data files": len(planned), "rows at most": f"{rows:,}"}
+
     def count(self) -> int:
         """Return the number of rows, from metadata where that is exact.
 

@@ -6,12 +6,13 @@ a finding. If the table's own storage does not answer, StorageError is raised: t
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 import pyarrow as pa
 
 from deletekit.errors import DeletekitError, NotFoundError, StorageError, UnsupportedError
+from deletekit.shown import result
 from deletekit.text import without_secrets
 
 Severity = Literal["error", "warning"]
@@ -37,7 +38,7 @@ DAMAGE = (
 """What reading a damaged file raises. Our own errors are among them, but not StorageError of the table's own place."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class Finding:
     """One thing that breaks the specification, or that is legal and useless.
 
@@ -69,7 +70,7 @@ class Finding:
         return "; ".join([f"{self.severity} {self.kind}: {self.message}", *shown])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@result
 class VerifyReport:
     """What `verify` returns.
 

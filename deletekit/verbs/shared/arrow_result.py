@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.html_table import html_table, number_columns
 from deletekit.public import argument, public_methods
-from deletekit.table.python_values import LEAST, has_least, has_type, inexact_integer, no_such_value
+from deletekit.shown import facts_html
+from deletekit.table.python_values import LEAST, has_least, has_type, inexact_integer, no_such_value, python_rows
+from deletekit.text import literal
 
 if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
 _EXACT_INTEGERS = "to_pandas(integer_object_nulls=True), or types_mapper=pandas.ArrowDtype"
+_SHOWN_ROWS = 10
 _NOT_PANDAS = "to_arrow, to_polars, or a filter without it"
 
 
@@ -111,6 +116,18 @@ class ArrowResult(ABC):
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self.to_batches()
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what a notebook shows above the first rows."""
+        return {"columns": ", ".join(f"{f.name}: {f.type}" for f in self.arrow_schema)}
+
+    def _repr_html_(self) -> str:
+        heads = (python_rows(batch.slice(0, _SHOWN_ROWS)) for batch in self.to_batches())
+        rows = list(islice(chain.from_iterable(heads), _SHOWN_ROWS))
+        values = [list(map(literal, row.values())) for row in rows]
+        numbers = number_columns(list(row.values()) for row in rows)
+        first_rows = html_table(self.arrow_schema.names, values, caption="the first rows", numbers=numbers)
+        return f"{facts_html(repr(self), self._facts())}\n{first_rows}"
 
 
 def no_rows(schema: pa.Schema) -> pa.Table:
