@@ -20,7 +20,7 @@ from deletekit.conformance.rows import Row
 from deletekit.errors import NotFoundError, UnsupportedError
 from deletekit.formats.avro import read_container, write_container
 from deletekit.formats.content_file import FileContent
-from deletekit.formats.puffin import Blob, read_puffin, write_puffin
+from deletekit.formats.puffin import Blob, puffin_parts, read_puffin
 from deletekit.formats.reserved_fields import FILE_PATH_ID
 
 SENTINEL = "file:///tmp/iceberg-verification/deletekit"
@@ -228,9 +228,9 @@ def _move_puffin(data: bytes, old: str, new: str) -> bytes:
         )
         for blob in sorted(footer.blobs, key=lambda blob: blob.offset)
     ]
-    written, placed = write_puffin(blobs, footer.properties)
+    parts, placed = puffin_parts(blobs, footer.properties)
     offsets = [blob.offset for blob in placed.blobs]
     if offsets != sorted(blob.offset for blob in footer.blobs):  # manifests tell them
         message, expected = "Puffin file with gaps between its blobs", "one blob behind the other"
         raise UnsupportedError(message, kind="puffin-gaps", field="offset", found=offsets, expected=expected)
-    return written
+    return b"".join(parts)

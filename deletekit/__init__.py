@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from deletekit.version import __version__ as __version__
 
 if TYPE_CHECKING:  # for type checkers: the same names as in the table below
-    from deletekit import datasets as datasets
     from deletekit import engine as engine
     from deletekit import results as results
     from deletekit import spark as spark
     from deletekit import stream as stream
     from deletekit.conformance.make_readable import make_readable as make_readable
     from deletekit.conformance.readers import readers as readers
+    from deletekit.course import datasets as datasets
     from deletekit.course import widgets as widgets
     from deletekit.delta.clean_up import clean_up_delta as clean_up_delta
     from deletekit.delta.export import export_delta as export_delta
@@ -84,10 +84,10 @@ if TYPE_CHECKING:  # for type checkers: the same names as in the table below
     from deletekit.verbs.upsert import upsert as upsert
 
 _NAMES = {
-    "deletekit": ("datasets", "engine", "results", "spark", "stream"),
+    "deletekit": ("engine", "results", "spark", "stream"),
     "deletekit.conformance.make_readable": ("make_readable",),
     "deletekit.conformance.readers": ("readers",),
-    "deletekit.course": ("widgets",),
+    "deletekit.course": ("datasets", "widgets"),
     "deletekit.delta.clean_up": ("clean_up_delta",),
     "deletekit.delta.export": ("export_delta",),
     "deletekit.delta.repack": ("repack",),

@@ -186,9 +186,7 @@ def _options(name: str, given: Mapping[str, Any], hint: Any) -> dict[str, Any]:
     known = get_type_hints(get_args(hint)[0])
     for option in given:
         if option not in known:
-            raise InvalidInputError(
-                f"{name}() has no such option", kind="argument", field=option, expected=", ".join(known)
-            )
+            raise InvalidInputError(f"{name}() has no such option", "argument", option, expected=", ".join(known))
     return {option: argument(name, option, value, known[option] | None) for option, value in given.items()}
 
 
@@ -197,11 +195,7 @@ def argument(name: str, parameter: str, value: Any, hint: Any) -> Any:
     fitted = _fit(value, hint)
     if fitted is _NO:
         raise InvalidInputError(
-            f"{name}() cannot take this `{parameter}`",
-            kind="argument",
-            field=parameter,
-            found=_shown(value),
-            expected=_wanted(hint),
+            f"{name}() cannot take this `{parameter}`", "argument", parameter, _shown(value), _wanted(hint)
         )
     return fitted
 

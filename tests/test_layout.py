@@ -125,7 +125,6 @@ def test_one_module_replaces_what_hides_rows_by_position() -> None:
     assert importers("deletekit.deletes.merge_previous_deletes.write_deletion_vectors") == set()
     assert importers("deletekit.deletes.merge_previous_deletes.write_position_deletes") == set()
     assert importers("deletekit.formats.puffin.puffin_parts") == {one}
-    assert importers("deletekit.formats.puffin.write_puffin") == set()
     assert importers("deletekit.formats.delete_file.encode_position_deletes") == {one}
 
 

@@ -70,8 +70,7 @@ def _read(path: Path) -> Iterator[Verdict]:
             if needs is not None:  # a case of another suite is about nothing that we know
                 yield Verdict(**{"date": document.get("date"), **given, "features": frozenset(needs)})
         except (KeyError, TypeError, AttributeError) as e:
-            message = "a verdict lacks a field"
-            raise FormatError(message, kind="verdicts", file=str(path), found=str(e)) from e
+            raise FormatError("a verdict lacks a field", "verdicts", file=str(path), found=str(e)) from e
 
 
 def _json(path: Path) -> Mapping[str, Any]:
@@ -82,6 +81,5 @@ def _json(path: Path) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as e:
         raise FormatError("verdicts are not JSON", kind="verdicts", file=str(path), found=str(e)) from e
     if not isinstance(found, dict):
-        message = "verdicts are not a JSON object"
-        raise FormatError(message, kind="verdicts", file=str(path), found=type(found).__name__)
+        raise FormatError("verdicts are not a JSON object", "verdicts", file=str(path), found=type(found).__name__)
     return found

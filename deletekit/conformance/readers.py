@@ -224,8 +224,7 @@ def chosen(verdicts: Sequence[Verdict], engines: Iterable[str] | None) -> Sequen
     for name in wanted:
         if name not in {k.lower() for k in known}:
             kind, message = "reader-engine", "nothing is known of this engine"
-            expected = ", ".join(sorted({v.engine for v in verdicts}))
-            raise InvalidInputError(message, kind=kind, field="engines", found=name, expected=expected)
+            raise InvalidInputError(message, kind, "engines", name, ", ".join(sorted({v.engine for v in verdicts})))
     return [v for v in verdicts if {v.engine.lower(), f"{v.engine} {v.version}".lower()}.intersection(wanted)]
 
 

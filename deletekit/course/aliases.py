@@ -106,8 +106,7 @@ class Aliases:
         self._look()
         if 1 <= (number := alias_number(name)) <= len(self.snapshots) and name == f"S{number}":
             return self.snapshots[number - 1]
-        known = f"S1 .. S{len(self.snapshots)}"
-        raise NotFoundError("no such snapshot", kind="snapshot-not-found", field="snapshot", found=name, expected=known)
+        raise NotFoundError("no such snapshot", "snapshot-not-found", "snapshot", name, f"S1 .. S{len(self.snapshots)}")
 
     def identity(self, name: str) -> Identity:
         """Return the identity of the file of a name. Raises NotFoundError."""

@@ -15,8 +15,8 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import commit
 from deletekit.course.aliases import Aliases
+from deletekit.course.datasets import flights
 from deletekit.course.workplace import Lesson
-from deletekit.datasets import flights
 from deletekit.deletes.merge_previous_deletes import FilePositions, write_positions
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext

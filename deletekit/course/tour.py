@@ -21,7 +21,7 @@ from rich.filesize import decimal
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from deletekit import datasets
+from deletekit.course import datasets
 from deletekit.errors import EnvironmentMissingError, FormatError, InvalidInputError
 from deletekit.spark.releases import to_arrow
 from deletekit.spark.sessions import running_session, session
@@ -163,6 +163,4 @@ def _same(found: pa.Table, expected: pa.Table, what: str) -> None:
     plain = pa.schema([pa.field(f.name, f.type) for f in expected.schema])
     rows, wanted = (t.select(plain.names).cast(plain).sort_by("flight_id").combine_chunks() for t in (found, expected))
     if not rows.equals(wanted):
-        raise FormatError(
-            f"{what} differs from the expected rows", kind="tour", found=len(found), expected=len(expected)
-        )
+        raise FormatError(f"{what} differs from the expected rows", "tour", found=len(found), expected=len(expected))

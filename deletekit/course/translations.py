@@ -44,9 +44,7 @@ class Messages:
     def __init__(self, lang: str | None = None) -> None:
         self.lang = lang or language()
         if self.lang not in LANGUAGES:
-            raise InvalidInputError(
-                "no such language", kind="lang", field="lang", found=self.lang, expected=", ".join(LANGUAGES)
-            )
+            raise InvalidInputError("no such language", "lang", "lang", self.lang, ", ".join(LANGUAGES))
         self._texts = {**_messages(ENGLISH), **_messages(self.lang)}
 
     def __call__(self, key: str, **values: object) -> str:

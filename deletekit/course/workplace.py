@@ -195,9 +195,7 @@ def lesson(number: str, *, engine: str | None = None, needs_spark: bool = False)
     """
     chosen = engine or os.environ.get(_ENGINE_VARIABLE) or "auto"
     if chosen not in ENGINES:
-        raise InvalidInputError(
-            "unknown engine of the course", kind="lesson", field="engine", found=chosen, expected=", ".join(ENGINES)
-        )
+        raise InvalidInputError("unknown engine of the course", "lesson", "engine", chosen, ", ".join(ENGINES))
     free = available_memory()
     if chosen == "auto" and not needs_spark and free is not None and free < _SPARK_NEEDS:
         chosen = "local"

@@ -352,8 +352,7 @@ def _check_scope(delete: ManifestEntry, data: ManifestEntry) -> None:
 def _error(
     kind: str, message: str, delete: ManifestEntry, field: str, found: Any = None, expected: Any = None
 ) -> FormatError:
-    path = delete.data_file.file_path
-    return FormatError(message, kind=kind, file=path, field=field, found=found, expected=expected)
+    return FormatError(message, kind, file=delete.data_file.file_path, field=field, found=found, expected=expected)
 
 
 @dataclass(slots=True)

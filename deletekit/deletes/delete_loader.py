@@ -242,11 +242,7 @@ class DeleteLoader:
         found = _find(table, schema, field_id)
         if found is None:
             raise FormatError(
-                "equality delete file lacks a key column",
-                kind="equality-ids",
-                field=field.name,
-                found=table.schema.names,
-                expected=field_id,
+                "equality delete file lacks a key column", "equality-ids", field.name, table.schema.names, field_id
             )
         column, stored = found
         named = pa.schema([pa.field(field.name, stored.type, True, stored.metadata)])

@@ -266,6 +266,4 @@ def _optional_count(raw: Mapping[str, Any], name: str) -> int | None:
 
 
 def _bad(field_name: str, found: Any, expected: Any) -> Any:
-    return FormatError(
-        "bad action in the Delta log", kind="delta-action", field=field_name, found=found, expected=expected
-    )
+    return FormatError("bad action in the Delta log", "delta-action", field_name, found, expected)

@@ -74,8 +74,7 @@ def clean_up_delta(
     metadata = table.refresh().metadata
     directory, root = metadata.properties.get(DELETE_DIRECTORY), metadata.properties.get(DELTA_LOCATION)
     if directory is None or root is None:
-        message = "the table was not made by sync_delta"
-        raise InvalidInputError(message, kind="delta-foreign-table", field=DELETE_DIRECTORY)
+        raise InvalidInputError("the table was not made by sync_delta", "delta-foreign-table", DELETE_DIRECTORY)
     directory = delete_directory(directory, metadata.location)
     places = check_own_metadata(metadata, table.metadata_location)
     if not dry_run:

@@ -238,5 +238,4 @@ def _damage_named() -> Iterator[None]:
 
 def _check_same(what: str, kind: str, field: str, found: int, expected: int) -> None:
     if found != expected:
-        message = f"data file has another {what} than the Delta log"
-        raise FormatError(message, kind=kind, field=field, found=found, expected=expected)
+        raise FormatError(f"data file has another {what} than the Delta log", kind, field, found, expected)

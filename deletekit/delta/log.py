@@ -151,8 +151,7 @@ class DeltaLog:
                 replay.apply(commit.actions)
         metadata, protocol = replay.metadata, replay.protocol
         if metadata is None or protocol is None:
-            message = "Delta log without metaData or protocol"
-            raise FormatError(message, kind="delta-log", file=self._folder, found=version)
+            raise FormatError("Delta log without metaData or protocol", "delta-log", file=self._folder, found=version)
         with naming(self._folder):
             check_readable(protocol, metadata)
         self._last = version, replay

@@ -51,6 +51,4 @@ def protocol_action(metadata: TableMetadata, column_mapping: str) -> dict[str, A
 
 
 def _unsupported(field: str, found: object, expected: object) -> UnsupportedError:
-    return UnsupportedError(
-        "Delta table uses what is not supported", kind="delta-feature", field=field, found=found, expected=expected
-    )
+    return UnsupportedError("Delta table uses what is not supported", "delta-feature", field, found, expected)

@@ -349,8 +349,7 @@ class _Builder:
             if not is_promotion(before, after):
                 message, found = "type widening that Iceberg does not have", f"{before} to {after}"
                 expected = "integers, float to double, or a decimal's precision"
-                name = field["name"]
-                raise UnsupportedError(message, kind="delta-type-widening", field=name, found=found, expected=expected)
+                raise UnsupportedError(message, "delta-type-widening", field["name"], found, expected)
 
 
 def _mapped_id(field: Json) -> int:

@@ -226,8 +226,7 @@ def delete_directory(wanted: str | None, location: str) -> str:
     parts = (wanted or "deletion-vectors").rstrip("/").split("/") if below is None else below.split("/")
     if {"", ".", ".."} & {*parts} or ":" in parts[0] or "\0" in "".join(parts):
         message = "delete files lie below the table's location, or no other reader would find them"
-        field, expected = "delete_directory", f"a folder below {location}"
-        raise InvalidInputError(message, kind="location", field=field, found=wanted, expected=expected)
+        raise InvalidInputError(message, "location", "delete_directory", wanted, f"a folder below {location}")
     return normalised("/".join([location.rstrip("/"), *parts]), "delete_directory")
 
 

@@ -75,8 +75,7 @@ def partition_tuple(
 def _partition_value(values: Mapping[str, str | None], column: DeltaColumn, time_zone: tzinfo) -> Any:
     name, kind = column.physical_path[-1], "delta-partition-value"
     if name not in values:
-        message = "add action without a value for a partition column"
-        raise FormatError(message, kind=kind, field=name, found=", ".join(values))
+        raise FormatError("add action without a value for a partition column", kind, name, ", ".join(values))
     text = values[name]
     if text is None or text in ("", _HIVE_NULL):
         return None
@@ -150,8 +149,7 @@ def _text(value: Any, kind: it.IcebergType, name: str) -> str:
 
 
 def _no_partition_value(name: str, value: Any) -> UnsupportedError:
-    message = "Delta cannot hold this partition value"
-    return UnsupportedError(message, kind="delta-partition-value", field=name, found=repr(value))
+    return UnsupportedError("Delta cannot hold this partition value", "delta-partition-value", name, repr(value))
 
 
 def metrics_of(stats: Mapping[str, Any], columns: Iterable[DeltaColumn]) -> Metrics:

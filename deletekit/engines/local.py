@@ -1,17 +1,28 @@
 """Run tasks in threads of this process; Arrow and file reads release the GIL."""
 
 import os
+import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from itertools import chain, islice
-from typing import Protocol, Self, TypeVar, runtime_checkable
+from operator import length_hint
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
 
+from deletekit.deferred import Deferred
 from deletekit.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import tqdm
+else:
+    tqdm = Deferred("tqdm")
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
+_QUIET_SECONDS = 2
+"""What ends earlier shows no progress."""
 
 
 @runtime_checkable
@@ -44,6 +55,15 @@ class LocalEngine(EngineBlock):
         self.threads = checked_threads(threads) or os.cpu_count() or 1
 
     def map(self, fn: Callable[[_T], _R], tasks: Iterable[_T]) -> Iterator[_R]:
+        results = self._run(fn, tasks)
+        if not _somebody_looks():
+            return results
+        bar: Iterator[_R] = iter(
+            tqdm.tqdm(results, total=length_hint(tasks) or None, delay=_QUIET_SECONDS, leave=False)
+        )
+        return bar
+
+    def _run(self, fn: Callable[[_T], _R], tasks: Iterable[_T]) -> Iterator[_R]:
         todo = iter(tasks)
         first = list(islice(todo, 2))
         if len(first) <= 1 or self.threads == 1:
@@ -59,6 +79,12 @@ class LocalEngine(EngineBlock):
             finally:
                 for future in running:
                     future.cancel()
+
+
+def _somebody_looks() -> bool:
+    """Return whether standard error is a terminal, or a notebook that a server shows, and this is no task's own map."""
+    seen = "JPY_SESSION_NAME" in os.environ or (sys.stderr is not None and sys.stderr.isatty())
+    return seen and threading.current_thread() is threading.main_thread()
 
 
 def checked_threads(threads: int | None) -> int | None:

@@ -108,9 +108,7 @@ class ContainerFile:
         """Raise unless the records of a block can be in its bytes, and `records` of all blocks so far in the file."""
         fewest, size = self.record_bytes, len(block.data)
         if block.count and not fewest:
-            raise UnsupportedError(
-                "Avro records without bytes", kind="avro-empty", field="block count", found=block.count
-            )
+            raise UnsupportedError("Avro records without bytes", "avro-empty", "block count", block.count)
         if block.count * fewest > size:
             message = "Avro block claims more records than it has bytes for"
             raise _bad(message, "block count", f"{block.count} records in {size} bytes", f">= {fewest} bytes each")

@@ -112,8 +112,7 @@ def _record(schema: Mapping[str, Any], names: Names) -> tuple[pa.StructType, Con
         converts.append((f["name"], field.name, convert))
     found = [f.name for f in fields]
     if len(set(found)) < len(found):
-        message = "two Avro fields have one name"
-        raise FormatError(message, kind="avro-schema", field="avro.schema", found=found)
+        raise FormatError("two Avro fields have one name", "avro-schema", "avro.schema", found)
     return pa.struct(fields), lambda r: {new: convert(r[old]) for old, new, convert in converts}
 
 

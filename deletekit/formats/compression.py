@@ -29,8 +29,7 @@ def decompress(codec: str, data: bytes, *, limit: int, kind: str, field: str) ->
     except (OSError, ValueError, zlib.error, pa.ArrowException, cramjam.DecompressionError) as e:
         raise FormatError(f"cannot decompress {codec}", kind=kind, field=field, found=str(e)) from e
     if out is None or len(out) > limit:
-        message, found = "decompressed bytes over the limit", f"> {limit} bytes"
-        raise FormatError(message, kind=kind, field=field, found=found, expected=f"<= {limit} bytes")
+        raise FormatError("decompressed bytes over the limit", kind, field, f"> {limit} bytes", f"<= {limit} bytes")
     return out
 
 

@@ -155,8 +155,7 @@ def file_format_of(name: str) -> str:
     """
     upper = str(name).upper()
     if upper not in {"PARQUET", "AVRO", "ORC", "PUFFIN"}:
-        expected = "parquet, avro, orc, puffin"
-        raise FormatError("unknown file format", kind="file-format", field="file_format", found=name, expected=expected)
+        raise FormatError("unknown file format", "file-format", "file_format", name, "parquet, avro, orc, puffin")
     return upper
 
 

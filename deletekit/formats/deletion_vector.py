@@ -184,9 +184,7 @@ def encode_blob(positions: PositionBitmap) -> bytes:
     body = MAGIC + encode_vector(positions)
     if len(body) + _FRAME_BYTES > _MAX_BLOB_BYTES:
         expected = f"<= {_MAX_BLOB_BYTES} bytes"
-        raise InvalidInputError(
-            "deletion vector too large", kind="deletion-vector-size", found=len(body), expected=expected
-        )
+        raise InvalidInputError("deletion vector too large", "deletion-vector-size", found=len(body), expected=expected)
     return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
 
 

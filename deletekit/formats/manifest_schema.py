@@ -166,15 +166,13 @@ def _primitive(iceberg_type: str) -> Any:
     if iceberg_type.startswith("fixed"):
         # Java reads and writes these with a length in front, against Avro and the schema beside them
         # (apache/iceberg#17501): no bytes are right for everyone.
-        message = "partition values of type fixed cannot be written"
-        raise UnsupportedError(message, kind="partition-type", found=iceberg_type)
+        raise UnsupportedError("partition values of type fixed cannot be written", "partition-type", found=iceberg_type)
     if match := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", iceberg_type):
         precision, scale = int(match.group(1)), int(match.group(2))
         fixed = {"type": "fixed", "name": f"decimal_{precision}_{scale}", "size": decimal_size(precision)}
         return {**fixed, "logicalType": "decimal", "precision": precision, "scale": scale}
     if iceberg_type not in _PRIMITIVES:
-        message = "not a partition type"
-        raise FormatError(message, kind="partition-type", found=iceberg_type, expected="a primitive type")
+        raise FormatError("not a partition type", "partition-type", found=iceberg_type, expected="a primitive type")
     return _PRIMITIVES[iceberg_type]
 
 
@@ -218,9 +216,7 @@ class StoredManifestSchema:
             self.partition_names = tuple(f["name"] for f in partition["fields"])
             self.partition_field_ids = tuple(ids.get(name, 1000 + i) for i, name in enumerate(self.partition_names))
         except (StopIteration, KeyError, TypeError, AttributeError) as e:
-            raise FormatError(
-                "not a manifest", kind="manifest", field="avro.schema", found=schema, expected="a manifest_entry record"
-            ) from e
+            raise FormatError("not a manifest", "manifest", "avro.schema", schema, "a manifest_entry record") from e
 
     def spec_path(self, path: tuple[str, ...]) -> tuple[str, ...]:
         """Return a path of stored names with the spec's names; those of partition fields stay."""

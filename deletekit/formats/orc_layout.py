@@ -105,8 +105,7 @@ def _check_stripes(stripes: Sequence[Message], end: int, rows: int) -> None:
         if count > _MAX_ROWS_PER_BYTE * (index + data + footer):
             raise _bad("ORC stripe claims more rows than it has bytes for", "numberOfRows", count, "fewer rows")
         if count > _MAX_ROWS:
-            message, expected = "ORC stripe of too many rows", f"<= {_MAX_ROWS}"
-            raise UnsupportedError(message, kind="orc", field="numberOfRows", found=count, expected=expected)
+            raise UnsupportedError("ORC stripe of too many rows", "orc", "numberOfRows", count, f"<= {_MAX_ROWS}")
     total = sum(_number(stripe, 5) for stripe in stripes)
     if total != rows:
         raise _bad("ORC stripes do not add up to the file's rows", "numberOfRows", rows, total)

@@ -58,19 +58,14 @@ class Blob:
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
-def write_puffin(blobs: Sequence[Blob], properties: Mapping[str, str] | None = None) -> tuple[bytes, FileMetadata]:
-    """Return a Puffin file with an uncompressed footer, and its metadata with the offset and length of each blob.
-
-    The footer's JSON has Java's key order (FileMetadataParser), so equal input gives Java's bytes.
-    """
-    parts, metadata = puffin_parts(blobs, properties)
-    return b"".join(parts), metadata
-
-
 def puffin_parts(
     blobs: Sequence[Blob], properties: Mapping[str, str] | None = None
 ) -> tuple[tuple[bytes, ...], FileMetadata]:
-    """Return what `write_puffin` does, but the file in parts: the blobs themselves, and what is around them."""
+    """Return a Puffin file in parts, and its metadata with the offset and length of each blob.
+
+    The parts are the blobs themselves, and what is around them: the footer is not compressed, and its JSON has Java's
+    key order (FileMetadataParser), so equal input gives Java's bytes.
+    """
     placed: list[BlobMetadata] = []
     at = len(MAGIC)
     for blob in blobs:

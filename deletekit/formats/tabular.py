@@ -166,8 +166,7 @@ def _groups(counts: Iterable[tuple[int, int]], name: str) -> tuple[RowGroup, ...
     out, position = [], 0
     for index, (rows, size) in enumerate(counts):
         if rows < 0:
-            message, found = f"damaged {name} file", f"{rows} rows"
-            raise FormatError(message, kind=name.lower(), field="row group", found=found, expected=">= 0")
+            raise FormatError(f"damaged {name} file", name.lower(), "row group", f"{rows} rows", ">= 0")
         out.append(RowGroup(index=index, first_position=position, num_rows=rows, size=size))
         position += rows
     return tuple(out)

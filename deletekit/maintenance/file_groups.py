@@ -125,8 +125,7 @@ def _check(options: RewriteOptions) -> None:
     }
     for name, (fits, expected) in allowed.items():
         if not fits:
-            found = getattr(options, name)
-            raise InvalidInputError("bad option", kind="rewrite-option", field=name, found=found, expected=expected)
+            raise InvalidInputError("bad option", "rewrite-option", name, getattr(options, name), expected)
 
 
 def group_data_files(tasks: Iterable[ScanTask], options: RewriteOptions, spec_id: int) -> list[tuple[ScanTask, ...]]:

@@ -87,8 +87,7 @@ def tabular(argument: str) -> Iterator[None]:
     except InvalidInputError:
         raise
     except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError) as e:
-        message = f"{argument} are not tabular"
-        raise InvalidInputError(message, kind="rows", field=argument, found=str(e), expected=_ROWS) from e
+        raise InvalidInputError(f"{argument} are not tabular", "rows", argument, str(e), _ROWS) from e
 
 
 def cast_column(column: pa.ChunkedArray, field: it.NestedField) -> pa.ChunkedArray:
@@ -110,9 +109,7 @@ def _table_of_dicts(rows: Sequence[Mapping[str, Any]], schema: Schema, argument:
     if not ragged:
         odd = next((row for row in rows if row.keys() != names.keys()), None)
         if odd is not None:
-            raise InvalidInputError(
-                "rows name different columns", kind="rows", field=argument, found=sorted(odd), expected=sorted(names)
-            )
+            raise InvalidInputError("rows name different columns", "rows", argument, sorted(odd), sorted(names))
     if not names and (ragged or not rows):  # no rows, or rows of defaults only
         names = dict.fromkeys(f.name for f in schema.fields if not f.required or not rows)
     return pa.table({name: _values(rows, name, fields.get(name)) for name in names})
@@ -125,10 +122,7 @@ def _values(rows: Sequence[Mapping[str, Any]], name: str, field: it.NestedField 
         return pa.array([_plain(row.get(name, field.write_default), field.field_type) for row in rows])
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
         raise InvalidInputError(
-            f"column does not fit the table's type ({e})",
-            kind="column-type",
-            field=name,
-            expected=str(field.field_type),
+            f"column does not fit the table's type ({e})", "column-type", name, expected=str(field.field_type)
         ) from e
 
 
@@ -138,9 +132,8 @@ def _plain(value: Any, kind: it.IcebergType) -> Any:
         if value != value:  # pandas' NaT
             return None
         if isinstance(kind, _ZONED if value.tzinfo is None else _NAIVE):
-            raise TypeError(
-                "a time with a zone is not one without"
-            )  # pyarrow gives a column the zone of its first value
+            # pyarrow gives a column the zone of its first value.
+            raise TypeError("a time with a zone is not one without")
         if isinstance(kind, it.TimestampNanoType | it.TimestamptzNanoType):
             return pa.scalar(value, arrow_type(kind))  # pyarrow finds no nanoseconds by itself
         if getattr(value, "nanosecond", 0):

@@ -152,10 +152,7 @@ class Projection:
             return repeated(field.initial_default, kind, rows)
         if field.required:
             raise FormatError(
-                "data file lacks a required column without a default",
-                kind="missing-column",
-                field=path,
-                found=field.field_id,
+                "data file lacks a required column with no default", "missing-column", path, field.field_id
             )
         return pa.nulls(rows, kind)
 
@@ -251,9 +248,7 @@ def with_field_ids(schema: pa.Schema, name_mapping: str | None) -> pa.Schema:
         mapping = json.loads(name_mapping)
         return pa.schema([_mapped(f, mapping) for f in schema])
     except (ValueError, TypeError, KeyError, AttributeError) as e:
-        raise FormatError(
-            "bad name mapping", kind="field-ids", field="schema.name-mapping.default", found=str(e)
-        ) from e
+        raise FormatError("bad name mapping", "field-ids", "schema.name-mapping.default", str(e)) from e
 
 
 def _has_id(field: pa.Field) -> bool:

@@ -119,11 +119,7 @@ class RowSource:
         for table in tables:
             if sorted(table.column_names) != sorted(names):
                 raise InvalidInputError(
-                    f"{self._argument} name different columns",
-                    kind="rows",
-                    field=self._argument,
-                    found=table.column_names,
-                    expected=names,
+                    f"{self._argument} name different columns", "rows", self._argument, table.column_names, names
                 )
         with tabular(self._argument):
             return pa.concat_tables([t.select(names) for t in tables], promote_options="default")

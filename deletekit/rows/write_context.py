@@ -261,9 +261,7 @@ def check_parquet_only(metadata: TableMetadata, *names: str) -> None:
     for name in names:
         value = value_of(metadata.properties, name)
         if value != "parquet":
-            raise InvalidInputError(
-                "file format cannot be written", kind="file-format", field=name, found=value, expected="parquet"
-            )
+            raise InvalidInputError("file format cannot be written", "file-format", name, value, "parquet")
 
 
 def partition_path(spec: PartitionSpec, partition: tuple[Any, ...], metadata: TableMetadata) -> str:

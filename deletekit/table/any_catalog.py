@@ -191,6 +191,5 @@ def table_changed(found: str, expected: str) -> CommitConflictError:
 def _levels(namespace: str | Sequence[str]) -> Identifier:
     levels = tuple(namespace.split(".")) if isinstance(namespace, str) else tuple(namespace)
     if not levels or not all(levels):
-        kind, field = "identifier", "namespace"
-        raise InvalidInputError("bad namespace", kind=kind, field=field, found=namespace, expected="a name")
+        raise InvalidInputError("bad namespace", "identifier", "namespace", namespace, "a name")
     return levels

@@ -234,8 +234,7 @@ class SqlStore(Catalog):
             return "/".join([str(home).rstrip("/"), identifier[-1]])
         warehouse = self._properties.get("warehouse")
         if not warehouse:
-            expected = "a catalog property"
-            raise InvalidInputError("table needs a location", kind="location", field="warehouse", expected=expected)
+            raise InvalidInputError("table needs a location", "location", "warehouse", expected="a catalog property")
         return "/".join([str(warehouse).rstrip("/"), *identifier])
 
 

@@ -200,16 +200,14 @@ class TableMetadata:
         if ref not in self.refs:
             if ref == MAIN:
                 return None
-            message, known = "no such branch or tag", sorted(self.refs)
-            raise NotFoundError(message, kind="ref-not-found", field="ref", found=ref, expected=known)
+            raise NotFoundError("no such branch or tag", "ref-not-found", "ref", ref, sorted(self.refs))
         return self.snapshot_by_id(int(self.refs[ref]["snapshot-id"]))
 
     def snapshot_as_of(self, timestamp_ms: int) -> Snapshot:
         """Return the snapshot that was current at a time, by the snapshot log. The log need not be sorted."""
         log = [e for e in self.raw.get("snapshot-log") or () if e["timestamp-ms"] <= timestamp_ms]
         if not log:
-            message = "no snapshot at or before this time"
-            raise NotFoundError(message, kind="snapshot-not-found", field="as_of", found=timestamp_ms)
+            raise NotFoundError("no snapshot at or before this time", "snapshot-not-found", "as_of", timestamp_ms)
         newest = max(reversed(log), key=lambda entry: entry["timestamp-ms"])  # the later of two at one time
         return self.snapshot_by_id(newest["snapshot-id"])
 
@@ -313,8 +311,7 @@ def new_metadata(
     """
     if format_version not in FORMAT_VERSIONS:
         kind, field, expected = "format-version", "format_version", "1, 2 or 3"
-        message = "format version cannot be written"
-        raise InvalidInputError(message, kind=kind, field=field, found=format_version, expected=expected)
+        raise InvalidInputError("format version cannot be written", kind, field, format_version, expected)
     check_schema_version(schema, format_version)
     check_reserved_names(schema, format_version)
     check_properties(properties or {})
@@ -366,9 +363,7 @@ def check_reserved_names(schema: Schema, format_version: int) -> None:
     for name in LINEAGE_NAMES if FormatVersion(format_version).has_row_lineage else ():
         if any(column.name == name for column in schema.fields):
             message = f"data files of format version {format_version} store row lineage under this name"
-            raise InvalidInputError(
-                message, kind="reserved-name", field=name, found="a column", expected="another name"
-            )
+            raise InvalidInputError(message, "reserved-name", name, "a column", "another name")
 
 
 def _check(metadata: TableMetadata) -> None:

@@ -63,5 +63,4 @@ def _with_ids(fields: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _lacks(name: str, expected: str | None) -> FormatError:
-    message = "table metadata lacks a field"
-    return FormatError(message, kind="table-metadata", field=name, expected=expected)
+    return FormatError("table metadata lacks a field", "table-metadata", name, expected=expected)

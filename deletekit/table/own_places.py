@@ -67,8 +67,7 @@ def check_own_metadata(
     places = OwnPlaces(metadata, rules, others)
     for folder in filter(is_ambiguous, places.folders):
         message = "readers understand this location differently: no file of the table may be removed"
-        expected = "a location without . and .."
-        raise InvalidInputError(message, kind="location", field="location", found=folder, expected=expected)
+        raise InvalidInputError(message, "location", "location", folder, "a location without . and ..")
     own, here = metadata_folder(metadata), metadata_location.rpartition("/")[0]
     if places.rules.folder(here) != places.rules.folder(own):
         message = (

@@ -235,9 +235,7 @@ def check_properties(properties: Mapping[str, Any]) -> None:
         if not isinstance(text, str):
             raise InvalidInputError("properties are text", kind="property", field=name, found=text, expected="str")
         if name in RESERVED:
-            raise InvalidInputError(
-                "this is not a property of a table", kind="property", field=name, found=text, expected=RESERVED[name]
-            )
+            raise InvalidInputError("this is not a property of a table", "property", name, text, RESERVED[name])
         known = _known(name)
         if known is not None:
             _parsed(name, text, known.kind)
@@ -247,8 +245,7 @@ def check_properties(properties: Mapping[str, Any]) -> None:
 def check_heeded(properties: Mapping[str, str]) -> None:
     """Raise InvalidInputError for a property that no writer may pass over; warn, once a process, of one that we do."""
     for name in properties.keys() & REFUSED.keys():
-        message, expected = "this property is not supported", REFUSED[name]
-        raise InvalidInputError(message, kind="property", field=name, found=properties[name], expected=expected)
+        raise InvalidInputError("this property is not supported", "property", name, properties[name], REFUSED[name])
     for name in sorted(properties.keys() - _warned):
         why = _unheeded(name)
         if why and properties[name].lower() not in ("false", "none"):

@@ -120,8 +120,7 @@ class PyIcebergStore(Catalog):
         if not FormatVersion(format_version).pyiceberg_writes_it and not self._is_rest:
             message = "this catalog cannot hold format version 3 through pyiceberg"
             kind, field = "catalog-format-version", type(self.pyiceberg).__name__
-            expected = "a REST or SQL catalog, or format version 2"
-            raise UnsupportedError(message, kind=kind, field=field, found=format_version, expected=expected)
+            raise UnsupportedError(message, kind, field, format_version, "a REST or SQL catalog, or format version 2")
 
     @property
     def _is_rest(self) -> bool:

@@ -85,8 +85,7 @@ def inexact_integer(column: pa.ChunkedArray) -> int | None:
 
 def no_such_value(message: str, field: pa.Field, number: int, expected: str) -> UnsupportedError:
     """Return the error for a day or time of a column that others cannot hold."""
-    found = f"{number} as {field.type}"
-    return UnsupportedError(message, kind="column-value", field=field.name, found=found, expected=expected)
+    return UnsupportedError(message, "column-value", field.name, f"{number} as {field.type}", expected)
 
 
 def _parts(array: Any) -> Iterator[Any]:

@@ -97,9 +97,7 @@ class SnapshotReader:
                 found, expected = getattr(m, name), getattr(right, name)
                 if found not in (None, expected):
                     message, file = "manifest list counts its manifest wrong (see verify)", m.manifest_path
-                    raise FormatError(
-                        message, kind="manifest-count", file=file, field=name, found=found, expected=expected
-                    )
+                    raise FormatError(message, "manifest-count", file=file, field=name, found=found, expected=expected)
 
     def read_ahead(self, listed: Iterable[ManifestFile]) -> None:
         """Read manifests that `columns` will be asked for: several at a time, where storage or their size make it pay.
@@ -263,9 +261,7 @@ class SnapshotReader:
         wrong = np.flatnonzero(is_data != (listed.content == ManifestContent.DATA))
         if len(wrong):
             found = columns.entry(int(wrong[0])).data_file.content.name
-            raise _damage(
-                "manifest", "manifest mixes data files and delete files", "content", found, listed.content.name
-            )
+            raise _damage("manifest", "manifest mixes data and delete files", "content", found, listed.content.name)
 
 
 def manifest_key(listed: ManifestFile) -> _Key:

@@ -152,8 +152,7 @@ def new_schema(*fields: it.NestedField, **options: Any) -> Schema:
         return Schema(*fields, **options)
     except ValueError as e:
         message = "two columns have one full name, in which the names of nested columns are joined by dots"
-        found, expected = str(e), "another name for one of them"
-        raise InvalidInputError(message, kind="column-name", field="schema", found=found, expected=expected) from e
+        raise InvalidInputError(message, "column-name", "schema", str(e), "another name for one of them") from e
 
 
 def schema_to_json(schema: Schema) -> dict[str, Any]:
@@ -215,8 +214,7 @@ def spec_from_json(raw: Mapping[str, Any]) -> PartitionSpec:
         for field in spec.fields:
             check_width(field.transform)
     except (ValueError, ValidationError) as e:  # pyiceberg's own error for a bad transform is not a ValueError
-        kind, field_name = "table-metadata", "partition-specs"
-        raise FormatError("bad partition spec", kind=kind, field=field_name, found=str(e)) from e
+        raise FormatError("bad partition spec", "table-metadata", "partition-specs", str(e)) from e
     return spec
 
 

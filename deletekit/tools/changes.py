@@ -115,8 +115,7 @@ def changes_in_schema(
 ) -> Changes:
     """Return the changes up to snapshot `end` as `changes` does, with all rows in one schema of the table."""
     if mode not in get_args(Mode):
-        expected = ", ".join(get_args(Mode))
-        raise InvalidInputError("unknown mode", "mode", "mode", mode, expected)
+        raise InvalidInputError("unknown mode", "mode", "mode", mode, ", ".join(get_args(Mode)))
     metadata = table.metadata
     start = start_snapshot(metadata, from_snapshot, end)
     if start is not None and end is None:

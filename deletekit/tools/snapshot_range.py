@@ -131,9 +131,8 @@ def _not_before(metadata: TableMetadata, start: Snapshot, end: Snapshot) -> Inva
     is_after = metadata.is_ancestor(start.snapshot_id, end.snapshot_id)
     ours = [s.snapshot_id for s in metadata.ancestors(start.snapshot_id)]
     common = next((s.snapshot_id for s in metadata.ancestors(end.snapshot_id) if s.snapshot_id in ours), None)
-    message = "from_snapshot is after to_snapshot" if is_after else "from_snapshot is not an ancestor of to_snapshot"
     return InvalidInputError(
-        message,
+        "from_snapshot is after to_snapshot" if is_after else "from_snapshot is not an ancestor of to_snapshot",
         "snapshot-order" if is_after else "snapshot-branch",
         "from_snapshot",
         f"{start.snapshot_id}, to {end.snapshot_id}; both come from {common}",

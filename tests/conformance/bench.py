@@ -32,7 +32,7 @@ from deletekit.formats.delete_file import position_delete_schema
 from deletekit.formats.deletion_vector import PositionBitmap, decode_vector, encode_blob
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.formats.parquet import ParquetOptions, encode_parquet
-from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, write_puffin
+from deletekit.formats.puffin import DELETION_VECTOR_V1, Blob, puffin_parts
 from deletekit.rows.data_file_writer import write_data_files
 from deletekit.rows.input_rows import align
 from deletekit.rows.write_context import WriteContext
@@ -160,7 +160,8 @@ class Bench:
                  properties={"referenced-data-file": data.file_path, "cardinality": str(count)})
             for data, blob, count in vectors
         ]  # fmt: skip
-        puffin, footer = write_puffin(blobs)
+        parts, footer = puffin_parts(blobs)
+        puffin = b"".join(parts)
         path = self._path(".puffin")
         self.files.write(path, puffin)
         return [DeleteFile(

@@ -107,8 +107,7 @@ def _stored(source: Any, delete_file: str | None, snapshot: str | None) -> tuple
     at = view.snapshot(snapshot)
     entry = vector_entry(view, at, delete_file) if at is not None else None
     if entry is None:
-        name = delete_file or "V1"
-        raise NotFoundError("no such vector", kind="vector", field="delete_file", found=name, expected="none")
+        raise NotFoundError("no such vector", "vector", "delete_file", delete_file or "V1", "none")
     vector = delete_of(entry)
     offset, size = vector.content_offset, vector.content_size_in_bytes
     assert offset is not None

@@ -73,8 +73,7 @@ def measure_trial(rows: int, files: int, percent: int, format_version: int) -> C
     numbers = (("rows", rows, 1, MOST_ROWS), ("files", files, 1, 100), ("percent", percent, 1, 100))
     for name, value, least, most in (*numbers, ("format_version", format_version, 2, 3)):
         if not least <= value <= most:
-            expected = f"{least} .. {most}"
-            raise InvalidInputError("out of range", kind="costs", field=name, found=value, expected=expected)
+            raise InvalidInputError("out of range", "costs", name, value, f"{least} .. {most}")
     ids, chance = np.arange(rows, dtype=np.int64), np.random.default_rng(7)  # in a pattern, gaps could cost more bytes
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("value", pa.float64()), ("name", pa.string())])
 

@@ -196,9 +196,6 @@ def _check(steps: int, mode: str, format_version: int, crash: str) -> None:
         ("crash", crash, ("", *CRASHES)),
     ):
         if value not in known:
-            expected = ", ".join(map(str, known))
-            raise InvalidInputError("no such choice", kind="stream", field=name, found=value, expected=expected)
+            raise InvalidInputError("no such choice", "stream", name, value, ", ".join(map(str, known)))
     if not 0 <= steps <= len(BATCHES):
-        raise InvalidInputError(
-            "no such step", kind="stream", field="step", found=steps, expected=f"0 .. {len(BATCHES)}"
-        )
+        raise InvalidInputError("no such step", "stream", "step", steps, f"0 .. {len(BATCHES)}")

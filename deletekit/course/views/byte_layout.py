@@ -104,10 +104,7 @@ def delta_layout(data: bytes) -> tuple[ByteRange, ...]:
     """
     out = _Layout(data)
     if data[:1] != bytes((_DELTA_VERSION,)):
-        found = data[:1].hex()
-        raise FormatError(
-            "not a Delta deletion vector file", kind="delta-version", field="version", found=found, expected="01"
-        )
+        raise FormatError("not a Delta deletion vector file", "delta-version", "version", data[:1].hex(), "01")
     out.take(1, "version", str(_DELTA_VERSION))
     number = 0
     while out.at < len(data):
@@ -151,9 +148,7 @@ class _Layout:
             self._ranges.append(ByteRange(self.at, length, self.part, field, value, **more))
         if len(self._ranges) > MOST_RANGES:
             where = f"{self.part}, byte {self.at:,}: {field}"
-            raise UnsupportedError(
-                "too many parts to lay out", kind="size", field=where, found=f"more than {MOST_RANGES:,}"
-            )
+            raise UnsupportedError("too many parts to lay out", "size", where, f"more than {MOST_RANGES:,}")
         self.at += length
 
     def unused_to(self, offset: int, following: str) -> None:

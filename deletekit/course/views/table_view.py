@@ -141,9 +141,7 @@ def _open(source: Any) -> Table:
     properties = getattr(getattr(source, "io", None), "properties", None)
     if isinstance(location, str) and isinstance(properties, dict):  # a pyiceberg table
         return from_metadata(location, **{k: str(v) for k, v in properties.items()})
-    raise InvalidInputError(
-        "not a table", kind="table-argument", field="table", found=type(source).__name__, expected="a table or a path"
-    )
+    raise InvalidInputError("not a table", "table-argument", "table", type(source).__name__, "a table or a path")
 
 
 def delete_of(entry: ManifestEntry) -> DeleteFile:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deletekit import datasets
+from deletekit.course import datasets
 from deletekit.course.lab import copy_unrun, lessons_folder
 from deletekit.course.translations import LANGUAGES
 from deletekit.course.workshop.pages import start_here, write_instructor_pages, write_pages
@@ -64,9 +64,7 @@ def make_bundle(
     """
     final = Path(folder).absolute()
     if final.exists() and (not final.is_dir() or any(final.iterdir())):
-        raise InvalidInputError(
-            "a bundle needs a folder that is new or empty", kind="workshop", field="folder", found=str(final)
-        )
+        raise InvalidInputError("a bundle needs a folder that is new or empty", "workshop", "folder", str(final))
     wanted = tuple(sorted(set(targets))) or (Target.here(),)
     final.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{final.name}-", dir=final.parent) as temporary:

@@ -65,16 +65,10 @@ class Target:
 
     def __post_init__(self) -> None:
         if self.platform not in _KNOWN:
-            raise InvalidInputError(
-                "unknown platform", kind="workshop", field="platform", found=self.platform, expected=", ".join(_KNOWN)
-            )
+            raise InvalidInputError("unknown platform", "workshop", "platform", self.platform, ", ".join(_KNOWN))
         if not re.fullmatch(r"3\.\d{1,2}", self.python) or int(self.python.partition(".")[2]) < 11:
             raise InvalidInputError(
-                "no version of Python that deletekit runs on",
-                kind="workshop",
-                field="python",
-                found=self.python,
-                expected="3.11, 3.12, ...",
+                "no version of Python that deletekit runs on", "workshop", "python", self.python, "3.11, 3.12, ..."
             )
 
     @classmethod

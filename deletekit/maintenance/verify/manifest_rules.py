@@ -173,7 +173,7 @@ def _content(listed: ManifestFile, manifest: Manifest, metadata: TableMetadata) 
     strangers = [e.data_file for e in manifest.entries if isinstance(e.data_file, DataFile) != is_data]
     if strangers:
         found = f"{strangers[0].content.name} {strangers[0].file_path}"
-        yield error("manifest-content", "manifest mixes data files and delete files", "content", found, wanted)
+        yield error("manifest-content", "manifest mixes data and delete files", "content", found, wanted)
     version = manifest.format_version
     if version > metadata.format_version:
         message = "manifest is of a later format version than the table"

@@ -14,7 +14,7 @@ from deletekit.public import public
 
 __all__ = ["animals", "flights", "path", "users"]
 
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).parents[1]
 # A wheel carries the files inside the package; a checkout, also an editable install of one, has them in data/.
 _FOLDERS = (_PACKAGE / "_data", _PACKAGE.parent / "data")
 
