@@ -142,8 +142,8 @@ def _on_screen(table: dk.Table, output: Output, limit: int, asked: Mapping[str, 
 
     from deletekit.table.python_values import python_rows  # noqa: PLC0415
 
-    with output.engine("Reading changes") as engine:
-        result = dk.changes(table, engine=engine, **asked)
+    with output.bar("Reading changes"):
+        result = dk.changes(table, **asked)
         batches: list[pa.RecordBatch] = []
         for batch in result.to_batches():
             batches.append(batch)
@@ -162,8 +162,8 @@ def _to_file(
 ) -> Answer:
     from deletekit.cli.change_writers import write_changes  # noqa: PLC0415  # not for help
 
-    with output.engine("Reading changes") as engine:
-        result = dk.changes(table, engine=engine, **asked)
+    with output.bar("Reading changes"):
+        result = dk.changes(table, **asked)
         rows = write_changes(result, kind, target, overwrite=overwrite)
     written = {"format": kind, "file": str(target), "rows": rows, "bytes": target.stat().st_size}
     return Answer(document={**_about(result), **written})

@@ -45,8 +45,8 @@ def explain(
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     table = argument.open()
     chosen = [name.strip() for name in columns.split(",")] if columns is not None else None
-    with output.engine("Reading data files") as engine:
-        found = dk.explain(table, where, columns=chosen, engine=engine, **snapshot)
+    with output.bar("Reading data files"):
+        found = dk.explain(table, where, columns=chosen, **snapshot)
     text = _text(found, table.location, limit)
     return Answer(document=_document(found), text=text, exit_code=1 if found.unread else 0)
 

@@ -8,6 +8,7 @@ import click
 
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Output, show_error
+from deletekit.engines.local import PROGRESS
 from deletekit.errors import DeletekitError, InvalidInputError
 from deletekit.table.modes import DELETE_MODES
 from deletekit.text import plain
@@ -185,6 +186,7 @@ class AnswerCommand(Command):
 
     def invoke(self, ctx: click.Context) -> None:
         output = Output(ctx.params.pop("as_json"), ctx.params.pop("quiet"))
+        PROGRESS.set(None)  # until a command gives its label
         ctx.params = {name: value for name, value in ctx.params.items() if value is not None and value != ()}
         message, names, needed = getattr(self.callback, _ONE_OF, ("", (), False))
         given = sum(name in ctx.params and ctx.params[name] is not False for name in names)

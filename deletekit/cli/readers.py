@@ -51,8 +51,8 @@ def readers(argument: TableArgument, output: Output, **options: Any) -> Answer:
       deletekit readers --catalog prod demo.users --against duckdb --json
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     table = argument.open()
-    with output.engine("Counting rows") as engine:
-        found = dk.readers(table, engine=engine, **options)
+    with output.bar("Counting rows"):
+        found = dk.readers(table, **options)
     failed = {*(r.verdict for r in found.engines), *(run.verdict for run in found.against)} & {"WRONG", "crashes"}
     return Answer(document=result_fields(found), text=_text(found), exit_code=1 if failed else 0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import wraps
 from math import isinf
 from pathlib import Path
 from typing import Any
@@ -72,8 +73,8 @@ def scan(
         return _on_screen(table, output, _ROWS if limit is None else limit, asked)
     from deletekit.cli.row_writers import write_rows  # noqa: PLC0415  # not for help
 
-    with output.engine("Reading data files") as engine:
-        read = dk.scan(table, limit=limit or None, engine=engine, **asked)
+    with output.bar("Reading data files"):
+        read = dk.scan(table, limit=limit or None, **asked)
         written = write_rows(read.arrow_schema, read.to_batches(), target, format, overwrite=overwrite)
     snapshot = None if read.snapshot is None else read.snapshot.snapshot_id
     document = {"snapshot_id": snapshot, "file": str(target), "rows": written, "bytes": target.stat().st_size}
@@ -149,9 +150,10 @@ def update(
     if both := sorted(set(nulls) & set(values or {})):
         raise click.UsageError(f"--set and --set-null both name {', '.join(both)}.")
 
-    def verb(table: dk.Table, engine: Any, **given: Any) -> dk.results.Commit:
+    @wraps(dk.update)
+    def verb(table: dk.Table, **given: Any) -> dk.results.Commit:
         assigned = {**_typed(table, values or {}), **dict.fromkeys(nulls)}
-        return dk.update(table, assigned, where=where, engine=engine, **given)
+        return dk.update(table, assigned, where=where, **given)
 
     table, commit = change(verb, argument, output, "Updating", ref=ref, **options)
     return commit_answer(table, ref, commit)
@@ -188,8 +190,9 @@ def merge(
     clauses = {"when_matched": when_matched, "when_not_matched": when_not_matched}
     options |= {name: None if what == "nothing" else what for name, what in clauses.items()}
 
-    def verb(table: dk.Table, engine: Any, **given: Any) -> dk.results.Commit:
-        return dk.merge(table, file, engine=engine, **given)
+    @wraps(dk.merge)
+    def verb(table: dk.Table, **given: Any) -> dk.results.Commit:
+        return dk.merge(table, file, **given)
 
     table, commit = change(verb, argument, output, "Merging", ref=ref, **options)
     return commit_answer(table, ref, commit)
@@ -198,8 +201,8 @@ def merge(
 def _on_screen(table: dk.Table, output: Output, limit: int, asked: Mapping[str, Any]) -> Answer:
     from deletekit.table.python_values import python_rows  # noqa: PLC0415  # not for help
 
-    with output.engine("Reading data files") as engine:
-        read = dk.scan(table, limit=limit + 1 if limit else None, engine=engine, **asked)
+    with output.bar("Reading data files"):
+        read = dk.scan(table, limit=limit + 1 if limit else None, **asked)
         found = read.to_arrow()
     rows = python_rows(found.slice(0, limit or None))
 

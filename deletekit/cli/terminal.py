@@ -9,28 +9,19 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 from rich.console import Console, RenderableType
 from rich.text import Text
 
 from deletekit.cli.printer import pairs, result_text, unfolded
-from deletekit.deferred import Deferred
-from deletekit.engines.local import Engine, LocalEngine
+from deletekit.engines.local import PROGRESS
 from deletekit.errors import DeletekitError
 from deletekit.text import json_ready, literal, plain, without_secrets
-
-if TYPE_CHECKING:
-    from rich import progress as bars
-else:
-    bars = Deferred("rich.progress")
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 
 _UNFOLDED = 100_000
 """Width of a pipe: nothing is folded, so that grep sees whole lines."""
@@ -143,47 +134,10 @@ class Output:
             _print([Text(plain(text))], stderr=True)
 
     @contextmanager
-    def engine(self, label: str) -> Iterator[Engine]:
-        """Give a verb its engine: threads of this process, with a bar of finished tasks and the rows read in each."""
-        if not self._animated:
-            yield LocalEngine()
-            return
-        from deletekit.deletes.read import told_of_rows  # noqa: PLC0415  # not for help
-
-        columns = (
-            bars.SpinnerColumn(),
-            bars.TextColumn("{task.description}", markup=False),
-            bars.BarColumn(),
-            bars.MofNCompleteColumn(),
-        )
-        rows = bars.TextColumn("{task.fields[rows]:,} rows")
-        with bars.Progress(
-            *columns, rows, bars.TimeElapsedColumn(), console=console(stderr=True), transient=True
-        ) as progress:
-            engine = _CountingEngine(LocalEngine(), progress, label)
-            with told_of_rows(engine.count_rows):
-                yield engine
-
-
-class _CountingEngine:
-    """A local engine that counts its finished tasks on a progress bar."""
-
-    def __init__(self, engine: LocalEngine, progress: bars.Progress, label: str) -> None:
-        self.threads = engine.threads
-        self._engine = engine
-        self._progress = progress
-        self._label = label
-        self._rows = 0
-
-    def count_rows(self, rows: int) -> None:
-        """Show the rows that were read so far; a file of many row groups moves this before it is done."""
-        self._rows += rows
-        for bar in self._progress.task_ids[-1:]:
-            self._progress.update(bar, rows=self._rows)
-
-    def map(self, fn: Callable[[_T], _R], tasks: Iterable[_T]) -> Iterator[_R]:
-        todo = list(tasks)
-        bar = self._progress.add_task(self._label, total=len(todo), rows=self._rows)
-        for result in self._engine.map(fn, todo):
-            self._progress.advance(bar)
-            yield result
+    def bar(self, label: str) -> Iterator[None]:
+        """Let a long verb show a bar of its finished tasks and the rows read."""
+        token = PROGRESS.set(label if self._animated else None)
+        try:
+            yield
+        finally:
+            PROGRESS.reset(token)

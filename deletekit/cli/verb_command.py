@@ -67,8 +67,8 @@ def change(
     if "engine" not in signature(verb).parameters:
         with output.waiting(label):
             return table, verb(table, **options)
-    with output.engine(label) as engine:
-        return table, verb(table, engine=engine, **options)
+    with output.bar(label):
+        return table, verb(table, **options)
 
 
 def table_answer(table: dk.Table, document: Mapping[str, Any], *, exit_code: int = 0) -> Answer:

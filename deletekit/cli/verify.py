@@ -50,8 +50,8 @@ def verify(
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     table = argument.open()
     chosen: Any = list(snapshot_ids) or ("heads" if heads else "all")
-    with output.engine("Reading files") as engine:
-        report = dk.verify(table, level=level, snapshots=chosen, engine=engine)
+    with output.bar("Reading files"):
+        report = dk.verify(table, level=level, snapshots=chosen)
     document = {"table": table.name, "ok": report.ok, "level": level}
     document |= {"checked": report.checked, "findings": report.findings}
     return Answer(document=document, text=_text(table, report, limit), exit_code=0 if report.ok else 1)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from itertools import chain, islice
 from operator import length_hint
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
 from deletekit.deferred import Deferred
 from deletekit.errors import InvalidInputError
@@ -21,8 +21,8 @@ else:
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
-_QUIET_SECONDS = 2
-"""What ends earlier shows no progress."""
+_QUIET = 2
+"""Seconds; what ends earlier shows no progress."""
 
 
 @runtime_checkable
@@ -35,6 +35,10 @@ class Engine(Protocol):
 
 ENTERED: ContextVar[tuple[Engine, ...]] = ContextVar("deletekit_engines", default=())
 """The engines of the `with` blocks around this call, the innermost last."""
+
+
+PROGRESS: ContextVar[str | None] = ContextVar("deletekit_progress", default="")
+"""What stands before the bar of a long call; None shows no bar."""
 
 
 class EngineBlock:
@@ -55,13 +59,8 @@ class LocalEngine(EngineBlock):
         self.threads = checked_threads(threads) or os.cpu_count() or 1
 
     def map(self, fn: Callable[[_T], _R], tasks: Iterable[_T]) -> Iterator[_R]:
-        results = self._run(fn, tasks)
-        if not _somebody_looks():
-            return results
-        bar: Iterator[_R] = iter(
-            tqdm.tqdm(results, total=length_hint(tasks) or None, delay=_QUIET_SECONDS, leave=False)
-        )
-        return bar
+        label, results = PROGRESS.get(), self._run(fn, tasks)
+        return results if label is None or not _somebody_looks() else _with_bar(results, label, length_hint(tasks))
 
     def _run(self, fn: Callable[[_T], _R], tasks: Iterable[_T]) -> Iterator[_R]:
         todo = iter(tasks)
@@ -79,6 +78,26 @@ class LocalEngine(EngineBlock):
             finally:
                 for future in running:
                     future.cancel()
+
+
+def _with_bar(results: Iterable[_R], label: str, total: int) -> Iterator[_R]:
+    """Yield results, and show how many there are and how many rows were read; a file of many row groups moves it."""
+    from deletekit.deletes.read import told_of_rows  # noqa: PLC0415  # not for help
+
+    rows = 0
+    options: dict[str, Any] = {"desc": label or None, "total": total or None, "delay": _QUIET, "leave": False}
+    with tqdm.tqdm(miniters=0, **options) as bar:
+
+        def count(more: int) -> None:
+            nonlocal rows
+            rows += more
+            bar.set_postfix_str(f"{rows:,} rows", refresh=False)
+            bar.update(0)
+
+        with told_of_rows(count):
+            for result in results:
+                bar.update()
+                yield result
 
 
 def _somebody_looks() -> bool:

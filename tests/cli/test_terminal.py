@@ -13,14 +13,9 @@ import sys
 import termios
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-import deletekit as dk
-from deletekit.cli.terminal import Output
-from deletekit.deletes.read import told_of_rows
 from tests.cli.conftest import RunProgram, environment
-from tests.tables import new_catalog
 
 ESCAPE = "\x1b["
 
@@ -53,43 +48,16 @@ def settled(written: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_progress_on_a_terminal(warehouse: Path, fresh: Path) -> None:
+def test_progress_on_a_terminal(warehouse: Path) -> None:
     assert "Reading manifests and delete files" in in_terminal(
         "inspect", "--warehouse", warehouse, "demo.parts", "--deletes"
     )
-    explained = in_terminal("explain", "--warehouse", warehouse, "demo.parts", "id < 3")
-    assert "Reading data files" in explained
-    assert re.search(r"\d/\d", explained)
-    assert "Deleting" in in_terminal("delete", "--warehouse", fresh, "demo.users", "id = 1")
-
-
-def test_progress_moves_inside_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each row group of one file is told when it is read, to a bar whose only task is not done."""
-    rows = pa.table({"id": range(300)})
-    with new_catalog(tmp_path / "wh") as catalog:
-        table = dk.create_table(
-            catalog, "w.t", rows.schema, properties={"write.parquet.row-group-limit": "100"}, format_version=3
-        )
-        dk.append(table, rows)
-        told: list[tuple[int, bool]] = []
-        monkeypatch.setattr(Output, "_animated", True)
-        with Output(as_json=False, quiet=False).engine("Updating") as engine:
-            bars = engine._progress  # type: ignore[attr-defined]
-
-            def counted(_: int) -> None:
-                told.append((bars.tasks[-1].fields["rows"], bars.tasks[-1].finished))
-
-            with told_of_rows(counted):
-                dk.update(table, {"id": 7}, where="id >= 0", mode="copy-on-write", engine=engine)
-    assert len(told) > 1
-    assert [rows for rows, _ in told] == sorted(rows for rows, _ in told)
-    assert not any(done for _, done in told)
 
 
 @pytest.mark.parametrize("option", ["--quiet", "--json"])
 def test_no_progress_when_it_is_not_wanted(warehouse: Path, option: str) -> None:
-    written = in_terminal("explain", "--warehouse", warehouse, "demo.parts", "id < 3", option)
-    assert "Reading data files" not in written
+    written = in_terminal("inspect", "--warehouse", warehouse, "demo.parts", "--deletes", option)
+    assert "Reading manifests" not in written
     assert "\x1b[?25l" not in written  # a hidden cursor
     if option == "--json":
         assert ESCAPE not in written

@@ -2,13 +2,19 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from fcntl import ioctl
 from struct import pack
 from termios import TIOCSWINSZ
+from time import sleep
 
 import pytest
+
+from deletekit.cli.terminal import Output
+from deletekit.deletes.read import _tell
+from deletekit.engines import local
 
 SLOW = """
 import time, deletekit as dk
@@ -46,3 +52,26 @@ def test_nothing_is_shown_where_nobody_looks() -> None:
     program = SLOW.format(threads=1, seconds=0.5)
     made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert (made.stdout, made.stderr) == ("10\n", "")
+
+
+def test_the_rows_of_one_file_move_the_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(local, "_QUIET", 0)
+    monkeypatch.setattr(local, "_somebody_looks", lambda: True)
+    monkeypatch.setattr(Output, "_animated", True)
+
+    def read_a_file(_: int) -> None:
+        for _ in range(3):
+            sleep(0.2)
+            _tell(100)
+
+    with Output(as_json=False, quiet=False).bar("Updating"):
+        list(local.LocalEngine(1).map(read_a_file, [0]))
+    shown = capsys.readouterr().err
+    assert re.findall(r"Updating:   0%.*?0/1 .*?(\d+) rows", shown) == ["100", "200", "300"]
+
+
+@pytest.mark.parametrize("output", [Output(as_json=True, quiet=False), Output(as_json=False, quiet=True)])
+def test_a_command_that_is_quiet_shows_no_bar(output: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "_somebody_looks", lambda: True)
+    with output.bar("Updating"):
+        assert local.PROGRESS.get() is None

@@ -46,9 +46,8 @@ def milliseconds(time: int | str | datetime, argument: str) -> int:
         moment = datetime.fromisoformat(time) if isinstance(time, str) else time
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, AttributeError) as e:
-        raise InvalidInputError(
-            "bad time", "time-travel", argument, time, "milliseconds, a datetime or ISO 8601"
-        ) from e
+        expected = "milliseconds, a datetime or ISO 8601"
+        raise InvalidInputError("bad time", "time-travel", argument, time, expected) from e
     return (moment - _EPOCH) // timedelta(milliseconds=1)  # in integers: a float of seconds is sometimes off by one
 
 
