@@ -189,13 +189,9 @@ def hides_all_rows(context: ReadContext, task: ScanTask, positions: PositionBitm
 def check_rows(file: DataFile, rows: int) -> None:
     """Raise FormatError if a data file has more rows than its manifest entry says: they could get lost or come back."""
     if rows > file.record_count:
+        message, expected = "data file has more rows than its manifest entry says", f"{file.record_count} rows"
         raise FormatError(
-            "data file has more rows than its manifest entry says",
-            kind="record-count",
-            file=file.file_path,
-            field="record_count",
-            found=f"{rows} rows or more",
-            expected=f"{file.record_count} rows",
+            message, "record-count", "record_count", f"{rows} rows or more", expected, file=file.file_path
         )
 
 

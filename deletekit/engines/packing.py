@@ -31,9 +31,8 @@ def pack(value: Any, contexts: list[WriteContext], cloudpickle: Any) -> bytes:
     try:
         pickler.dump(value)
     except Exception as e:  # pickle calls the methods of what it packs, which may raise anything
-        raise UnsupportedError(
-            "the function or its data cannot be sent to other processes", kind="not-picklable", found=str(e)
-        ) from e
+        message = "the function or its data cannot be sent to other processes"
+        raise UnsupportedError(message, "not-picklable", found=str(e)) from e
     return stream.getvalue()
 
 

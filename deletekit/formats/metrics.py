@@ -58,9 +58,8 @@ def metrics_mode(text: str) -> MetricsMode:
         return MetricsMode(length=None)
     if match := re.fullmatch(r"truncate\((\d+)\)", lowered):
         return MetricsMode(length=int(match.group(1)))
-    raise InvalidInputError(
-        "unknown metrics mode", kind="property", found=text, expected="none, counts, truncate(N) or full"
-    )
+    message = "unknown metrics mode"
+    raise InvalidInputError(message, "property", found=text, expected="none, counts, truncate(N) or full")
 
 
 def field_id_of(arrow_field: pa.Field) -> int | None:

@@ -345,12 +345,8 @@ class _OrcRows(TabularFile):
 
     def _check_timestamps(self, columns: Sequence[str]) -> None:
         if _WRAPS_ORC_TIMESTAMPS and any("timestamp" in str(self.schema.field(name).type) for name in columns):
-            raise UnsupportedError(
-                "this pyarrow may read another timestamp than ORC stores",
-                kind="orc-timestamp",
-                found=f"pyarrow {pa.__version__}",
-                expected=f"pyarrow {_EXACT_ORC} or later",
-            )
+            message, found = "this pyarrow may read another timestamp than ORC stores", f"pyarrow {pa.__version__}"
+            raise UnsupportedError(message, "orc-timestamp", found=found, expected=f"pyarrow {_EXACT_ORC} or later")
 
 
 class _AvroRows(TabularFile):

@@ -121,9 +121,8 @@ def _values(rows: Sequence[Mapping[str, Any]], name: str, field: it.NestedField 
     try:
         return pa.array([_plain(row.get(name, field.write_default), field.field_type) for row in rows])
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as e:
-        raise InvalidInputError(
-            f"column does not fit the table's type ({e})", "column-type", name, expected=str(field.field_type)
-        ) from e
+        message = f"column does not fit the table's type ({e})"
+        raise InvalidInputError(message, "column-type", name, expected=str(field.field_type)) from e
 
 
 def _plain(value: Any, kind: it.IcebergType) -> Any:

@@ -39,12 +39,8 @@ class FieldPaths:
     def path(self, field_id: int) -> tuple[it.NestedField, tuple[int, ...]]:
         """Return the top-level column and child indices down to the field. Raises FormatError for an unknown id."""
         if field_id not in self._paths:
-            raise FormatError(
-                "field id is in no schema of the table, or lies inside a list or map",
-                kind="field-id",
-                field="equality_ids",
-                found=field_id,
-            )
+            message = "field id is in no schema of the table, or lies inside a list or map"
+            raise FormatError(message, "field-id", "equality_ids", field_id)
         return self._paths[field_id]
 
     def top_level(self, field_id: int) -> it.NestedField:
@@ -151,9 +147,8 @@ class Projection:
         if field.initial_default is not None:
             return repeated(field.initial_default, kind, rows)
         if field.required:
-            raise FormatError(
-                "data file lacks a required column with no default", "missing-column", path, field.field_id
-            )
+            message = "data file lacks a required column with no default"
+            raise FormatError(message, "missing-column", path, field.field_id)
         return pa.nulls(rows, kind)
 
     def primitive(self, array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -238,12 +233,8 @@ def with_field_ids(schema: pa.Schema, name_mapping: str | None) -> pa.Schema:
     if not len(schema.names) or any(_has_id(f) for f in schema):
         return schema
     if name_mapping is None:
-        raise FormatError(
-            "file has no field ids and the table no name mapping",
-            kind="field-ids",
-            field="schema.name-mapping.default",
-            found=", ".join(schema.names),
-        )
+        message = "file has no field ids and the table no name mapping"
+        raise FormatError(message, "field-ids", "schema.name-mapping.default", ", ".join(schema.names))
     try:
         mapping = json.loads(name_mapping)
         return pa.schema([_mapped(f, mapping) for f in schema])

@@ -59,13 +59,11 @@ class RowSource:
         Raises InvalidInputError for rows that are not tabular, or that were read before and cannot be read again.
         """
         if self._is_read and not self.repeats:
-            raise InvalidInputError(
+            message, expected = (
                 f"{self._argument} can be read only once, and the table changed before they were committed",
-                kind="rows-read-once",
-                field=self._argument,
-                found=type(self._rows).__name__,
-                expected="new ones, or a table, DataFrame, LazyFrame or dataset, which can be read again",
+                "new ones, or a table, DataFrame, LazyFrame or dataset, which can be read again",
             )
+            raise InvalidInputError(message, "rows-read-once", self._argument, type(self._rows).__name__, expected)
         self._is_read = True
         rows = self._rows
         if isinstance(rows, str):

@@ -199,13 +199,11 @@ def check_rest_transactions(catalog: Any) -> None:
     """Raise UnsupportedError if a server does not name the endpoint among those that it has."""
     endpoints = {str(e) for e in catalog._supported_endpoints}  # noqa: SLF001
     if not any(e.startswith("POST ") and e.endswith(f"/{_TRANSACTION}") for e in endpoints):
-        raise UnsupportedError(
+        message, expected = (
             "this REST catalog cannot commit several tables in one transaction",
-            kind="catalog-transaction",
-            field=catalog.name,
-            found="a server without this endpoint",
-            expected=f"POST /v1/{{prefix}}/{_TRANSACTION}",
+            f"POST /v1/{{prefix}}/{_TRANSACTION}",
         )
+        raise UnsupportedError(message, "catalog-transaction", catalog.name, "a server without this endpoint", expected)
 
 
 def send_rest_transaction(catalog: Any, changes: Sequence[TableChange]) -> None:

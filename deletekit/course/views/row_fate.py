@@ -106,9 +106,7 @@ def row_fate(  # noqa: PLR0913  # the traits of a widget, each given by its name
 
 def _check_row(name: str, row: int | None, count: int) -> None:
     if row is not None and not 0 <= row < count:
-        raise InvalidInputError(
-            "no such row in this file", kind="row", file=name, field="row", found=row, expected=f"0 .. {count - 1}"
-        )
+        raise InvalidInputError("no such row in this file", "row", "row", row, f"0 .. {count - 1}", file=name)
 
 
 def _shown(

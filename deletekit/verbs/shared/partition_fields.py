@@ -36,9 +36,8 @@ def partition_field(schema: Schema, text: str, field_id: int) -> PartitionField:
     column, source, transform = _term(schema, text, "partition-spec")
     if isinstance(source.field_type, FixedType) and isinstance(transform, IdentityTransform):
         # Java stores these against the specification (apache/iceberg#17501): no bytes are right for everyone.
-        raise UnsupportedError(
-            "partition values of type fixed cannot be written", "partition-type", text, str(source.field_type)
-        )
+        message = "partition values of type fixed cannot be written"
+        raise UnsupportedError(message, "partition-type", text, str(source.field_type))
     kind = str(transform).split("[")[0]
     name = column if kind == "identity" else f"{column}_{_SUFFIXES.get(kind, kind)}"
     return PartitionField(source_id=source.field_id, field_id=field_id, transform=transform, name=name)
