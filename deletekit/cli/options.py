@@ -1,6 +1,7 @@
 """Options that several commands share, and the kinds of commands: plain, with an answer, and on a table."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,18 @@ _CATALOG_PARAMETERS = (
     click.Option(["--catalog"], metavar="NAME", help=_CATALOG),
     click.Option(_PROPERTY, help=_PROPERTIES.format(", or of the storage of a metadata file"), **_KEY_VALUES),
 )
-_TABLE_PARAMETERS = (click.Argument(["table"], metavar="TABLE"), *_CATALOG_PARAMETERS)
+
+
+def _table_names(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """Return the tables that a shell offers; none where the catalog cannot be asked."""
+    where = {name: ctx.params.get(name) for name in ("warehouse", "catalog", "catalog_name")}
+    with ctx, suppress(Exception):
+        argument = TableArgument(table=begun, **where, properties=ctx.params.get("properties") or {})
+        return [name for name in argument.existing_catalog().tables() if name.startswith(begun)]
+    return []
+
+
+_TABLE_PARAMETERS = (click.Argument(["table"], metavar="TABLE", shell_complete=_table_names), *_CATALOG_PARAMETERS)
 _SOURCE_PARAMETERS = (
     click.Argument(["source"], metavar="SOURCE", required=False),
     click.Argument(["table"], metavar="TABLE", required=False),

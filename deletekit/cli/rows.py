@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import wraps
+from itertools import accumulate
 from math import isinf
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -25,12 +27,14 @@ from deletekit.cli.options import (
 )
 from deletekit.cli.printer import grid, line
 from deletekit.cli.table_argument import TableArgument
-from deletekit.cli.terminal import Answer, Output
+from deletekit.cli.terminal import Answer, Output, console
 from deletekit.cli.verb_command import change, commit_answer, table_answer
 from deletekit.errors import InvalidInputError
-from deletekit.text import literal
+from deletekit.text import literal, plain
 
 _ROWS = 50
+_GAP = 2
+"""Spaces between two columns."""
 _FORMATS = ("parquet", "csv", "json", "arrow")
 _LIMIT = "At most N rows; 0 is all.  [default: 50 on the screen, all in a file]"
 _TARGET = click.Path(dir_okay=False, path_type=Path)
@@ -221,7 +225,14 @@ def shown_rows(found: Any, rows: Sequence[Mapping[str, Any]], nothing: str) -> I
 
     # In a grid, `#` before a name means numbers.
     heads = [f"#{f.name}" if numeric(f.type) or f.name.startswith("#") else f.name for f in found.schema]
-    yield grid(heads, ([literal(row[name]) for name in found.column_names] for row in rows), indent=0)
+    cells = [[literal(row[name]) for name in found.column_names] for row in rows]
+    wide = accumulate(
+        max(map(cell_len, map(plain, column))) + _GAP for column in zip(found.column_names, *cells, strict=True)
+    )
+    fitting = max(1, sum(end - _GAP <= console().width for end in wide))
+    yield grid(heads[:fitting], (row[:fitting] for row in cells), indent=0)
+    if fitting < len(heads):
+        yield Text(f"… and {len(heads) - fitting} more columns; --column chooses them, --json has all", style="dim")
     if len(found) > len(rows):
         yield Text("… and more rows; --limit 0 shows all, --output FILE writes them", style="dim")
     elif not rows:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from inspect import signature
 from operator import attrgetter
 from typing import Any
 
 import click
+from rich.console import RenderableType
 
 import deletekit as dk
 from deletekit.cli.options import TableAnswerCommand, when_interrupted
-from deletekit.cli.printer import line
+from deletekit.cli.printer import facts, line
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
+from deletekit.table.summary_counters import COUNTERS, TOTALS
+from deletekit.text import count, field_name
 
 NOT_KNOWN = "Whether it was committed is not known: look with `deletekit snapshots`."
 
@@ -85,6 +88,21 @@ def result_fields(result: Any) -> dict[str, Any]:
 
 def commit_answer(table: dk.Table, ref: str, commit: dk.results.Commit) -> Answer:
     """Return the commit of a row verb, or of its dry run, as an answer."""
-    text = None if commit.operation else [line((f"Nothing of {table.name} has to change.", "bold"))]
+    text = list(_commit_lines(table, ref, commit))
     document = {"table": table.name, "ref": ref, **result_fields(commit)}
     return Answer(document=document, text=text, location=table.location)
+
+
+def _commit_lines(table: dk.Table, ref: str, commit: dk.results.Commit) -> Iterator[RenderableType]:
+    if commit.operation is None:
+        yield line((f"Nothing of {table.name} has to change.", "bold"))
+        return
+    at = "dry run" if commit.dry_run else f"snapshot {commit.snapshot_id}, sequence number {commit.sequence_number}"
+    matched = f"{count(commit.matched_rows, 'row')} matched" if commit.matched_rows else ""
+    lost = f"{commit.attempts} attempts" if commit.attempts > 1 else ""
+    yield facts(f"{commit.operation} on {ref} of {table.name}", at, matched, lost, style="bold")
+    for names in (COUNTERS, TOTALS):
+        shown = {name: commit.summary[name] for name in names if commit.summary.get(name, "0") != "0"}
+        yield facts(*(f"{field_name(name)} {int(number):,}" for name, number in shown.items()))
+    if commit.dry_run:
+        yield line(("Nothing was changed.", "bold"))

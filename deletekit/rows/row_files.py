@@ -1,5 +1,7 @@
 """Read files of rows: Parquet, Arrow, CSV with a header, JSON lines. A value gets the type of the table's column."""
 
+import csv
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -78,11 +80,26 @@ def _read_csv(file: str, kinds: Kinds) -> Any:
         quoted_strings_can_be_null=False,
     )
     parse = pa_csv.ParseOptions(newlines_in_values=True)
-    rows = pa_csv.read_csv(file, parse_options=parse, convert_options=options)
-    if rows.num_columns == 1:  # an empty line is a null, as Arrow writes it, which Arrow by itself passes over
-        parse.ignore_empty_lines = False
+    try:
         rows = pa_csv.read_csv(file, parse_options=parse, convert_options=options)
+        if rows.num_columns == 1:  # an empty line is a null, as Arrow writes it, which Arrow by itself passes over
+            parse.ignore_empty_lines = False
+            rows = pa_csv.read_csv(file, parse_options=parse, convert_options=options)
+    except pa.ArrowInvalid as e:
+        raise pa.ArrowInvalid(_place_in_csv(file, str(e))) from e
     return _typed(file, rows, {name: kinds[name] for name in uuids if name in rows.column_names})
+
+
+def _place_in_csv(file: str, error: str) -> str:
+    """Return an error of Arrow with the line and the column's name, where it has the number of the column only."""
+    found = re.search(r"In CSV column #(\d+): (.*invalid value '(.*)')", error, re.DOTALL)
+    if found is None:
+        return error
+    with Path(file).open(encoding="utf-8", newline="") as source:
+        lines = csv.reader(source)
+        head, at = next(lines), int(found[1])
+        line = next((lines.line_num for row in lines if row[at : at + 1] == [found[3]]), "?")
+    return f"line {line}, column {head[at]}: {found[2]}"
 
 
 def _read_json(file: str, kinds: Kinds) -> Any:

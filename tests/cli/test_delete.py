@@ -52,6 +52,6 @@ def test_a_table_opened_by_its_path_is_read_only(run: Run, fresh: Path) -> None:
     assert (refused.exit_code, "kind  read-only" in refused.stderr) == (1, True)
     tried = run(*where, "--dry-run")
     assert tried.exit_code == 0, tried.stderr
-    assert "matched rows          1" in tried.stdout
+    assert "1 row matched" in tried.stdout
     assert tried.stdout.endswith("Nothing was changed.\n")
     assert rows(fresh, "demo.users") == [1, 2, 3, 4]

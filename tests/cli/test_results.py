@@ -178,7 +178,11 @@ def test_what_a_command_does_and_prints(run: Run, world: World, case: Case) -> N
     shutil.rmtree(world.folder)
     kept.rename(world.folder)
     text = ask()
-    if document.get("operation", "") is not None:
+    if document.get("operation"):
+        assert f"{document['operation']} on {document['ref']} of {document['table']} · " in text
+        matched = document["matched_rows"]
+        assert (re.search(r"· (\d+) rows? matched", text) or [0, "0"])[1] == str(matched or 0)
+    elif "operation" not in document:
         for name, value in document.items():
             if isinstance(value, bool | int | str) and not re.search(r"_id|sequence|bytes|dry_run|table|ref", name):
                 shown = {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value

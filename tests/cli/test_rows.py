@@ -48,6 +48,35 @@ def test_rows_on_the_screen(run: Run, warehouse: Path) -> None:
     assert (document["rows"], document["columns"], document["more"]) == (LEFT, ["id", "name", "value"], False)
 
 
+def test_columns_that_do_not_fit_are_left_out_and_no_number_is_broken(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {f"column_{i}": 1234567890123 + i for i in range(14)} | {"名前": "川" * 30}
+    with new_catalog(tmp_path) as catalog:
+        dk.create_table(catalog, "n.wide", [row], rows=True)
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run("scan", "--warehouse", tmp_path, "n.wide").stdout.splitlines()
+    assert [line.split() for line in shown[:2]] == [[*row][:5], [str(value) for value in row.values()][:5]]
+    assert shown[2:] == ["… and 10 more columns; --column chooses them, --json has all"]
+    alone = run("scan", "--warehouse", tmp_path, "n.wide", "--column", "column_0", "--column", "名前").stdout
+    assert "川" * 30 in alone
+
+
+def test_a_commit_is_told_in_three_lines(run: Run, fresh: Path) -> None:
+    told = run("delete", "--warehouse", fresh, "demo.users", "id = 2").stdout.splitlines()
+    assert len(told) == 3
+    assert "1 row matched" in told[0]
+    assert " 0" not in " ".join(told)
+
+
+def test_a_value_of_csv_that_does_not_fit_is_named_by_line_and_column(run: Run, fresh: Path, tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text('id,name,value\n7,"two\nlines",1.5\n8,x,wrong\n')
+    failed = run("append", "--warehouse", fresh, "demo.users", file)
+    assert failed.exit_code == 1
+    assert "line 4, column value: CSV conversion error to double: invalid value 'wrong'" in failed.stderr
+
+
 def test_what_is_asked_for(run: Run, warehouse: Path) -> None:
     where = ["scan", "--warehouse", warehouse, "demo.parts", "id > 90", "--column", "kind", "--column", "id"]
     document = json.loads(run(*where, "--limit", "2", "--json").stdout)

@@ -85,3 +85,15 @@ def test_completion_as_the_help_says(run: Run, monkeypatch: pytest.MonkeyPatch, 
     for name, value in {"_DELETEKIT_COMPLETE": f"{shell}_complete", **words}.items():
         monkeypatch.setenv(name, value)
     assert {"update", "upgrade"} <= set(run().stdout.replace(",", "\n").replace("\t", "\n").split())
+
+
+def test_names_of_tables_complete(run: Run, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def offered(*words: object) -> list[str]:
+        monkeypatch.setenv("COMP_WORDS", " ".join(map(str, ("deletekit", *words))))
+        monkeypatch.setenv("COMP_CWORD", str(len(words)))
+        return [line.partition(",")[2] for line in run().stdout.splitlines() if line]
+
+    monkeypatch.setenv("_DELETEKIT_COMPLETE", "bash_complete")
+    assert offered("scan", "--warehouse", warehouse, "demo.p") == ["demo.parts"]
+    assert offered("scan", "--warehouse", warehouse / "none", "demo.p") == []
+    assert not (warehouse / "none").exists()

@@ -20,7 +20,7 @@ INTRODUCTION = """\
 
 ## Completion
 
-The Tab key completes commands and options after one line in the shell's start file:
+The Tab key completes commands, options and names of tables after one line in the shell's start file:
 
 | shell | file | line |
 |---|---|---|
