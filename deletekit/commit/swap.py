@@ -16,7 +16,7 @@ from deletekit.commit.planned_change import PlannedChange, expiry_as_lost_race, 
 from deletekit.errors import CommitConflictError, CommitStateUnknownError, DeletekitError
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.log import tell, telling_failure
-from deletekit.shown import result
+from deletekit.notebook_html import result
 from deletekit.table.back_off import BackOff, retry
 from deletekit.table.catalog import Catalog, TableState
 from deletekit.table.consistency import check_writable

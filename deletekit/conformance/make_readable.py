@@ -26,8 +26,8 @@ from deletekit.maintenance.compact import compact
 from deletekit.maintenance.convert_equality_deletes import convert_equality_deletes
 from deletekit.maintenance.remove_dangling_deletes import remove_dangling_deletes
 from deletekit.maintenance.rewrite_position_deletes import rewrite_position_deletes, rewrite_vectors
+from deletekit.notebook_html import result
 from deletekit.rows.write_context import check_parquet_only
-from deletekit.shown import result
 from deletekit.table.format_version import FormatVersion
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader

@@ -29,7 +29,7 @@ from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.shown import result
+from deletekit.notebook_html import result
 from deletekit.table.metadata import MAIN
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table

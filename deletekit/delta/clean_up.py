@@ -19,7 +19,7 @@ from deletekit.engines.local import LocalEngine
 from deletekit.errors import InvalidInputError
 from deletekit.maintenance.expire_snapshots import expire_owned
 from deletekit.maintenance.reachable import Reachability, check_not_needed, read_latest, remove_files
-from deletekit.shown import result
+from deletekit.notebook_html import result
 from deletekit.table.locations import KnownFiles, SpellingRules
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.metadata_file import logged_files, metadata_folder

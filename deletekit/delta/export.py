@@ -24,7 +24,7 @@ from deletekit.delta.values import partition_texts
 from deletekit.errors import InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.formats.content_file import DataFile, DeleteFile, refuse_encrypted
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.shown import result
+from deletekit.notebook_html import result
 from deletekit.table.create_if_absent import CreateIfAbsent
 from deletekit.table.file_io import FileIO
 from deletekit.table.locations import normalised

@@ -18,8 +18,8 @@ from deletekit.errors import FormatError, InvalidInputError
 from deletekit.formats.content_file import DeleteFile, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.formats.puffin import DELETION_VECTOR_V1
+from deletekit.notebook_html import result
 from deletekit.rows.write_context import WriteContext
-from deletekit.shown import result
 from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.metadata import MAIN
 from deletekit.table.own_places import DELTA_LOCATION

@@ -40,7 +40,7 @@ from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.log import tell
-from deletekit.shown import result
+from deletekit.notebook_html import result
 from deletekit.table.catalog import Catalog, TableState
 from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.identifier import Identifier, check_new, to_identifier

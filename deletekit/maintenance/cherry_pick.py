@@ -16,7 +16,7 @@ from deletekit.deletes.which_apply import Scope, scope_of
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DataFile, EntryStatus
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.shown import result
+from deletekit.notebook_html import result
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.table import Table
 from deletekit.tools.refs import move_updates

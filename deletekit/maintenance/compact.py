@@ -31,10 +31,10 @@ from deletekit.filters.filter import Filter, parse_filter, unbound_filter
 from deletekit.maintenance.file_groups import CompactOptions, RewriteOptions, group_data_files, rewrite_options
 from deletekit.maintenance.head_files import Head, RewrittenGroup
 from deletekit.maintenance.reachable import read_latest
+from deletekit.notebook_html import result
 from deletekit.rows.keys import column_at
 from deletekit.rows.sort_order import RowOrder
 from deletekit.rows.write_context import WriteContext, check_parquet_only
-from deletekit.shown import result
 from deletekit.table.column_names import as_names
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.own_places import check_own_data

@@ -21,7 +21,7 @@ from deletekit.engines.local import Engine
 from deletekit.filters.filter import Filter, unbound_filter
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry
 from deletekit.maintenance.head_files import Head, check_delete_rewrite, replacing
-from deletekit.shown import result
+from deletekit.notebook_html import result
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 from deletekit.verbs.shared.row_changes import group_tasks

@@ -13,7 +13,7 @@ from deletekit.commit.planned_change import check_same_table
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.maintenance.reachable import Reachability, check_gc_enabled, read_latest, remove_files
-from deletekit.shown import result
+from deletekit.notebook_html import result
 from deletekit.table.back_off import BackOff, retry
 from deletekit.table.catalog import Catalog
 from deletekit.table.metadata import TableMetadata

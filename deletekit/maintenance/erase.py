@@ -29,8 +29,8 @@ from deletekit.maintenance.files_with_values import Holding, HoldingFiles
 from deletekit.maintenance.head_files import Head
 from deletekit.maintenance.reachable import Reachability, check_gc_enabled, read_latest, remove_files
 from deletekit.maintenance.rewrite_position_deletes import position_delete_rewrite
+from deletekit.notebook_html import result
 from deletekit.rows.write_context import check_parquet_only
-from deletekit.shown import result
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.own_places import OwnPlaces, check_own_metadata
 from deletekit.table.sinks.files import DELETES, ROOT, RUN, STAGED_ROWS, is_sink_file, sink_folder

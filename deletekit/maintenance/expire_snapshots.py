@@ -24,7 +24,7 @@ from deletekit.maintenance.reachable import (
     remove_files,
     statistics_files,
 )
-from deletekit.shown import result
+from deletekit.notebook_html import result
 from deletekit.table.locations import KnownFiles, SpellingRules
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.metadata_file import logged_files

@@ -13,7 +13,7 @@ from deletekit.commit.swap import Commit
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.maintenance.repair import RepairReport, repair_kinds
-from deletekit.shown import result
+from deletekit.notebook_html import result
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 

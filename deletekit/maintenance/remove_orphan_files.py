@@ -15,7 +15,7 @@ from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import UNREADABLE, InvalidInputError
 from deletekit.maintenance.reachable import Reachability, check_gc_enabled, check_not_needed, read_latest, remove_files
-from deletekit.shown import result
+from deletekit.notebook_html import result
 from deletekit.table.locations import KnownFiles, SpellingRules, is_below, mismatches
 from deletekit.table.metadata import TableMetadata, parse_metadata
 from deletekit.table.metadata_file import METADATA_SUFFIXES, logged_files

@@ -34,8 +34,8 @@ from deletekit.maintenance.verify.lost_files import History
 from deletekit.maintenance.verify.report import DAMAGE, Finding, error
 from deletekit.maintenance.verify.run import verify
 from deletekit.maintenance.verify.snapshot_rules import LiveDelete, SnapshotFiles
+from deletekit.notebook_html import result
 from deletekit.rows.write_context import check_parquet_only
-from deletekit.shown import result
 from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.metadata import MAIN, Snapshot
 from deletekit.table.table import Table

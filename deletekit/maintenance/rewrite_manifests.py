@@ -16,8 +16,8 @@ from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import ManifestEntry
 from deletekit.formats.manifest_list import ManifestFile
 from deletekit.maintenance.file_groups import in_parts
+from deletekit.notebook_html import result
 from deletekit.rows.write_context import WriteContext
-from deletekit.shown import result
 from deletekit.table.metadata import MAIN
 from deletekit.table.properties import value_of
 from deletekit.table.snapshot import SnapshotReader

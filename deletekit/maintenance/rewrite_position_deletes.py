@@ -32,8 +32,8 @@ from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent,
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.maintenance.file_groups import RewriteOptions, SizeOptions, group_delete_files, in_parts, rewrite_options
 from deletekit.maintenance.head_files import Head, check_delete_rewrite, replacing
+from deletekit.notebook_html import result
 from deletekit.rows.write_context import WriteContext
-from deletekit.shown import result
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 

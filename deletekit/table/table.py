@@ -12,8 +12,8 @@ from pyiceberg.schema import Schema
 
 from deletekit.deferred import Deferred
 from deletekit.errors import InvalidInputError, NotFoundError
+from deletekit.notebook_html import facts_html, records_html
 from deletekit.public import public_methods
-from deletekit.shown import facts_html, records_html
 from deletekit.table.catalog import Catalog, TableState
 from deletekit.table.file_io import FileIO, PyIcebergIO
 from deletekit.table.identifier import Identifier, to_identifier

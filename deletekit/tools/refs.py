@@ -11,7 +11,7 @@ from typing import Any
 from deletekit.commit.planned_change import check_request
 from deletekit.commit.swap import commit_metadata
 from deletekit.errors import InvalidInputError, NotFoundError
-from deletekit.shown import result
+from deletekit.notebook_html import result
 from deletekit.table.column_names import check_name
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from deletekit.errors import DeletekitError, NotFoundError, StorageError, UnsupportedError
-from deletekit.shown import result
+from deletekit.notebook_html import result
 from deletekit.text import without_secrets
 
 Severity = Literal["error", "warning"]

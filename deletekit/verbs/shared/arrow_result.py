@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.html_table import html_table, number_columns
+from deletekit.notebook_html import facts_html
 from deletekit.public import argument, public_methods
-from deletekit.shown import facts_html
 from deletekit.table.python_values import LEAST, has_least, has_type, inexact_integer, no_such_value, python_rows
 from deletekit.text import literal
 
