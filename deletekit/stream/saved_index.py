@@ -38,15 +38,16 @@ from deletekit.stream.key_hashes import KeyHasher, KeyHashes, Numbers
 from deletekit.stream.key_index import (
     MOST_FILES,
     NO_ID,
+    IndexHits,
     Run,
     by_file,
     compacted,
     index_rows,
     indexed_file,
+    joined_hits,
     new_run,
     open_run,
     read_file_keys,
-    unpack,
 )
 from deletekit.stream.live_rows import LiveRows
 from deletekit.table.file_io import FileIO
@@ -73,30 +74,6 @@ _NEW_FILES = 8
 _NEW_ROWS = 1_000_000
 # A task makes a run of so many rows, in memory; longer runs are not merged.
 _RUN_ROWS = 8_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class IndexHits:
-    """Rows with one of the wanted hashes, live or not.
-
-    Attributes
-    ----------
-    keys: the index of the wanted hash.
-    files, positions: number of the data file, and position in it.
-    row_ids: the `_row_id` that the file stores; -1 if it follows from the file's `first_row_id` and the position.
-    """
-
-    keys: Numbers
-    files: Numbers
-    positions: Numbers
-    row_ids: Numbers
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def take(self, rows: Any) -> IndexHits:
-        """Return the hits at some indices, or where a mask is True."""
-        return IndexHits(self.keys[rows], self.files[rows], self.positions[rows], self.row_ids[rows])
 
 
 @dataclass(frozen=True)
@@ -207,13 +184,8 @@ def find_in_runs(runs: Sequence[Run], hashes: KeyHashes) -> IndexHits:
     """Find every row of some runs with one of these hashes. Raise DamagedIndexError."""
     order = np.argsort(hashes.low)
     wanted = hashes.take(order)
-    keys, places, ids = [np.empty(0, np.int64)], [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
-    for run in runs:
-        found, place, row_ids = run.find(wanted)
-        keys.append(order[found])
-        places.append(place)
-        ids.append(row_ids)
-    return IndexHits(np.concatenate(keys), *unpack(np.concatenate(places)), np.concatenate(ids))
+    found = joined_hits(run.find(wanted) for run in runs)
+    return replace(found, keys=order[found.keys])
 
 
 class Index:
@@ -331,7 +303,7 @@ class FileIndex(Index):
                 if len(some):
                     hits = find_in_runs([open_run(self.context.io, path, info)], hashes.take(some))
                     found.append(replace(hits, keys=some[hits.keys]))
-        return IndexHits(*(np.concatenate([getattr(f, name) for f in found]) for name in IndexHits.__slots__))
+        return joined_hits(found)
 
     def after(self, *_: Any) -> SavedIndex | None:
         return self.saved if self.is_new else None
@@ -414,7 +386,7 @@ def _run_of(context: ReadContext, fields: Sequence[NestedField], group: Mapping[
     hasher = KeyHasher(fields)
     rows = [index_rows(hasher, number, read_file_keys(context, task, fields)) for number, task in group.items()]
     files = [indexed_file(number, task.data_file) for number, task in group.items()]
-    return new_run(rows, files, wide=not hasher.exact)
+    return new_run(rows, files)
 
 
 def _merged(write: WriteContext, runs: Sequence[RunInfo], live: npt.NDArray[np.bool_]) -> RunInfo:

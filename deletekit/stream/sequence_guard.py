@@ -28,9 +28,9 @@ from deletekit.rows.keys import flat
 from deletekit.stream.applied_batches import last_marker, newest_marker
 from deletekit.stream.change_order import check_not_nan
 from deletekit.stream.change_rows import Changes, LastChanges
-from deletekit.stream.key_index import by_file
+from deletekit.stream.key_index import IndexHits, by_file
 from deletekit.stream.remembered_deletes import Keys, Memory, RememberedDeletes, memory_of, newer
-from deletekit.stream.saved_index import Index, IndexHits
+from deletekit.stream.saved_index import Index
 from deletekit.stream.sources.left_out import another_server, servers_in
 from deletekit.stream.sources.messages import SEQUENCE
 from deletekit.table.metadata import TableMetadata

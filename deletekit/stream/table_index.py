@@ -33,8 +33,9 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.stream.key_hashes import KeyHashes
 from deletekit.stream.key_index import (
     MOST_FILES,
+    Columns,
     FileKeys,
-    IndexRows,
+    IndexHits,
     Run,
     by_file,
     compacted,
@@ -47,7 +48,6 @@ from deletekit.stream.key_index import (
 from deletekit.stream.live_rows import LiveRows
 from deletekit.stream.saved_index import (
     Index,
-    IndexHits,
     SavedIndex,
     find_in_runs,
     is_named,
@@ -208,21 +208,21 @@ class TableIndex(Index):
                 known.append((task, keys))
             else:
                 unknown.append(task)
-        waiting: list[tuple[IndexedFile, IndexRows]] = []
+        waiting: list[tuple[IndexedFile, Columns]] = []
         for task, keys in chain(known, engine.map(lambda t: (t, read_file_keys(context, t, fields)), unknown)):
             file = indexed_file(self._number, task.data_file)
             self._number += 1
             waiting.append((file, index_rows(self.hasher, file.number, keys)))
             self._known[file.path], self.tasks[file.number] = file, task
-            if sum(len(rows) for _, rows in waiting) >= _SORTED_ROWS:
+            if sum(file.rows for file, _ in waiting) >= _SORTED_ROWS:
                 self._add(waiting)
                 waiting = []
         if waiting:
             self._add(waiting)
         return len(unknown)
 
-    def _add(self, read: Sequence[tuple[IndexedFile, IndexRows]]) -> None:
-        run = new_run([rows for _, rows in read], [file for file, _ in read], wide=not self.hasher.exact)
+    def _add(self, read: Sequence[tuple[IndexedFile, Columns]]) -> None:
+        run = new_run([rows for _, rows in read], [file for file, _ in read])
         self._set(with_run(self._runs, run, self._is_live(self._number)))
 
     def _is_live(self, numbers: int) -> npt.NDArray[np.bool_]:
@@ -278,7 +278,7 @@ class TableIndex(Index):
         if files and number < MOST_FILES:
             live = self._is_live(number)
             live[self._number :] = True
-            runs = with_run(runs, new_run(rows, files, wide=not self.hasher.exact), live)
+            runs = with_run(runs, new_run(rows, files), live)
             self._next = _Next(runs, frozenset(f.path for f in files), number)
         else:
             self._next = None
