@@ -7,9 +7,9 @@ file of the run stores row ids. A hash may have several rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,10 +36,12 @@ NO_ID = -1
 MOST_FILES = 1 << 27
 Columns = dict[str, npt.NDArray[Any]]
 """Rows of an index by the columns of `row_type`: `low`, `place`, `high` for wide hashes, and `id` if a row has one."""
-_MOST_MERGED = 1 << 24
+_MOST_MERGED = 3 << 23
 _POSITION_BITS = 36
 _POSITION_MASK = np.uint64((1 << _POSITION_BITS) - 1)
 _NULL = np.uint64(1 << 63)
+
+_R = TypeVar("_R")
 
 
 def pack(file_number: int, positions: Numbers, is_null: npt.NDArray[np.bool_]) -> Words:
@@ -267,25 +269,36 @@ def new_run(parts: Sequence[Columns], files: Iterable[IndexedFile]) -> Run:
 
 
 def with_run(runs: Sequence[Run], run: Run, is_live: npt.NDArray[np.bool_]) -> list[Run]:
-    """Add a run to runs, the longest first. Merge those of about the same length, and then leave out dead files.
+    """Add a run to runs. Merge those of about the same length, and then leave out dead files.
 
-    Runs of more than `_MOST_MERGED` rows stay as they are: merging takes several times their memory.
     `is_live` tells by number which data files are live. Raises DamagedIndexError.
     """
-    out = [*runs, run]
-    while len(out) > 1 and len(out[-2]) <= min(2 * len(out[-1]), _MOST_MERGED):
-        last = out.pop()
-        out[-1] = _merge(*sorted((_live(out[-1], is_live), _live(last, is_live)), key=len, reverse=True))
-    return out
+    found = stacks([*runs, run], len, _MOST_MERGED)
+    return [stack[0] if len(stack) == 1 else merged(stack, is_live) for stack in found]
 
 
-def compacted(runs: Sequence[Run], is_live: npt.NDArray[np.bool_]) -> list[Run]:
-    """Merge all runs into one, without the rows of dead files. Raise DamagedIndexError."""
-    left = [_live(run, is_live) for run in reversed(runs)]
+def stacks(runs: Iterable[_R], rows: Callable[[_R], int], most: int) -> list[list[_R]]:
+    """Put runs together that become one: those of about the same length, the longest first.
+
+    Merging takes several times the memory of the rows, so it is of at most so many.
+    """
+    found: list[list[_R]] = []
+    for run in sorted(runs, key=rows, reverse=True):
+        found.append([run])
+        while len(found) > 1:
+            below, top = (sum(map(rows, stack)) for stack in found[-2:])
+            if below > 2 * top or below + top > most:
+                break
+            found[-2:] = [[*found[-2], *found[-1]]]
+    return found
+
+
+def merged(runs: Sequence[Run], is_live: npt.NDArray[np.bool_]) -> Run:
+    """Merge runs into one, without the rows of dead files. Raise DamagedIndexError."""
+    left = sorted((_live(run, is_live) for run in runs), key=len)
     while len(left) > 1:
-        short, long = left[:2] if len(left[0]) <= len(left[1]) else left[1::-1]
-        left[:2] = [_merge(long, short)]
-    return left
+        left[:2] = [_merge(*sorted(left[:2], key=len, reverse=True))]
+    return left[0]
 
 
 def _live(run: Run, is_live: npt.NDArray[np.bool_]) -> Run:

@@ -14,14 +14,13 @@ their keys, so it is extended only when there are some of them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
@@ -41,13 +40,14 @@ from deletekit.stream.key_index import (
     IndexHits,
     Run,
     by_file,
-    compacted,
     index_rows,
     indexed_file,
     joined_hits,
+    merged,
     new_run,
     open_run,
     read_file_keys,
+    stacks,
 )
 from deletekit.stream.live_rows import LiveRows
 from deletekit.table.file_io import FileIO
@@ -94,13 +94,12 @@ class SavedIndex:
         return SavedIndex, (self.io, self.metadata, self.name, self.root)
 
     @cached_property
-    def files(self) -> Mapping[int, IndexedFile]:
-        """Return the data files by their numbers. The first call reads the tail of each run.
+    def files(self) -> Sequence[tuple[IndexedFile, ...]]:
+        """Return the data files of each run. The first call reads its tail.
 
         Raises DamagedIndexError.
         """
-        tails = [read_tail(self.io, self.path_of(run), run) for run in self.root.runs]
-        return {f.number: f for tail in tails for f in tail.files}
+        return [read_tail(self.io, self.path_of(run), run).files for run in self.root.runs]
 
     def path_of(self, run: RunInfo) -> str:
         """Return the path of a run."""
@@ -206,6 +205,17 @@ class Index:
         self.tasks: dict[int, ScanTask] = {}
         self.context: ReadContext
 
+    def divide(self, base: Base, known: Mapping[str, IndexedFile]) -> list[ScanTask]:
+        """Look up in the data files of a head that are known, by their paths. Return the others."""
+        self.context, self.tasks, others = ReadContext(base.table.io, base.metadata), {}, []
+        for task in plan_scan(base.metadata, base.snapshot, base.reader):
+            file, now = known.get(task.data_file.file_path), task.data_file
+            if file is not None and (file.rows, file.size) == (now.record_count, now.file_size_in_bytes):
+                self.tasks[file.number] = task
+            else:
+                others.append(task)
+        return others
+
     def rows(self, hashes: KeyHashes) -> IndexHits:
         """Return every row with one of these hashes, live or not."""
         raise NotImplementedError
@@ -271,15 +281,8 @@ class FileIndex(Index):
 
     def __init__(self, base: Base, fields: Sequence[NestedField], saved: SavedIndex | None, *, is_new: bool) -> None:
         super().__init__(fields)
-        self.context, self.saved, self.is_new = ReadContext(base.table.io, base.metadata), saved, is_new
-        known = {} if saved is None else {f.path: f for f in sorted(saved.files.values(), key=lambda f: f.number)}
-        others = []
-        for task in plan_scan(base.metadata, base.snapshot, base.reader):
-            file = known.get(task.data_file.file_path)
-            if file is not None and is_same_file(file, task):
-                self.tasks[file.number] = task
-            else:
-                others.append(task)
+        self.saved, self.is_new = saved, is_new
+        others = self.divide(base, {} if saved is None else by_path(f for files in saved.files for f in files))
         self._runs = saved.root.runs if saved is not None and self.tasks else ()
         self.others = dict(enumerate(others, 0 if saved is None else saved.root.next_number))
         self.tasks |= self.others
@@ -328,9 +331,9 @@ def file_index(
     return FileIndex(base, fields, _extended(base, engine, found), is_new=True)
 
 
-def is_same_file(known: IndexedFile, task: ScanTask) -> bool:
-    """Return whether a data file is the one of its path that an index has."""
-    return (known.rows, known.size) == (task.data_file.record_count, task.data_file.file_size_in_bytes)
+def by_path(files: Iterable[IndexedFile]) -> dict[str, IndexedFile]:
+    """Return data files by their paths. Of two numbers of one path, the later one is right: the file was changed."""
+    return {f.path: f for f in sorted(files, key=lambda f: f.number)}
 
 
 def _extended(base: Base, engine: Engine, found: FileIndex) -> SavedIndex:
@@ -352,10 +355,17 @@ def _extended(base: Base, engine: Engine, found: FileIndex) -> SavedIndex:
     next_number = max(found.others) + 1
     live = np.zeros(next_number, np.bool_)
     live[list(found.tasks)] = True
-    old = [] if found.saved is None else _with_live_files(found.saved, live)
-    stacks = _stacks([*old, *new])
-    merged = engine.map(lambda stack: stack[0] if len(stack) == 1 else _merged(write, stack, live), stacks)
-    return write_root(base, fields, next_number, tuple(merged))
+    known = [] if found.saved is None else zip(found.saved.root.runs, found.saved.files, strict=True)
+    old = [run for run, files in known if any(live[f.number] for f in files)]
+
+    def made(stack: Sequence[RunInfo]) -> RunInfo:
+        if len(stack) == 1:
+            return stack[0]
+        run = merged([open_run(write.io, sink_path(write.metadata, info.name), info) for info in stack], live)
+        return _saved(write, run, f"m{stack[0].digest[:8]}")
+
+    runs = engine.map(made, stacks([*old, *new], lambda run: run.rows, _RUN_ROWS))
+    return write_root(base, fields, next_number, tuple(runs))
 
 
 def write_root(base: Base, fields: Sequence[NestedField], next_number: int, runs: tuple[RunInfo, ...]) -> SavedIndex:
@@ -389,30 +399,6 @@ def _run_of(context: ReadContext, fields: Sequence[NestedField], group: Mapping[
     return new_run(rows, files)
 
 
-def _merged(write: WriteContext, runs: Sequence[RunInfo], live: npt.NDArray[np.bool_]) -> RunInfo:
-    opened = [open_run(write.io, sink_path(write.metadata, info.name), info) for info in runs]
-    (run,) = compacted(sorted(opened, key=len, reverse=True), live)
-    return _saved(write, run, f"m{runs[0].digest[:8]}")
-
-
 def _saved(write: WriteContext, run: Run, text: str) -> RunInfo:
     # With the attempt in its name, the driver removes the files of others.
     return save_run(write, run, f"{write.operation_id}-{text}{RUN}")
-
-
-def _with_live_files(saved: SavedIndex, live: npt.NDArray[np.bool_]) -> list[RunInfo]:
-    """Return the runs that have rows of live data files."""
-    return [run.saved for run in saved.runs() if run.saved and any(live[f.number] for f in run.files)]
-
-
-def _stacks(runs: Sequence[RunInfo]) -> list[list[RunInfo]]:
-    """Put runs together that become one: those of about the same length, as long as a task can hold them."""
-    stacks: list[list[RunInfo]] = []
-    for run in sorted(runs, key=lambda r: r.rows, reverse=True):
-        stacks.append([run])
-        while len(stacks) > 1:
-            below, top = (sum(r.rows for r in stack) for stack in stacks[-2:])
-            if below > 2 * top or below + top > _RUN_ROWS:
-                break
-            stacks[-2:] = [[*stacks[-2], *stacks[-1]]]
-    return stacks

@@ -88,7 +88,7 @@ class SinkState:
         fields = self.options.key_fields(base.metadata.schema)
         if self.index is None or key_of(self.index.fields) != key_of(fields):
             self.index = TableIndex(fields, load=load)
-        return self.index, self.index.catch_up(base.table.io, base, self.engine)
+        return self.index, self.index.catch_up(base, self.engine)
 
     def with_index(self, base: Base, use: Callable[[TableIndex], T]) -> T:
         """Return what a function makes of the index of the attempt's base."""

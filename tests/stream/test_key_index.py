@@ -23,7 +23,7 @@ from pyiceberg.types import (
 import deletekit as dk
 from deletekit.rows.keys import key_bytes, same_keys
 from deletekit.stream.key_hashes import KeyHasher, KeyHashes, splitmix64
-from deletekit.stream.key_index import Run, columns_of, compacted, new_run, open_run, pack, unpack, with_run
+from deletekit.stream.key_index import Run, columns_of, merged, new_run, open_run, pack, unpack, with_run
 from deletekit.stream.saved_index import find_in_runs
 from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.sinks.index_files import IndexedFile
@@ -58,7 +58,7 @@ def test_runs_are_a_dict_of_lists(tmp_path: Path, seed: int, *, saved: bool, wid
             model.setdefault(value, []).append((number, position, -1 if ids is None else int(ids[position])))
         if number % 7 == 6:
             live[random.integers(0, number)] = False
-            runs = compacted(runs, live)
+            runs = [merged(runs, live)]
         if saved:
             runs = [reopened(tmp_path, run) for run in runs]
         asked = random.integers(0, 250, random.choice([1, 40]))
