@@ -20,7 +20,7 @@ from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.errors import UnsupportedError
 from deletekit.formats.content_file import DataFile
-from deletekit.stream.key_hashes import KeyHasher, KeyHashes, Numbers, Words
+from deletekit.stream.key_hashes import KeyHasher, KeyHashes, Numbers, Words, first_bits
 from deletekit.table.file_io import FileIO
 from deletekit.table.sinks.index_files import (
     IndexedFile,
@@ -141,9 +141,9 @@ class Run:
         if self.partial is not None:
             place, stop = self.partial.first(hashes.low)
             columns = {name: self.partial.rows[name] for name in self.partial.rows.dtype.names or ()}
+            keys, found = _equal(columns["low"], hashes.low, place, stop)
         else:
-            place, stop = np.searchsorted(columns["low"], hashes.low), np.full(len(hashes), len(self))
-        keys, found = _equal(columns["low"], hashes.low, place, stop)
+            keys, found = equal_hashes(columns["low"], hashes.low)
         same = is_null(columns["place"][found]) == hashes.is_null[keys]
         if hashes.high is not None:
             same &= columns["high"][found] == hashes.high[keys]
@@ -192,7 +192,7 @@ class Blocks:
     def first(self, wanted: Words) -> tuple[Numbers, Numbers]:
         """Load the blocks of some hashes. Return the first row not below each one, and the end of its block."""
         self._load(self._missing(wanted)[0])
-        blocks = self._blocks(wanted)
+        blocks = first_bits(wanted, self.info.bits)
         counts = np.diff(self.tail.starts)
         begin = self._begins[blocks]
         stop = end = begin + counts[blocks]
@@ -212,13 +212,9 @@ class Blocks:
         ):
             yield slice(int(starts[first]), int(starts[last])), rows
 
-    def _blocks(self, wanted: Words) -> Numbers:
-        bits = self.info.bits
-        return (wanted >> np.uint64(64 - bits)).astype(np.int64) if bits else np.zeros(len(wanted), np.int64)
-
     def _missing(self, wanted: Words) -> tuple[Numbers, int]:
         """Return the blocks of some hashes that are not loaded, and their rows."""
-        blocks = np.unique(self._blocks(wanted))
+        blocks = np.unique(first_bits(wanted, self.info.bits))
         blocks = blocks[self._begins[blocks] < 0]
         return blocks, int((self.tail.starts[blocks + 1] - self.tail.starts[blocks]).sum())
 
@@ -235,6 +231,11 @@ class Blocks:
         if used > self._used:
             self.rows[self._used : used] = np.concatenate(parts[1:])
             self._used = used
+
+
+def equal_hashes(low: Words, wanted: Words) -> tuple[Numbers, Numbers]:
+    """Return the sorted hashes that are equal to each wanted one: the index of the wanted one, and theirs."""
+    return _equal(low, wanted, np.searchsorted(low, wanted), np.full(len(wanted), len(low)))
 
 
 def _equal(low: Words, wanted: Words, place: Numbers, stop: Numbers) -> tuple[Numbers, Numbers]:

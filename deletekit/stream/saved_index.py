@@ -21,11 +21,12 @@ from itertools import chain, islice
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
 from deletekit.deletes.plan import plan_scan
-from deletekit.deletes.read import ReadContext
+from deletekit.deletes.read import ReadContext, ReadRequest, rows_at
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError
@@ -37,6 +38,7 @@ from deletekit.stream.key_hashes import KeyHasher, KeyHashes, Numbers
 from deletekit.stream.key_index import (
     MOST_FILES,
     NO_ID,
+    FileKeys,
     IndexHits,
     Run,
     by_file,
@@ -74,6 +76,12 @@ _NEW_FILES = 8
 _NEW_ROWS = 1_000_000
 # A task makes a run of so many rows, in memory; longer runs are not merged.
 _RUN_ROWS = 8_000_000
+
+
+NewFiles = Sequence[tuple[DataFile, FileKeys | None]]
+"""Data files that a commit adds, each with its keys if the index keeps them."""
+OldRows = Mapping[int, PositionBitmap]
+"""Positions of rows, by the number of their data file."""
 
 
 @dataclass(frozen=True)
@@ -246,25 +254,26 @@ class Index:
             ids[rows] = NO_ID if first is None else np.where(stored == NO_ID, first + hits.positions[rows], stored)
         return ids
 
+    def stored(
+        self, hits: IndexHits, columns: Sequence[NestedField], engine: Engine
+    ) -> Iterator[tuple[Numbers, pa.Table]]:
+        """Read columns of the rows that were found. Yield the indices of some hits, and their rows."""
+        context, request = self.context, ReadRequest(tuple(columns))
+
+        def read(asked: tuple[ScanTask, Numbers]) -> tuple[Numbers, pa.Table]:
+            task, rows = asked
+            wanted, places = np.unique(hits.positions[rows], return_inverse=True)
+            return rows, rows_at(context, task, request, PositionBitmap(wanted)).take(pa.array(places))
+
+        return engine.map(read, [(self.tasks[number], rows) for number, rows in by_file(hits.files)])
+
     def hidden(self, number: int) -> PositionBitmap | None:
         """Return what deletes by position hide of a data file; None if that is not known without reading them."""
         del number
         return None
 
-    def after(
-        self,
-        base: Base,
-        files: Sequence[tuple[DataFile, Any]],
-        deletes: Sequence[DeleteFile],
-        old: Mapping[int, PositionBitmap],
-    ) -> SavedIndex | None:
-        """Return the index that was saved for a commit; None for none.
-
-        Parameters
-        ----------
-        files: the data files that it adds, and their keys.
-        deletes: its delete files, which hide the `old` rows, given by the number of their data file.
-        """
+    def after(self, base: Base, files: NewFiles, deletes: Sequence[DeleteFile], old: OldRows) -> SavedIndex | None:
+        """Return the index that was saved for a commit, whose `deletes` hide the `old` rows; None for none."""
         raise NotImplementedError
 
 

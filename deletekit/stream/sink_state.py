@@ -87,8 +87,8 @@ class SinkState:
         """Return the index of the attempt's base, and how many data files were read for it."""
         fields = self.options.key_fields(base.metadata.schema)
         if self.index is None or key_of(self.index.fields) != key_of(fields):
-            self.index = TableIndex(fields, load=load)
-        return self.index, self.index.catch_up(base, self.engine)
+            self.index = TableIndex(fields)
+        return self.index, self.index.catch_up(base, self.engine, load=load)
 
     def with_index(self, base: Base, use: Callable[[TableIndex], T]) -> T:
         """Return what a function makes of the index of the attempt's base."""

@@ -45,36 +45,30 @@ from deletekit.stream.key_index import (
 from deletekit.stream.live_rows import LiveRows
 from deletekit.stream.saved_index import (
     Index,
+    NewFiles,
+    OldRows,
     SavedIndex,
     by_path,
     find_in_runs,
     is_named,
     load_index,
     save_run,
-    tell_damage,
     write_root,
 )
 from deletekit.table.sinks.files import RUN, new_name, root_name, sink_path
-from deletekit.table.sinks.index_files import DamagedIndexError, IndexedFile
+from deletekit.table.sinks.index_files import IndexedFile
 
 # Rows are sorted when so many have been read.
 _SORTED_ROWS = 1 << 23
 
 
 class TableIndex(Index):
-    """An index of the rows of one branch by one key.
-
-    Parameters
-    ----------
-    fields: the key columns.
-    load: whether to begin with the index that is saved in the table.
-    """
+    """An index of the rows of one branch by one key."""
 
     keeps = True
 
-    def __init__(self, fields: Sequence[NestedField], *, load: bool = True) -> None:
+    def __init__(self, fields: Sequence[NestedField]) -> None:
         super().__init__(fields)
-        self._must_load = load
         self._clear()
 
     def _clear(self) -> None:
@@ -105,8 +99,12 @@ class TableIndex(Index):
 
     # --- following the table ------------------------------------------------------------------------------------------
 
-    def catch_up(self, base: Base, engine: Engine) -> int:
+    def catch_up(self, base: Base, engine: Engine, *, load: bool) -> int:
         """Make the index exact for a head. Return how many data files were read.
+
+        Parameters
+        ----------
+        load: whether an empty one begins with the index that is saved in the table.
 
         Raise FormatError and NotFoundError for files that cannot be read; the index is then built again next time.
         DamagedIndexError is only of the files of the index.
@@ -114,7 +112,8 @@ class TableIndex(Index):
         try:
             self._confirm(base)
             self._save_again(base)
-            self._load(base)
+            if load and not self._runs:
+                self._load(base)
             new = self.divide(base, self._known)
             if self._number + len(new) >= MOST_FILES:
                 self._clear()
@@ -149,20 +148,11 @@ class TableIndex(Index):
                 run.load().saved = None
 
     def _load(self, base: Base) -> None:
-        if not self._must_load:
-            return
-        self._must_load = False
         saved = load_index(base.table.io, base.metadata, base.snapshot, self.fields)
-        if saved is None:
-            return
-        try:
-            runs = saved.runs()
-        except DamagedIndexError as e:
-            tell_damage(e)
-            return
-        self._set(runs)
-        self._number = max([saved.root.next_number, *(f.number + 1 for f in self._known.values())])
-        self._saved = saved
+        if saved is not None:
+            self._set(saved.runs())
+            self._number = max([saved.root.next_number, *(f.number + 1 for f in self._known.values())])
+            self._saved = saved
 
     def _set(self, runs: list[Run]) -> None:
         """Go on with other runs."""
@@ -180,16 +170,19 @@ class TableIndex(Index):
                 unknown.append(task)
         waiting: list[tuple[IndexedFile, Columns]] = []
         for task, keys in chain(known, engine.map(lambda t: (t, read_file_keys(context, t, fields)), unknown)):
-            file = indexed_file(self._number, task.data_file)
-            self._number += 1
-            waiting.append((file, index_rows(self.hasher, file.number, keys)))
-            self.tasks[file.number] = task
+            waiting.append(self._numbered(task.data_file, keys))
+            self.tasks[waiting[-1][0].number] = task
             if sum(file.rows for file, _ in waiting) >= _SORTED_ROWS:
                 self._add(waiting)
                 waiting = []
         if waiting:
             self._add(waiting)
         return len(unknown)
+
+    def _numbered(self, file: DataFile, keys: FileKeys) -> tuple[IndexedFile, Columns]:
+        """Give a data file the next number. Return its rows."""
+        self._number += 1
+        return indexed_file(self._number - 1, file), index_rows(self.hasher, self._number - 1, keys)
 
     def _add(self, rows: Sequence[tuple[IndexedFile, Columns]]) -> None:
         files = [file for file, _ in rows]
@@ -236,22 +229,13 @@ class TableIndex(Index):
 
     # --- what a commit adds -------------------------------------------------------------------------------------------
 
-    def after(
-        self,
-        base: Base,
-        written: Sequence[tuple[DataFile, Any]],
-        deletes: Sequence[DeleteFile],
-        old: Mapping[int, PositionBitmap],
-    ) -> SavedIndex:
+    def after(self, base: Base, files: NewFiles, deletes: Sequence[DeleteFile], old: OldRows) -> SavedIndex:
         """Save the index as it is after a commit, whose files the next `catch_up` then need not read.
 
         If the commit does not happen, they are files that are not live.
         """
-        if written and self._number + len(written) < MOST_FILES:
-            files = [indexed_file(self._number + i, file) for i, (file, _) in enumerate(written)]
-            self._number += len(files)
-            rows = [index_rows(self.hasher, f.number, keys) for f, (_, keys) in zip(files, written, strict=True)]
-            self._add(list(zip(files, rows, strict=True)))
+        if files and self._number + len(files) < MOST_FILES:
+            self._add([self._numbered(file, keys) for file, keys in files if keys is not None])
         of_path = {self.tasks[n].data_file.file_path: n for n in old}
         vectors = [(d, of_path.get(d.referenced_data_file or "")) for d in deletes if d.is_deletion_vector]
         self.live.announce({d.identity: self.hidden(n) | old[n] for d, n in vectors if n is not None})
