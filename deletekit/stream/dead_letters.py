@@ -212,7 +212,7 @@ class DeadLetters:
 
     def __init__(self, table: Table, most: int) -> None:
         self.table, self.most = table, most
-        self._waiting: dict[tuple[str, str, str, str], DeadLetter] = {}
+        self._waiting: dict[tuple[str, ...], DeadLetter] = {}
         self._is_checked = False
 
     def add(self, *, source: str, position: str, kind: str, error: str, row: str) -> None:
@@ -228,9 +228,8 @@ class DeadLetters:
 
         Raises InvalidInputError (`dead-letters`) if the batch has too many.
         """
-        self._waiting[source, position, kind, row] = DeadLetter(
-            source=source, position=position, kind=kind, error=error, row=row
-        )
+        letter = DeadLetter(source=source, position=position, kind=kind, error=error, row=row)
+        self._waiting[letter.identity] = letter
         if len(self._waiting) > self.most:
             self._waiting.clear()
             raise too_many(f"a batch has more dead letters than {self.most}; the last: {error}", self.most)

@@ -42,7 +42,6 @@ from deletekit.stream.key_index import (
     read_file_keys,
     with_run,
 )
-from deletekit.stream.live_rows import LiveRows
 from deletekit.stream.saved_index import (
     Index,
     NewFiles,
@@ -56,7 +55,7 @@ from deletekit.stream.saved_index import (
     write_root,
 )
 from deletekit.table.sinks.files import RUN, new_name, root_name, sink_path
-from deletekit.table.sinks.index_files import IndexedFile
+from deletekit.table.sinks.index_files import DamagedIndexError, IndexedFile
 
 # Rows are sorted when so many have been read.
 _SORTED_ROWS = 1 << 23
@@ -69,14 +68,9 @@ class TableIndex(Index):
 
     def __init__(self, fields: Sequence[NestedField]) -> None:
         super().__init__(fields)
-        self._clear()
-
-    def _clear(self) -> None:
         self._runs: list[Run] = []
         self._known: dict[str, IndexedFile] = {}
-        self.tasks = {}
         self._number = 0
-        self.live = LiveRows(self.fields)
         self._saved: SavedIndex | None = None
         self._unsure: tuple[str, SavedIndex | None, list[Run]] | None = None
         self._announced: dict[str, FileKeys] = {}
@@ -106,24 +100,19 @@ class TableIndex(Index):
         ----------
         load: whether an empty one begins with the index that is saved in the table.
 
-        Raise FormatError and NotFoundError for files that cannot be read; the index is then built again next time.
-        DamagedIndexError is only of the files of the index.
+        Raise FormatError and NotFoundError for files that cannot be read; DamagedIndexError for files of the index, and
+        if it has no more numbers for data files. It must not be used any more then.
         """
-        try:
-            self._confirm(base)
-            self._save_again(base)
-            if load and not self._runs:
-                self._load(base)
-            new = self.divide(base, self._known)
-            if self._number + len(new) >= MOST_FILES:
-                self._clear()
-                new = self.divide(base, self._known)
-            self.live.keep([*self.tasks.values(), *new])
-            read = self._read(new, engine)
-            self._compact()
-        except BaseException:
-            self._clear()
-            raise
+        self._confirm(base)
+        self._save_again(base)
+        if load and not self._runs:
+            self._load(base)
+        new = self.divide(base, self._known)
+        if self._number + len(new) >= MOST_FILES:
+            raise DamagedIndexError("the key index has no more numbers for data files", kind="key-index")
+        self.live.keep([*self.tasks.values(), *new])
+        read = self._read(new, engine)
+        self._compact()
         return read
 
     def _confirm(self, base: Base) -> None:
