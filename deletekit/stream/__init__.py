@@ -5,12 +5,11 @@ were lost.
 """
 
 from deletekit.stream.batch_run import BatchProgress
-from deletekit.stream.convert import convert
 from deletekit.stream.dead_letters import DeadLetters, create_dead_letters, dead_letter_schema
 from deletekit.stream.fan_out import FanOut, fan_out
 from deletekit.stream.maintain import Maintenance
 from deletekit.stream.promote import Promotion, promote
-from deletekit.stream.sink import Sink, sink
+from deletekit.stream.sink import Sink, convert, sink
 from deletekit.stream.sink_options import Maintain
 from deletekit.stream.sinks import SinkInfo, drop_sink, reset_sink, sinks
 from deletekit.stream.sources import Decoder, Message, Source, decoder, foreach_messages, kafka, table_changes

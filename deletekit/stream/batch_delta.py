@@ -8,7 +8,7 @@ does not hide the batch's own rows. A position delete also applies to files of i
 Spec: "Scan Planning"; Flink BaseEqualityDeltaWriter.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ from deletekit.rows.write_context import WriteContext
 from deletekit.stream.change_rows import Changes
 from deletekit.stream.key_index import FileKeys, by_file
 from deletekit.stream.remembered_deletes import Memory
-from deletekit.stream.saved_index import Index, SavedIndex
+from deletekit.stream.saved_index import Index, NewFiles, OldRows, SavedIndex
 from deletekit.stream.sequence_guard import Deleted, SequenceGuard
 from deletekit.stream.stored_values import filled
 from deletekit.table.metadata import TableMetadata
@@ -72,10 +72,10 @@ class WrittenRows:
     old: the positions of the old rows, by the number of their data file.
     """
 
-    files: Sequence[tuple[DataFile, FileKeys | None]]
+    files: NewFiles
     keys: int
     hits: int
-    old: Mapping[int, PositionBitmap]
+    old: OldRows
     late: int = 0
     deleted: Deleted | None = None
 
@@ -90,11 +90,10 @@ def write_by_position(
     index: that of the attempt's base.
     guard, memory: what drops late changes; engine: where data files are read for that.
     """
-    context = ReadContext(write.io, write.metadata)
     hits, known, late, deleted = index.find(changes.last.keys), None, 0, None
     if guard is not None:
-        changes, hits, known, late, deleted = guard.newest_of(context, memory, changes, index, hits, engine)
-    changes, last = filled(context, changes, index, known), changes.last
+        changes, hits, known, late, deleted = guard.newest_of(memory, changes, index, hits, engine)
+    changes, last = filled(changes, index, known), changes.last
     files = [
         (file, FileKeys(columns=tuple(c.take(pa.array(keys)) for c in last.keys), row_ids=ids) if index.keeps else None)
         for file, keys, ids in write_last_rows(write, changes, hits.keys, index.row_ids(hits))

@@ -20,7 +20,6 @@ from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.merge_previous_deletes import HiddenRows
-from deletekit.deletes.read import ReadContext
 from deletekit.engines.local import Engine, LocalEngine
 from deletekit.spark.releases import to_arrow
 from deletekit.stream.batch_delta import (
@@ -101,8 +100,8 @@ class BatchRows:
         raise NotImplementedError
 
     def changes(self) -> Callable[[Any], Changes]:
-        """Return what returns the changes of a group, in any process where tasks run."""
-        raise NotImplementedError
+        """Return what makes changes of a group, in any process where tasks run."""
+        return lambda changes: changes
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -140,8 +139,8 @@ class BatchRows:
         """Write the batch, with old rows deleted by value, without looking for them."""
         changes, write, specs = self.changes(), base.write, specs_in_use(base)
         if self.takes_stored:  # only these need to know where the old rows are
-            context, given = ReadContext(base.table.io, base.metadata), changes
-            changes = lambda group: self.state.with_index(base, lambda index: filled(context, given(group), index))  # noqa: E731
+            given, with_index = changes, self.state.with_index
+            changes = lambda group: with_index(base, lambda index: filled(given(group), index))  # noqa: E731
         done = list(self.engine.map(lambda group: equality_delta(write, specs, changes(group)), self.groups()))
         delta = RowDelta(
             added_data_files=tuple(f for d in done for f in d.added_data_files),
@@ -152,8 +151,7 @@ class BatchRows:
     def as_truncation(self, base: Base) -> BatchDelta:
         """Remove all rows of the table, and write those of the batch, which is held in this process."""
         (group,) = self.groups()
-        context = ReadContext(base.table.io, base.metadata)
-        return truncate_delta(base, filled(context, self.changes()(group), None))
+        return truncate_delta(base, filled(self.changes()(group), None))
 
 
 class HeldRows(BatchRows):
@@ -197,10 +195,7 @@ class HeldRows(BatchRows):
         return self.state.caught_up(base, load=load)
 
     def groups(self) -> Sequence[Any]:
-        return [None]
-
-    def changes(self) -> Callable[[Any], Changes]:
-        return lambda _: self._changes
+        return [self._changes]
 
 
 def batch_rows(state: SinkState, rows: Any, *, ordered: bool, source: str) -> BatchRows:

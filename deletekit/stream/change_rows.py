@@ -86,9 +86,8 @@ def read_unsent(
         return None
     column = table.column(UNCHANGED)
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_null(column.type)):
-        raise _refused(
-            "names of columns are a list of texts", "unchanged-value", UNCHANGED, str(column.type), "list of text"
-        )
+        message = "names of columns are a list of texts"
+        raise _refused(message, "unchanged-value", UNCHANGED, str(column.type), "list of text")
     some = np.flatnonzero(is_put & pc.greater(pc.fill_null(pc.list_value_length(column), 0), 0).to_numpy())
     if not len(some):
         return None
@@ -97,21 +96,11 @@ def read_unsent(
     needed = {str(schema.find_column_name(f.field_id)).partition(".")[0] for f in fields} | {*decisive}
     for name in sorted({name for each in names.values() for name in each}, key=str):
         if name not in known:
-            raise _refused(
-                "a value that was not sent is of no column of the table",
-                "unchanged-value",
-                name,
-                name,
-                ", ".join(known),
-            )
+            message = "a value that was not sent is of no column of the table"
+            raise _refused(message, "unchanged-value", name, name, ", ".join(known))
         if name in needed:
-            raise _refused(
-                "a value that was not sent has to be known: it finds or orders rows",
-                "unchanged-value",
-                name,
-                None,
-                "a value",
-            )
+            message = "a value that was not sent has to be known: it finds or orders rows"
+            raise _refused(message, "unchanged-value", name, None, "a value")
         _check_required(table, known[name], is_put, names)
     return Unsent(names=names, before=_before(table, schema, fields, keys, some))
 
@@ -124,13 +113,8 @@ def _before(
         return own
     before = table.column(KEY_BEFORE)
     if not pa.types.is_struct(before.type):
-        raise _refused(
-            "the row before a change is a struct of columns",
-            "unchanged-value",
-            KEY_BEFORE,
-            str(before.type),
-            "a struct",
-        )
+        message = "the row before a change is a struct of columns"
+        raise _refused(message, "unchanged-value", KEY_BEFORE, str(before.type), "a struct")
     given = rows[before.is_valid().to_numpy()[rows]]
     if len(given):
         some = before.take(pa.array(given)).combine_chunks()

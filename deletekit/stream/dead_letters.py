@@ -37,7 +37,7 @@ from deletekit.rows.write_context import WriteContext
 from deletekit.stream.applied_batches import BatchId
 from deletekit.stream.change_rows import ChangeFormat
 from deletekit.stream.fitting_rows import UnfitRow, fitting_rows, json_text, too_many
-from deletekit.stream.split_parts import read_rows, rows_path, write_rows_file
+from deletekit.stream.split_parts import read_rows, write_rows_file
 from deletekit.table.catalog import Catalog
 from deletekit.table.file_io import FileIO
 from deletekit.table.table import Table
@@ -135,8 +135,8 @@ def stage_letters(context: WriteContext, unfit: Iterable[UnfitRow]) -> LetterFil
     letters = [DeadLetter.of(row, "", "") for row in unfit]
     if not letters:
         return None
-    write_rows_file(context, pa.Table.from_pylist([asdict(letter) for letter in letters]), _LETTERS)
-    return LetterFile(path=rows_path(context, _LETTERS), count=len(letters), last=letters[-1].error)
+    path = write_rows_file(context, pa.Table.from_pylist([asdict(letter) for letter in letters]), _LETTERS)
+    return LetterFile(path=path, count=len(letters), last=letters[-1].error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +212,7 @@ class DeadLetters:
 
     def __init__(self, table: Table, most: int) -> None:
         self.table, self.most = table, most
-        self._waiting: dict[tuple[str, str, str, str], DeadLetter] = {}
+        self._waiting: dict[tuple[str, ...], DeadLetter] = {}
         self._is_checked = False
 
     def add(self, *, source: str, position: str, kind: str, error: str, row: str) -> None:
@@ -228,9 +228,8 @@ class DeadLetters:
 
         Raises InvalidInputError (`dead-letters`) if the batch has too many.
         """
-        self._waiting[source, position, kind, row] = DeadLetter(
-            source=source, position=position, kind=kind, error=error, row=row
-        )
+        letter = DeadLetter(source=source, position=position, kind=kind, error=error, row=row)
+        self._waiting[letter.identity] = letter
         if len(self._waiting) > self.most:
             self._waiting.clear()
             raise too_many(f"a batch has more dead letters than {self.most}; the last: {error}", self.most)

@@ -69,10 +69,9 @@ class KeyHasher:
         return _exact(columns[0]) if self.exact else _wide(columns)
 
 
-def bucket_of(hashes: KeyHashes, bucket_count: int) -> Numbers:
-    """Return the bucket of each key: the first bits of its hash. `bucket_count` is a power of two."""
-    bits = bucket_count.bit_length() - 1
-    return (hashes.low >> np.uint64(64 - bits)).astype(np.int64) if bits else np.zeros(len(hashes), np.int64)
+def first_bits(low: Words, bits: int) -> Numbers:
+    """Return the number that the first bits of each hash make."""
+    return (low >> np.uint64(64 - bits)).astype(np.int64) if bits else np.zeros(len(low), np.int64)
 
 
 def splitmix64(values: Words) -> Words:

@@ -7,9 +7,9 @@ file of the run stores row ids. A hash may have several rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.errors import UnsupportedError
 from deletekit.formats.content_file import DataFile
-from deletekit.stream.key_hashes import KeyHasher, KeyHashes, Numbers, Words
+from deletekit.stream.key_hashes import KeyHasher, KeyHashes, Numbers, Words, first_bits
 from deletekit.table.file_io import FileIO
 from deletekit.table.sinks.index_files import (
     IndexedFile,
@@ -28,17 +28,20 @@ from deletekit.table.sinks.index_files import (
     RunInfo,
     read_blocks,
     read_tail,
-    row_type,
     write_run,
 )
 from deletekit.table.types import arrow_type
 
 NO_ID = -1
 MOST_FILES = 1 << 27
-_MOST_MERGED = 1 << 24
+Columns = dict[str, npt.NDArray[Any]]
+"""Rows of an index by the columns of `row_type`: `low`, `place`, `high` for wide hashes, and `id` if a row has one."""
+_MOST_MERGED = 3 << 23
 _POSITION_BITS = 36
 _POSITION_MASK = np.uint64((1 << _POSITION_BITS) - 1)
 _NULL = np.uint64(1 << 63)
+
+_R = TypeVar("_R")
 
 
 def pack(file_number: int, positions: Numbers, is_null: npt.NDArray[np.bool_]) -> Words:
@@ -75,15 +78,34 @@ def by_file(files: Numbers) -> list[tuple[int, Numbers]]:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexRows:
-    """Rows of an index, in any order: their hashes and places; row ids, -1 for none, or None if no row has one."""
+class IndexHits:
+    """Rows with one of the wanted hashes, live or not.
 
-    hashes: KeyHashes
-    places: Words
-    ids: Numbers | None = None
+    Attributes
+    ----------
+    keys: the index of the wanted hash.
+    files, positions: number of the data file, and position in it.
+    row_ids: the `_row_id` that the file stores; -1 if it follows from the file's `first_row_id` and the position.
+    """
+
+    keys: Numbers
+    files: Numbers
+    positions: Numbers
+    row_ids: Numbers
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.keys)
+
+    def take(self, rows: Any) -> IndexHits:
+        """Return the hits at some indices, or where a mask is True."""
+        return IndexHits(self.keys[rows], self.files[rows], self.positions[rows], self.row_ids[rows])
+
+
+def joined_hits(parts: Iterable[IndexHits]) -> IndexHits:
+    """Return the hits of several searches."""
+    nothing = np.empty(0, np.int64)
+    found = [IndexHits(nothing, nothing, nothing, nothing), *parts]
+    return IndexHits(*(np.concatenate([getattr(f, name) for f in found]) for name in IndexHits.__slots__))
 
 
 class Run:
@@ -91,80 +113,58 @@ class Run:
 
     Attributes
     ----------
-    low, high, places, ids: the rows; `high` and `ids` may be None. Empty while blocks of a file are still `partial`.
+    columns: the rows. Empty while blocks of a file are still `partial`.
     files: the data files whose rows it has.
     saved: what a root says of its file; None for a run in no file.
     """
 
-    def __init__(
-        self, low: Words, high: Words | None, places: Words, ids: Numbers | None, files: tuple[IndexedFile, ...]
-    ) -> None:
-        self.low, self.high, self.places, self.ids, self.files = low, high, places, ids, files
+    def __init__(self, columns: Columns, files: tuple[IndexedFile, ...]) -> None:
+        self.columns, self.files = columns, files
         self.saved: RunInfo | None = None
         self.partial: Blocks | None = None
 
     def __len__(self) -> int:
-        return len(self.low) if self.partial is None else self.partial.info.rows
+        return len(self.columns["low"]) if self.partial is None else self.partial.info.rows
 
     @property
     def nbytes(self) -> int:
         """Return the bytes of memory that the loaded rows take."""
         if self.partial is not None:
             return self.partial.nbytes
-        return len(self) * row_type(wide=self.high is not None, ids=self.ids is not None).itemsize
+        return sum(column.nbytes for column in self.columns.values())
 
-    def find(self, hashes: KeyHashes) -> tuple[Numbers, Words, Numbers]:
-        """Find the rows with some hashes, which are sorted. Raise DamagedIndexError.
-
-        Return of each row the index of the wanted hash, the place, and the row id, -1 for none.
-        """
+    def find(self, hashes: KeyHashes) -> IndexHits:
+        """Find the rows with some hashes, which are sorted. Raise DamagedIndexError."""
         if self.partial is not None and self.partial.must_load_all(hashes.low):
             self.load()
+        columns = self.columns
         if self.partial is not None:
             place, stop = self.partial.first(hashes.low)
-            rows = self.partial.rows
-            low, places, names = rows["low"], rows["place"], rows.dtype.names or ()
-            high, ids = (rows[name] if name in names else None for name in ("high", "id"))
+            columns = {name: self.partial.rows[name] for name in self.partial.rows.dtype.names or ()}
+            keys, found = _equal(columns["low"], hashes.low, place, stop)
         else:
-            place, stop = np.searchsorted(self.low, hashes.low), np.full(len(hashes), len(self))
-            low, places, high, ids = self.low, self.places, self.high, self.ids
-        keys, found = _equal(low, hashes.low, place, stop)
-        same = is_null(places[found]) == hashes.is_null[keys]
-        if high is not None and hashes.high is not None:
-            same &= high[found] == hashes.high[keys]
+            keys, found = equal_hashes(columns["low"], hashes.low)
+        same = is_null(columns["place"][found]) == hashes.is_null[keys]
+        if hashes.high is not None:
+            same &= columns["high"][found] == hashes.high[keys]
         keys, found = keys[same], found[same]
-        return keys, places[found], np.full(len(found), NO_ID) if ids is None else ids[found]
+        ids = columns["id"][found] if "id" in columns else np.full(len(found), NO_ID)
+        return IndexHits(keys, *unpack(columns["place"][found]), ids)
 
     def load(self) -> Run:
         """Load all blocks, and return the run. Raise DamagedIndexError."""
         if self.partial is not None:
-            info, count = self.partial.info, self.partial.info.rows
-            self.low, self.places = np.empty(count, np.uint64), np.empty(count, np.uint64)
-            self.high = np.empty(count, np.uint64) if info.wide else None
-            self.ids = np.empty(count, np.int64) if info.ids else None
+            count, kind = self.partial.info.rows, self.partial.info.row_type
+            self.columns = {name: np.empty(count, kind[name]) for name in kind.names or ()}
             for part, rows in self.partial.all_rows():
-                self.low[part], self.places[part] = rows["low"], rows["place"]
-                if self.high is not None:
-                    self.high[part] = rows["high"]
-                if self.ids is not None:
-                    self.ids[part] = rows["id"]
+                for name, column in self.columns.items():
+                    column[part] = rows[name]
             self.partial = None
         return self
 
-    def rows(self, begin: int, end: int) -> Rows:
-        """Return rows as a file has them."""
-        out = np.empty(end - begin, row_type(wide=self.high is not None, ids=self.ids is not None))
-        out["low"], out["place"] = self.low[begin:end], self.places[begin:end]
-        if self.high is not None:
-            out["high"] = self.high[begin:end]
-        if self.ids is not None:
-            out["id"] = self.ids[begin:end]
-        return out
-
     def save(self, io: FileIO, path: str) -> None:
         """Write the run to a new file."""
-        wide, ids = self.high is not None, self.ids is not None
-        self.saved = write_run(io, path, self.low, self.rows, self.files, wide=wide, ids=ids)
+        self.saved = write_run(io, path, self.columns, self.files)
 
 
 class Blocks:
@@ -192,7 +192,7 @@ class Blocks:
     def first(self, wanted: Words) -> tuple[Numbers, Numbers]:
         """Load the blocks of some hashes. Return the first row not below each one, and the end of its block."""
         self._load(self._missing(wanted)[0])
-        blocks = self._blocks(wanted)
+        blocks = first_bits(wanted, self.info.bits)
         counts = np.diff(self.tail.starts)
         begin = self._begins[blocks]
         stop = end = begin + counts[blocks]
@@ -212,13 +212,9 @@ class Blocks:
         ):
             yield slice(int(starts[first]), int(starts[last])), rows
 
-    def _blocks(self, wanted: Words) -> Numbers:
-        bits = self.info.bits
-        return (wanted >> np.uint64(64 - bits)).astype(np.int64) if bits else np.zeros(len(wanted), np.int64)
-
     def _missing(self, wanted: Words) -> tuple[Numbers, int]:
         """Return the blocks of some hashes that are not loaded, and their rows."""
-        blocks = np.unique(self._blocks(wanted))
+        blocks = np.unique(first_bits(wanted, self.info.bits))
         blocks = blocks[self._begins[blocks] < 0]
         return blocks, int((self.tail.starts[blocks + 1] - self.tail.starts[blocks]).sum())
 
@@ -235,6 +231,11 @@ class Blocks:
         if used > self._used:
             self.rows[self._used : used] = np.concatenate(parts[1:])
             self._used = used
+
+
+def equal_hashes(low: Words, wanted: Words) -> tuple[Numbers, Numbers]:
+    """Return the sorted hashes that are equal to each wanted one: the index of the wanted one, and theirs."""
+    return _equal(low, wanted, np.searchsorted(low, wanted), np.full(len(wanted), len(low)))
 
 
 def _equal(low: Words, wanted: Words, place: Numbers, stop: Numbers) -> tuple[Numbers, Numbers]:
@@ -255,93 +256,79 @@ def _equal(low: Words, wanted: Words, place: Numbers, stop: Numbers) -> tuple[Nu
 def open_run(io: FileIO, path: str, info: RunInfo) -> Run:
     """Open a run in a file. Only its tail is read. Raise DamagedIndexError."""
     blocks = Blocks(io, path, info)
-    nothing = np.empty(0, np.uint64)
-    run = Run(nothing, nothing if info.wide else None, nothing, None, blocks.tail.files)
+    run = Run({}, blocks.tail.files)
     run.saved, run.partial = info, blocks
     return run
 
 
-def new_run(parts: Sequence[IndexRows], files: Iterable[IndexedFile], *, wide: bool) -> Run:
+def new_run(parts: Sequence[Columns], files: Iterable[IndexedFile]) -> Run:
     """Sort rows into a run."""
-    low = _joined([p.hashes.low for p in parts], np.uint64)
-    places = _joined([p.places for p in parts], np.uint64)
-    high = _joined([p.hashes.high for p in parts if p.hashes.high is not None], np.uint64) if wide else None
-    ids = None
-    if any(p.ids is not None for p in parts):
-        ids = _joined([np.full(len(p), NO_ID) if p.ids is None else p.ids for p in parts], np.int64)
-    order = np.argsort(low)
-    return Run(
-        low[order],
-        None if high is None else high[order],
-        places[order],
-        None if ids is None else ids[order],
-        tuple(files),
-    )
+    parts = _alike(parts)
+    order = np.argsort(np.concatenate([part["low"] for part in parts]))
+    columns = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
+    return Run(columns, tuple(files))
 
 
 def with_run(runs: Sequence[Run], run: Run, is_live: npt.NDArray[np.bool_]) -> list[Run]:
-    """Add a run to runs, the longest first. Merge those of about the same length, and then leave out dead files.
+    """Add a run to runs. Merge those of about the same length, and then leave out dead files.
 
-    Runs of more than `_MOST_MERGED` rows stay as they are: merging takes several times their memory.
     `is_live` tells by number which data files are live. Raises DamagedIndexError.
     """
-    out = [*runs, run]
-    while len(out) > 1 and len(out[-2]) <= min(2 * len(out[-1]), _MOST_MERGED):
-        last = out.pop()
-        out[-1] = _merge(*sorted((_live(out[-1], is_live), _live(last, is_live)), key=len, reverse=True))
-    return out
+    found = stacks([*runs, run], len, _MOST_MERGED)
+    return [stack[0] if len(stack) == 1 else merged(stack, is_live) for stack in found]
 
 
-def compacted(runs: Sequence[Run], is_live: npt.NDArray[np.bool_]) -> list[Run]:
-    """Merge all runs into one, without the rows of dead files. Raise DamagedIndexError."""
-    left = [_live(run, is_live) for run in reversed(runs)]
+def stacks(runs: Iterable[_R], rows: Callable[[_R], int], most: int) -> list[list[_R]]:
+    """Put runs together that become one: those of about the same length, the longest first.
+
+    Merging takes several times the memory of the rows, so it is of at most so many.
+    """
+    found: list[list[_R]] = []
+    for run in sorted(runs, key=rows, reverse=True):
+        found.append([run])
+        while len(found) > 1:
+            below, top = (sum(map(rows, stack)) for stack in found[-2:])
+            if below > 2 * top or below + top > most:
+                break
+            found[-2:] = [[*found[-2], *found[-1]]]
+    return found
+
+
+def merged(runs: Sequence[Run], is_live: npt.NDArray[np.bool_]) -> Run:
+    """Merge runs into one, without the rows of dead files. Raise DamagedIndexError."""
+    left = sorted((_live(run, is_live) for run in runs), key=len)
     while len(left) > 1:
-        short, long = left[:2] if len(left[0]) <= len(left[1]) else left[1::-1]
-        left[:2] = [_merge(long, short)]
-    return left
+        left[:2] = [_merge(*sorted(left[:2], key=len, reverse=True))]
+    return left[0]
 
 
 def _live(run: Run, is_live: npt.NDArray[np.bool_]) -> Run:
-    if all(is_live[f.number] for f in run.files):
-        return run.load()
     run.load()
-    kept = is_live[files_of(run.places)]
-    high, ids = run.high, run.ids
-    return Run(
-        run.low[kept],
-        None if high is None else high[kept],
-        run.places[kept],
-        None if ids is None else ids[kept],
-        tuple(f for f in run.files if is_live[f.number]),
-    )
+    if all(is_live[f.number] for f in run.files):
+        return run
+    kept = is_live[files_of(run.columns["place"])]
+    columns = {name: column[kept] for name, column in run.columns.items()}
+    return Run(columns, tuple(f for f in run.files if is_live[f.number]))
 
 
 def _merge(longer: Run, shorter: Run) -> Run:
     """Merge two runs without sorting them again."""
-    at = np.searchsorted(longer.low, shorter.low, side="right") + np.arange(len(shorter))
+    long, short = _alike([longer.columns, shorter.columns])
+    at = np.searchsorted(long["low"], short["low"], side="right") + np.arange(len(shorter))
     rest = np.ones(len(longer) + len(shorter), np.bool_)
     rest[at] = False
-
-    def mixed(long: Any, short: Any) -> Any:
-        out = np.empty(len(rest), long.dtype)
-        out[at], out[rest] = short, long
-        return out
-
-    def ids(run: Run) -> Numbers:
-        return np.full(len(run), NO_ID) if run.ids is None else run.ids
-
-    wide = longer.high is not None and shorter.high is not None
-    return Run(
-        mixed(longer.low, shorter.low),
-        mixed(longer.high, shorter.high) if wide else None,
-        mixed(longer.places, shorter.places),
-        None if longer.ids is None and shorter.ids is None else mixed(ids(longer), ids(shorter)),
-        (*longer.files, *shorter.files),
-    )
+    columns: Columns = {}
+    for name, column in long.items():
+        columns[name] = np.empty(len(rest), column.dtype)
+        columns[name][at], columns[name][rest] = short[name], column
+    return Run(columns, (*longer.files, *shorter.files))
 
 
-def _joined(parts: Sequence[Any], kind: type[np.generic]) -> Any:
-    return np.concatenate([np.empty(0, kind), *parts])
+def _alike(parts: Sequence[Columns]) -> Sequence[Columns]:
+    """Return rows that have row ids, all or none."""
+    if not any("id" in part for part in parts):
+        return parts
+    return [part if "id" in part else {**part, "id": np.full(len(part["low"]), NO_ID)} for part in parts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -391,10 +378,16 @@ def indexed_file(number: int, file: DataFile) -> IndexedFile:
     return IndexedFile(number=number, path=file.file_path, rows=file.record_count, size=file.file_size_in_bytes)
 
 
-def index_rows(hasher: KeyHasher, number: int, keys: FileKeys) -> IndexRows:
+def index_rows(hasher: KeyHasher, number: int, keys: FileKeys) -> Columns:
     """Return the rows of a data file for the index. Raise UnsupportedError for a file with too many rows."""
     hashes = hasher(keys.columns)
-    ids = None
+    rows = columns_of(hashes, pack(number, np.arange(len(keys)), hashes.is_null))
     if keys.row_ids is not None and keys.row_ids.null_count < len(keys):
-        ids = keys.row_ids.fill_null(NO_ID).to_numpy()
-    return IndexRows(hashes, pack(number, np.arange(len(keys)), hashes.is_null), ids)
+        rows["id"] = keys.row_ids.fill_null(NO_ID).to_numpy()
+    return rows
+
+
+def columns_of(hashes: KeyHashes, places: Words) -> Columns:
+    """Return rows without row ids from their hashes and places."""
+    high = {} if hashes.high is None else {"high": hashes.high}
+    return {"low": hashes.low, "place": places, **high}

@@ -23,7 +23,7 @@ from deletekit.deletes.scan_task import ScanTask
 from deletekit.formats.content_file import DeleteFile, FileContent
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.stream.key_hashes import KeyHasher, KeyHashes, Numbers
-from deletekit.stream.key_index import by_file
+from deletekit.stream.key_index import by_file, equal_hashes
 
 Mask = npt.NDArray[np.bool_]
 
@@ -159,19 +159,11 @@ class LiveRows:
 
 def contains(keys: KeyHashes, wanted: KeyHashes) -> Mask:
     """Tell which of the wanted hashes are among the sorted ones."""
-    found = np.zeros(len(wanted), np.bool_)
-    place, asked = np.searchsorted(keys.low, wanted.low), np.arange(len(wanted))
-    while len(asked):
-        inside = place < len(keys)
-        asked, place = asked[inside], place[inside]
-        hit = keys.low[place] == wanted.low[asked]
-        asked, place = asked[hit], place[hit]
-        same = keys.is_null[place] == wanted.is_null[asked]
-        if keys.high is not None and wanted.high is not None:
-            same &= keys.high[place] == wanted.high[asked]
-        found[asked[same]] = True
-        asked, place = asked[~same], place[~same] + 1
-    return found
+    asked, found = equal_hashes(keys.low, wanted.low)
+    same = keys.is_null[found] == wanted.is_null[asked]
+    if keys.high is not None and wanted.high is not None:
+        same &= keys.high[found] == wanted.high[asked]
+    return np.isin(np.arange(len(wanted)), asked[same])
 
 
 def _positional(task: ScanTask) -> list[DeleteFile]:

@@ -14,19 +14,19 @@ their keys, so it is extended only when there are some of them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
 from deletekit.deletes.plan import plan_scan
-from deletekit.deletes.read import ReadContext
+from deletekit.deletes.read import ReadContext, ReadRequest, rows_at
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.engines.local import Engine
 from deletekit.errors import DeletekitError
@@ -38,15 +38,18 @@ from deletekit.stream.key_hashes import KeyHasher, KeyHashes, Numbers
 from deletekit.stream.key_index import (
     MOST_FILES,
     NO_ID,
+    FileKeys,
+    IndexHits,
     Run,
     by_file,
-    compacted,
     index_rows,
     indexed_file,
+    joined_hits,
+    merged,
     new_run,
     open_run,
     read_file_keys,
-    unpack,
+    stacks,
 )
 from deletekit.stream.live_rows import LiveRows
 from deletekit.table.file_io import FileIO
@@ -75,28 +78,10 @@ _NEW_ROWS = 1_000_000
 _RUN_ROWS = 8_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class IndexHits:
-    """Rows with one of the wanted hashes, live or not.
-
-    Attributes
-    ----------
-    keys: the index of the wanted hash.
-    files, positions: number of the data file, and position in it.
-    row_ids: the `_row_id` that the file stores; -1 if it follows from the file's `first_row_id` and the position.
-    """
-
-    keys: Numbers
-    files: Numbers
-    positions: Numbers
-    row_ids: Numbers
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def take(self, rows: Any) -> IndexHits:
-        """Return the hits at some indices, or where a mask is True."""
-        return IndexHits(self.keys[rows], self.files[rows], self.positions[rows], self.row_ids[rows])
+NewFiles = Sequence[tuple[DataFile, FileKeys | None]]
+"""Data files that a commit adds, each with its keys if the index keeps them."""
+OldRows = Mapping[int, PositionBitmap]
+"""Positions of rows, by the number of their data file."""
 
 
 @dataclass(frozen=True)
@@ -117,13 +102,12 @@ class SavedIndex:
         return SavedIndex, (self.io, self.metadata, self.name, self.root)
 
     @cached_property
-    def files(self) -> Mapping[int, IndexedFile]:
-        """Return the data files by their numbers. The first call reads the tail of each run.
+    def files(self) -> Sequence[tuple[IndexedFile, ...]]:
+        """Return the data files of each run. The first call reads its tail.
 
         Raises DamagedIndexError.
         """
-        tails = [read_tail(self.io, self.path_of(run), run) for run in self.root.runs]
-        return {f.number: f for tail in tails for f in tail.files}
+        return [read_tail(self.io, self.path_of(run), run).files for run in self.root.runs]
 
     def path_of(self, run: RunInfo) -> str:
         """Return the path of a run."""
@@ -207,13 +191,8 @@ def find_in_runs(runs: Sequence[Run], hashes: KeyHashes) -> IndexHits:
     """Find every row of some runs with one of these hashes. Raise DamagedIndexError."""
     order = np.argsort(hashes.low)
     wanted = hashes.take(order)
-    keys, places, ids = [np.empty(0, np.int64)], [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
-    for run in runs:
-        found, place, row_ids = run.find(wanted)
-        keys.append(order[found])
-        places.append(place)
-        ids.append(row_ids)
-    return IndexHits(np.concatenate(keys), *unpack(np.concatenate(places)), np.concatenate(ids))
+    found = joined_hits(run.find(wanted) for run in runs)
+    return replace(found, keys=order[found.keys])
 
 
 class Index:
@@ -233,6 +212,17 @@ class Index:
         self.live = LiveRows(self.fields)
         self.tasks: dict[int, ScanTask] = {}
         self.context: ReadContext
+
+    def divide(self, base: Base, known: Mapping[str, IndexedFile]) -> list[ScanTask]:
+        """Look up in the data files of a head that are known, by their paths. Return the others."""
+        self.context, self.tasks, others = ReadContext(base.table.io, base.metadata), {}, []
+        for task in plan_scan(base.metadata, base.snapshot, base.reader):
+            file, now = known.get(task.data_file.file_path), task.data_file
+            if file is not None and (file.rows, file.size) == (now.record_count, now.file_size_in_bytes):
+                self.tasks[file.number] = task
+            else:
+                others.append(task)
+        return others
 
     def rows(self, hashes: KeyHashes) -> IndexHits:
         """Return every row with one of these hashes, live or not."""
@@ -264,25 +254,26 @@ class Index:
             ids[rows] = NO_ID if first is None else np.where(stored == NO_ID, first + hits.positions[rows], stored)
         return ids
 
+    def stored(
+        self, hits: IndexHits, columns: Sequence[NestedField], engine: Engine
+    ) -> Iterator[tuple[Numbers, pa.Table]]:
+        """Read columns of the rows that were found. Yield the indices of some hits, and their rows."""
+        context, request = self.context, ReadRequest(tuple(columns))
+
+        def read(asked: tuple[ScanTask, Numbers]) -> tuple[Numbers, pa.Table]:
+            task, rows = asked
+            wanted, places = np.unique(hits.positions[rows], return_inverse=True)
+            return rows, rows_at(context, task, request, PositionBitmap(wanted)).take(pa.array(places))
+
+        return engine.map(read, [(self.tasks[number], rows) for number, rows in by_file(hits.files)])
+
     def hidden(self, number: int) -> PositionBitmap | None:
         """Return what deletes by position hide of a data file; None if that is not known without reading them."""
         del number
         return None
 
-    def after(
-        self,
-        base: Base,
-        files: Sequence[tuple[DataFile, Any]],
-        deletes: Sequence[DeleteFile],
-        old: Mapping[int, PositionBitmap],
-    ) -> SavedIndex | None:
-        """Return the index that was saved for a commit; None for none.
-
-        Parameters
-        ----------
-        files: the data files that it adds, and their keys.
-        deletes: its delete files, which hide the `old` rows, given by the number of their data file.
-        """
+    def after(self, base: Base, files: NewFiles, deletes: Sequence[DeleteFile], old: OldRows) -> SavedIndex | None:
+        """Return the index that was saved for a commit, whose `deletes` hide the `old` rows; None for none."""
         raise NotImplementedError
 
 
@@ -299,15 +290,8 @@ class FileIndex(Index):
 
     def __init__(self, base: Base, fields: Sequence[NestedField], saved: SavedIndex | None, *, is_new: bool) -> None:
         super().__init__(fields)
-        self.context, self.saved, self.is_new = ReadContext(base.table.io, base.metadata), saved, is_new
-        known = {} if saved is None else {f.path: f for f in sorted(saved.files.values(), key=lambda f: f.number)}
-        others = []
-        for task in plan_scan(base.metadata, base.snapshot, base.reader):
-            file = known.get(task.data_file.file_path)
-            if file is not None and is_same_file(file, task):
-                self.tasks[file.number] = task
-            else:
-                others.append(task)
+        self.saved, self.is_new = saved, is_new
+        others = self.divide(base, {} if saved is None else by_path(f for files in saved.files for f in files))
         self._runs = saved.root.runs if saved is not None and self.tasks else ()
         self.others = dict(enumerate(others, 0 if saved is None else saved.root.next_number))
         self.tasks |= self.others
@@ -331,7 +315,7 @@ class FileIndex(Index):
                 if len(some):
                     hits = find_in_runs([open_run(self.context.io, path, info)], hashes.take(some))
                     found.append(replace(hits, keys=some[hits.keys]))
-        return IndexHits(*(np.concatenate([getattr(f, name) for f in found]) for name in IndexHits.__slots__))
+        return joined_hits(found)
 
     def after(self, *_: Any) -> SavedIndex | None:
         return self.saved if self.is_new else None
@@ -356,9 +340,9 @@ def file_index(
     return FileIndex(base, fields, _extended(base, engine, found), is_new=True)
 
 
-def is_same_file(known: IndexedFile, task: ScanTask) -> bool:
-    """Return whether a data file is the one of its path that an index has."""
-    return (known.rows, known.size) == (task.data_file.record_count, task.data_file.file_size_in_bytes)
+def by_path(files: Iterable[IndexedFile]) -> dict[str, IndexedFile]:
+    """Return data files by their paths. Of two numbers of one path, the later one is right: the file was changed."""
+    return {f.path: f for f in sorted(files, key=lambda f: f.number)}
 
 
 def _extended(base: Base, engine: Engine, found: FileIndex) -> SavedIndex:
@@ -380,10 +364,17 @@ def _extended(base: Base, engine: Engine, found: FileIndex) -> SavedIndex:
     next_number = max(found.others) + 1
     live = np.zeros(next_number, np.bool_)
     live[list(found.tasks)] = True
-    old = [] if found.saved is None else _with_live_files(found.saved, live)
-    stacks = _stacks([*old, *new])
-    merged = engine.map(lambda stack: stack[0] if len(stack) == 1 else _merged(write, stack, live), stacks)
-    return write_root(base, fields, next_number, tuple(merged))
+    known = [] if found.saved is None else zip(found.saved.root.runs, found.saved.files, strict=True)
+    old = [run for run, files in known if any(live[f.number] for f in files)]
+
+    def made(stack: Sequence[RunInfo]) -> RunInfo:
+        if len(stack) == 1:
+            return stack[0]
+        run = merged([open_run(write.io, sink_path(write.metadata, info.name), info) for info in stack], live)
+        return _saved(write, run, f"m{stack[0].digest[:8]}")
+
+    runs = engine.map(made, stacks([*old, *new], lambda run: run.rows, _RUN_ROWS))
+    return write_root(base, fields, next_number, tuple(runs))
 
 
 def write_root(base: Base, fields: Sequence[NestedField], next_number: int, runs: tuple[RunInfo, ...]) -> SavedIndex:
@@ -414,33 +405,9 @@ def _run_of(context: ReadContext, fields: Sequence[NestedField], group: Mapping[
     hasher = KeyHasher(fields)
     rows = [index_rows(hasher, number, read_file_keys(context, task, fields)) for number, task in group.items()]
     files = [indexed_file(number, task.data_file) for number, task in group.items()]
-    return new_run(rows, files, wide=not hasher.exact)
-
-
-def _merged(write: WriteContext, runs: Sequence[RunInfo], live: npt.NDArray[np.bool_]) -> RunInfo:
-    opened = [open_run(write.io, sink_path(write.metadata, info.name), info) for info in runs]
-    (run,) = compacted(sorted(opened, key=len, reverse=True), live)
-    return _saved(write, run, f"m{runs[0].digest[:8]}")
+    return new_run(rows, files)
 
 
 def _saved(write: WriteContext, run: Run, text: str) -> RunInfo:
     # With the attempt in its name, the driver removes the files of others.
     return save_run(write, run, f"{write.operation_id}-{text}{RUN}")
-
-
-def _with_live_files(saved: SavedIndex, live: npt.NDArray[np.bool_]) -> list[RunInfo]:
-    """Return the runs that have rows of live data files."""
-    return [run.saved for run in saved.runs() if run.saved and any(live[f.number] for f in run.files)]
-
-
-def _stacks(runs: Sequence[RunInfo]) -> list[list[RunInfo]]:
-    """Put runs together that become one: those of about the same length, as long as a task can hold them."""
-    stacks: list[list[RunInfo]] = []
-    for run in sorted(runs, key=lambda r: r.rows, reverse=True):
-        stacks.append([run])
-        while len(stacks) > 1:
-            below, top = (sum(r.rows for r in stack) for stack in stacks[-2:])
-            if below > 2 * top or below + top > _RUN_ROWS:
-                break
-            stacks[-2:] = [[*stacks[-2], *stacks[-1]]]
-    return stacks

@@ -19,18 +19,15 @@ import pyarrow as pa
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
-from deletekit.deletes.read import ReadContext, ReadRequest, rows_at
-from deletekit.deletes.scan_task import ScanTask
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
-from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.rows.keys import flat
 from deletekit.stream.applied_batches import last_marker, newest_marker
 from deletekit.stream.change_order import check_not_nan
 from deletekit.stream.change_rows import Changes, LastChanges
-from deletekit.stream.key_index import by_file
+from deletekit.stream.key_index import IndexHits
 from deletekit.stream.remembered_deletes import Keys, Memory, RememberedDeletes, memory_of, newer
-from deletekit.stream.saved_index import Index, IndexHits
+from deletekit.stream.saved_index import Index
 from deletekit.stream.sources.left_out import another_server, servers_in
 from deletekit.stream.sources.messages import SEQUENCE
 from deletekit.table.metadata import TableMetadata
@@ -70,7 +67,7 @@ class SequenceGuard:
         self.deletes.key = key
 
     def newest_of(
-        self, context: ReadContext, memory: Memory, changes: Changes, index: Index, hits: IndexHits, engine: Engine
+        self, memory: Memory, changes: Changes, index: Index, hits: IndexHits, engine: Engine
     ) -> tuple[Changes, IndexHits, pl.Series, int, Deleted]:
         """Drop the changes that are older than what an attempt's base has.
 
@@ -84,8 +81,8 @@ class SequenceGuard:
         last, column = changes.last, self.column
         own = pl.Series("value", changes.sequence.take(pa.array(last.rows)))
         hashes = self.deletes.hashes(last.keys)
-        known = self.deletes.newest(context.io, context.metadata, memory, hashes)
-        known = newer(known, self._stored(context, index, hits, len(last), engine))
+        known = self.deletes.newest(index.context.io, index.context.metadata, memory, hashes)
+        known = newer(known, self._stored(index, hits, len(last), engine))
         check_not_nan(known.drop_nulls().to_arrow(), column, "the table")
         is_late = (own < known).fill_null(value=False).to_numpy()
         # A tombstone deletes the row whatever its value is, and is remembered with it.
@@ -148,20 +145,14 @@ class SequenceGuard:
             marker = newest_marker(base.metadata, base.snapshot, self.sink_id)
         return Memory() if marker is None else memory_of(marker.snapshot.summary)
 
-    def _stored(self, context: ReadContext, index: Index, hits: IndexHits, count: int, engine: Engine) -> pl.Series:
+    def _stored(self, index: Index, hits: IndexHits, count: int, engine: Engine) -> pl.Series:
         """Return the value of the stored row of each key, or null."""
-        kind, column = arrow_type(self.column.field_type), self.column
+        kind = arrow_type(self.column.field_type)
         found = pl.Series("value", pa.nulls(count, kind))
-
-        def read(asked: tuple[ScanTask, np.ndarray]) -> tuple[np.ndarray, pl.Series]:
-            task, rows = asked
-            wanted, places = np.unique(hits.positions[rows], return_inverse=True)
-            table = rows_at(context, task, ReadRequest((column,)), PositionBitmap(wanted))
-            return rows, pl.Series("value", flat(table.column(0)).take(pa.array(places)))
-
-        for rows, values in engine.map(read, [(index.tasks[number], rows) for number, rows in by_file(hits.files)]):
+        for rows, table in index.stored(hits, [self.column], engine):
             # Others may have written a key twice, and of one key only one row can be set at once.
-            keys, order = hits.keys[rows], values.rank("dense").fill_null(0).to_numpy()
+            values, keys = pl.Series("value", flat(table.column(0))), hits.keys[rows]
+            order = values.rank("dense").fill_null(0).to_numpy()
             by_key = np.lexsort((order, keys))
             newest = by_key[np.append(keys[by_key][1:] != keys[by_key][:-1], True)]
             here = pl.Series("value", pa.nulls(count, kind)).scatter(keys[newest], values.gather(newest))

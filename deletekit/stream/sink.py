@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from deletekit.commit.swap import Commit
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
+from deletekit.maintenance.convert_equality_deletes import convert_equality_deletes
 from deletekit.public import public, public_methods
 from deletekit.rows.row_files import reader_of
 from deletekit.spark.releases import query_of_frame
@@ -22,6 +24,7 @@ from deletekit.stream.batch_run import BatchProgress, prepared, report
 from deletekit.stream.change_files import FileBatch, FileLog, check_unchanged
 from deletekit.stream.dead_letters import DeadLetters
 from deletekit.stream.file_batches import plan_batches, read_file
+from deletekit.stream.maintain import convert_by_index
 from deletekit.stream.run_source import run_source
 from deletekit.stream.sink_options import Evolve, Maintain, SinkMode, SinkOptions
 from deletekit.stream.sink_state import SinkState
@@ -93,6 +96,26 @@ def sink(  # noqa: PLR0913  # options, each given by its name
         engine=engine,
     )
     return Sink(SinkState(table.refresh(), options))
+
+
+@public
+def convert(table: Table | Sink, *, ref: str = MAIN) -> Commit:
+    """Replace all equality deletes of a branch by deletion vectors (v3) or position deletes (v2), in one commit.
+
+    Parameters
+    ----------
+    table: a table, or a sink, whose branch and index are used.
+    ref: the branch of a table.
+
+    No row changes. The index of a sink knows the hidden positions, so no data file is read. Without it, every data file
+    that equality deletes apply to is read (`convert_equality_deletes`).
+
+    Returns the commit. Its `snapshot_id` is None if there was nothing to do, so the call may be repeated at any time.
+    Raises CommitConflictError, CommitStateUnknownError as every commit; FormatError for files that cannot be read.
+    """
+    if isinstance(table, Table):
+        return convert_equality_deletes(table, ref=ref).commit or Commit()
+    return convert_by_index(table.state)
 
 
 @public_methods

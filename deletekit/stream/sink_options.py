@@ -59,12 +59,8 @@ class Maintain:
         _check("every", self.every, _is_count(self.every), "1 or more")
         _check("min_small_files", self.min_small_files, _is_count(self.min_small_files, 2), "2 or more")
         ratio: object = self.max_deletes_ratio
-        _check(
-            "max_deletes_ratio",
-            ratio,
-            isinstance(ratio, int | float) and 0 < ratio <= 1,
-            "more than 0, at most 1",
-        )
+        is_share = isinstance(ratio, int | float) and 0 < ratio <= 1
+        _check("max_deletes_ratio", ratio, is_share, "more than 0, at most 1")
         named = self.expire is None or self.expire == "own"
         _check("expire", self.expire, named or _is_count(self.expire), "1 or more, own or None")
         kept = self.metadata_files

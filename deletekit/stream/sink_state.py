@@ -86,9 +86,12 @@ class SinkState:
     def caught_up(self, base: Base, *, load: bool) -> tuple[TableIndex, int]:
         """Return the index of the attempt's base, and how many data files were read for it."""
         fields = self.options.key_fields(base.metadata.schema)
-        if self.index is None or key_of(self.index.fields) != key_of(fields):
-            self.index = TableIndex(fields, load=load)
-        return self.index, self.index.catch_up(base.table.io, base, self.engine)
+        index, self.index = self.index, None  # an error leaves none
+        if index is None or key_of(index.fields) != key_of(fields):
+            index = TableIndex(fields)
+        read = index.catch_up(base, self.engine, load=load)
+        self.index = index
+        return index, read
 
     def with_index(self, base: Base, use: Callable[[TableIndex], T]) -> T:
         """Return what a function makes of the index of the attempt's base."""

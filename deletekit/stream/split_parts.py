@@ -6,7 +6,6 @@ as all the rows that it was made of, and is parsed by the same code.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,9 +55,8 @@ def folded(rows: pa.Table, changes: Changes) -> pa.Table:
 
 def write_part(context: WriteContext, kept: pa.Table, changes: Changes, digest: int) -> Part:
     """Write the rows that were kept of a partition's changes."""
-    write_rows_file(context, kept)
     return Part(
-        path=rows_path(context),
+        path=write_rows_file(context, kept),
         bytes=kept.nbytes,
         rows=len(changes),
         keys=len(changes.last),
@@ -68,22 +66,14 @@ def write_part(context: WriteContext, kept: pa.Table, changes: Changes, digest: 
     )
 
 
-def read_parts(io: FileIO, parts: Sequence[Part]) -> pa.Table:
-    """Return the rows of parts, one after another; so are the numbers of their keys."""
-    return pa.concat_tables([read_rows(io, part.path) for part in parts])
-
-
-def rows_path(context: WriteContext, text: str = "") -> str:
-    """Return the path of the one file of rows that an attempt at a task writes. `text` becomes a part of it."""
-    return sink_path(context.metadata, f"{context.operation_id}{text}{STAGED_ROWS}")
-
-
-def write_rows_file(context: WriteContext, rows: pa.Table, text: str = "") -> None:
-    """Write rows to `rows_path`."""
+def write_rows_file(context: WriteContext, rows: pa.Table, text: str = "") -> str:
+    """Write the one file of rows of an attempt at a task. Return its path, of which `text` becomes a part."""
+    path = sink_path(context.metadata, f"{context.operation_id}{text}{STAGED_ROWS}")
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, rows.schema, options=_OPTIONS) as writer:
         writer.write_table(rows)
-    context.write(rows_path(context, text), out.getvalue())
+    context.write(path, out.getvalue())
+    return path
 
 
 def read_rows(io: FileIO, path: str) -> pa.Table:

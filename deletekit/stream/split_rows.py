@@ -38,16 +38,16 @@ from deletekit.stream.change_rows import ChangeFormat, Changes, check_columns, r
 from deletekit.stream.dead_letters import LetterFile, stage_letters, with_staged
 from deletekit.stream.evolve import evolve_table, evolving_rows, schema_for, wide_fields
 from deletekit.stream.fitting_rows import UnfitRow, fitting_parts, fitting_rows, is_of_all_rows, too_many
-from deletekit.stream.key_hashes import KeyHasher, bucket_of
+from deletekit.stream.key_hashes import KeyHasher, first_bits
 from deletekit.stream.saved_index import Index, file_index
 from deletekit.stream.sink_options import Evolve
 from deletekit.stream.sink_state import SinkState
-from deletekit.stream.split_parts import Part, folded, read_parts, write_part
+from deletekit.stream.split_parts import Part, folded, read_rows, write_part
 from deletekit.table.table import Table
 from deletekit.verbs.shared.equality_keys import key_column
 
 _BUCKET = "__deletekit_bucket"
-_BUCKETS = 1 << 12
+_BUCKET_BITS = 12
 # Work of a task. Less of it than a task's start is worth makes small files.
 _GROUP_BYTES = 16 << 20
 _GROUP_KEYS = 1 << 16
@@ -130,7 +130,7 @@ class SplitRows(BatchRows):
     def changes(self) -> Callable[[Sequence[Part]], Changes]:
         io, schema = self.state.table.io, self.schema
         form = replace(self.state.options.form(schema, ordered=True), fields=self.fields, order=None)
-        return lambda parts: read_changes(read_parts(io, parts), schema, form)
+        return lambda parts: read_changes(pa.concat_tables([read_rows(io, p.path) for p in parts]), schema, form)
 
     def _too_wide(self, frame: DataFrame, engine: SparkEngine) -> frozenset[int]:
         """Return the ids of the columns with a value that does not fit. Tasks read only those that may have one."""
@@ -162,10 +162,10 @@ def _staged(
         return pa.array(reads.buckets(pa.table(dict(zip(used, columns, strict=True)))), pa.int32())
 
     def stage(batches: Iterator[pa.RecordBatch]) -> tuple[Part | None, LetterFile | None]:
-        rows = table_of(batches)
-        if not len(rows):
+        held = [batch for batch in batches if len(batch)]
+        if not held:
             return None, None
-        rows, unfit = reads.fitting(rows.drop_columns([_BUCKET]))
+        rows, unfit = reads.fitting(pa.Table.from_batches(held).drop_columns([_BUCKET]))
         letters = stage_letters(context, unfit)
         if not len(rows):
             return None, letters
@@ -206,7 +206,7 @@ class _Reads:
 
         def of(some: pa.Table) -> Numbers:
             read = self._read(some)
-            return bucket_of(hasher([key_column(read, self.schema, f) for f in self.form.fields]), _BUCKETS)
+            return first_bits(hasher([key_column(read, self.schema, f) for f in self.form.fields]).low, _BUCKET_BITS)
 
         return of(keys) if self.most is None else _tolerant(of, keys, self.most)
 
@@ -229,12 +229,6 @@ def _tolerant(of: Callable[[pa.Table], Numbers], keys: pa.Table, most: int) -> N
         for _ in fitting_parts(make, refuse, 0, len(keys)):
             pass
     return found
-
-
-def table_of(batches: Iterator[pa.RecordBatch]) -> pa.Table:
-    """Return the rows of a partition; a table without columns if there are none."""
-    held = list(batches)
-    return pa.Table.from_batches(held) if held else pa.table({})
 
 
 def engine_on(frame: DataFrame, engine: object, kept: SparkEngine | None) -> SparkEngine:

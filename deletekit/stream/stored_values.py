@@ -15,11 +15,9 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from deletekit.deletes.read import ReadContext, ReadRequest, rows_at
+from deletekit.engines.local import LocalEngine
 from deletekit.errors import InvalidInputError
-from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.stream.change_rows import Changes, ChangeType
-from deletekit.stream.key_index import by_file
 from deletekit.stream.saved_index import Index
 from deletekit.table.types import arrow_field
 
@@ -36,7 +34,7 @@ class UnsentError(InvalidInputError):
         super().__init__(first.message, kind=first.kind, field=first.field, found=first.found, expected=first.expected)
 
 
-def filled(context: ReadContext, changes: Changes, index: Index | None, known: pl.Series | None = None) -> Changes:
+def filled(changes: Changes, index: Index | None, known: pl.Series | None = None) -> Changes:
     """Return the changes with all values of the rows that are written.
 
     Parameters
@@ -55,7 +53,7 @@ def filled(context: ReadContext, changes: Changes, index: Index | None, known: p
     wanted, again = _sources(changes, late, same)
     names = sorted({name for each in wanted.values() for name in each})
     codes = {n for each in wanted.values() for kind, n in each.values() if kind == "stored"} | {*again.values()}
-    stored, places = _stored(context, changes, index, sorted(codes), names)
+    stored, places = _stored(changes, index, sorted(codes), names)
     for row, code in again.items():
         if len(places.get(code, ())) == 1:
             wanted[row] = dict.fromkeys(wanted[row], ("stored", code))
@@ -113,22 +111,19 @@ def _sources(changes: Changes, late: Any, same: Any) -> tuple[dict[int, dict[str
 
 
 def _stored(
-    context: ReadContext, changes: Changes, index: Index | None, codes: Sequence[int], names: Sequence[str]
+    changes: Changes, index: Index | None, codes: Sequence[int], names: Sequence[str]
 ) -> tuple[pa.Table, dict[int, list[int]]]:
     """Return columns of stored rows, and for each key which of them are its own."""
     if index is None or not codes:
         return pa.table({}), {}
     rows = np.searchsorted(changes.codes, codes, sorter=(by := np.argsort(changes.codes, kind="stable")))
     hits = index.find([key.take(pa.array(by[rows])) for key in changes.keys])
-    request = ReadRequest(tuple(f for f in context.metadata.schema.fields if f.name in names))
+    columns = [f for f in index.context.metadata.schema.fields if f.name in names]
     parts, places, count = list[pa.Table](), dict[int, list[int]](), 0
-    for number, at in by_file(hits.files):
-        wanted = np.unique(hits.positions[at])
-        part = rows_at(context, index.tasks[number], request, PositionBitmap(wanted))
-        for hit in at.tolist():
-            place = count + int(np.searchsorted(wanted, hits.positions[hit]))
-            places.setdefault(codes[hits.keys[hit]], []).append(place)
-        parts.append(part.select(range(len(request.fields))).rename_columns([f.name for f in request.fields]))
+    for at, part in index.stored(hits, columns, LocalEngine(1)):
+        for place, key in enumerate(hits.keys[at].tolist(), count):
+            places.setdefault(codes[key], []).append(place)
+        parts.append(part.select(range(len(columns))).rename_columns([f.name for f in columns]))
         count += len(part)
     return (pa.concat_tables(parts) if parts else pa.table({})), places
 

@@ -13,7 +13,6 @@ are damaged, missing or another table's, the index is made again from the data f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -23,8 +22,6 @@ from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base
 from deletekit.deletes.merge_previous_deletes import HiddenRows
-from deletekit.deletes.plan import plan_scan
-from deletekit.deletes.read import ReadContext
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.engines.local import Engine
 from deletekit.errors import NotFoundError
@@ -33,31 +30,30 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.stream.key_hashes import KeyHashes
 from deletekit.stream.key_index import (
     MOST_FILES,
+    Columns,
     FileKeys,
-    IndexRows,
+    IndexHits,
     Run,
     by_file,
-    compacted,
     index_rows,
     indexed_file,
+    merged,
     new_run,
     read_file_keys,
     with_run,
 )
-from deletekit.stream.live_rows import LiveRows
 from deletekit.stream.saved_index import (
     Index,
-    IndexHits,
+    NewFiles,
+    OldRows,
     SavedIndex,
+    by_path,
     find_in_runs,
     is_named,
-    is_same_file,
     load_index,
     save_run,
-    tell_damage,
     write_root,
 )
-from deletekit.table.file_io import FileIO
 from deletekit.table.sinks.files import RUN, new_name, root_name, sink_path
 from deletekit.table.sinks.index_files import DamagedIndexError, IndexedFile
 
@@ -65,40 +61,18 @@ from deletekit.table.sinks.index_files import DamagedIndexError, IndexedFile
 _SORTED_ROWS = 1 << 23
 
 
-@dataclass(frozen=True, slots=True)
-class _Next:
-    """The index with the files of a commit that may happen."""
-
-    runs: list[Run]
-    paths: frozenset[str]
-    number: int
-
-
 class TableIndex(Index):
-    """An index of the rows of one branch by one key.
-
-    Parameters
-    ----------
-    fields: the key columns.
-    load: whether to begin with the index that is saved in the table.
-    """
+    """An index of the rows of one branch by one key."""
 
     keeps = True
 
-    def __init__(self, fields: Sequence[NestedField], *, load: bool = True) -> None:
+    def __init__(self, fields: Sequence[NestedField]) -> None:
         super().__init__(fields)
-        self._must_load = load
-        self._clear()
-
-    def _clear(self) -> None:
         self._runs: list[Run] = []
         self._known: dict[str, IndexedFile] = {}
-        self.tasks = {}
         self._number = 0
-        self.live = LiveRows(self.fields)
-        self._next: _Next | None = None
         self._saved: SavedIndex | None = None
-        self._unsure: tuple[SavedIndex, SavedIndex | None, list[Run]] | None = None
+        self._unsure: tuple[str, SavedIndex | None, list[Run]] | None = None
         self._announced: dict[str, FileKeys] = {}
 
     def __len__(self) -> int:
@@ -119,88 +93,63 @@ class TableIndex(Index):
 
     # --- following the table ------------------------------------------------------------------------------------------
 
-    def catch_up(self, io: FileIO, base: Base, engine: Engine) -> int:
+    def catch_up(self, base: Base, engine: Engine, *, load: bool) -> int:
         """Make the index exact for a head. Return how many data files were read.
 
-        Raise FormatError and NotFoundError for files that cannot be read; the index is then built again next time.
-        DamagedIndexError is only of the files of the index.
+        Parameters
+        ----------
+        load: whether an empty one begins with the index that is saved in the table.
+
+        Raise FormatError and NotFoundError for files that cannot be read; DamagedIndexError for files of the index, and
+        if it has no more numbers for data files. It must not be used any more then.
         """
-        try:
-            tasks = {t.data_file.file_path: t for t in plan_scan(base.metadata, base.snapshot, base.reader)}
-            self.context = ReadContext(io, base.metadata)
-            self._confirm(base)
-            self._adopt(tasks)
-            self._save_again(io, base)
-            self._load(io, base)
-            if self._number + len(tasks) >= MOST_FILES:
-                self._clear()
-                self.context = ReadContext(io, base.metadata)
-            new = [t for path, t in tasks.items() if not self._has(path, t)]
-            self.tasks = {self._known[path].number: t for path, t in tasks.items() if self._has(path, t)}
-            self.live.keep(tasks.values())
-            read = self._read(self.context, new, engine)
-            self._compact()
-        except BaseException:
-            self._clear()
-            raise
+        self._confirm(base)
+        self._save_again(base)
+        if load and not self._runs:
+            self._load(base)
+        new = self.divide(base, self._known)
+        if self._number + len(new) >= MOST_FILES:
+            raise DamagedIndexError("the key index has no more numbers for data files", kind="key-index")
+        self.live.keep([*self.tasks.values(), *new])
+        read = self._read(new, engine)
+        self._compact()
         return read
 
     def _confirm(self, base: Base) -> None:
         """Forget what was written for a commit that did not happen: its files are removed."""
         if self._unsure is not None:
-            saved, before, written = self._unsure
-            if not is_named(base.metadata, base.snapshot, saved.name):
+            name, before, written = self._unsure
+            if not is_named(base.metadata, base.snapshot, name):
                 self._saved = before
                 for run in written:
                     run.saved = None
         self._unsure = None
 
-    def _adopt(self, tasks: Mapping[str, ScanTask]) -> None:
-        """Go on with the files of the last commit, if it happened: one of them is live, or it had none."""
-        if self._next is not None and not (self._next.paths and self._next.paths.isdisjoint(tasks)):
-            self._number = self._next.number
-            self._set(self._next.runs)
-        self._next = None
-
-    def _save_again(self, io: FileIO, base: Base) -> None:
+    def _save_again(self, base: Base) -> None:
         """Save all runs again if their files were removed: by expiry, as no snapshot named them, or by `erase`."""
         if self._saved is None or (base.snapshot is not None and root_name(base.snapshot) == self._saved.name):
             return
         try:
-            io.size(sink_path(base.metadata, self._saved.name))
+            base.table.io.size(sink_path(base.metadata, self._saved.name))
         except NotFoundError:
             self._saved = None
             for run in self._runs:
                 run.load().saved = None
 
-    def _load(self, io: FileIO, base: Base) -> None:
-        if not self._must_load:
-            return
-        self._must_load = False
-        saved = load_index(io, base.metadata, base.snapshot, self.fields)
-        if saved is None:
-            return
-        try:
-            runs = saved.runs()
-        except DamagedIndexError as e:
-            tell_damage(e)
-            return
-        self._set(runs)
-        self._number = max([saved.root.next_number, *(f.number + 1 for f in self._known.values())])
-        self._saved = saved
+    def _load(self, base: Base) -> None:
+        saved = load_index(base.table.io, base.metadata, base.snapshot, self.fields)
+        if saved is not None:
+            self._set(saved.runs())
+            self._number = max([saved.root.next_number, *(f.number + 1 for f in self._known.values())])
+            self._saved = saved
 
     def _set(self, runs: list[Run]) -> None:
-        """Go on with other runs. Of two numbers of one path, the file was changed, and the later one is right."""
-        self._runs = runs
-        self._known = {f.path: f for f in sorted((f for run in runs for f in run.files), key=lambda f: f.number)}
+        """Go on with other runs."""
+        self._runs, self._known = runs, by_path(f for run in runs for f in run.files)
 
-    def _has(self, path: str, task: ScanTask) -> bool:
-        known = self._known.get(path)
-        return known is not None and is_same_file(known, task)
-
-    def _read(self, context: ReadContext, tasks: Sequence[ScanTask], engine: Engine) -> int:
+    def _read(self, tasks: Sequence[ScanTask], engine: Engine) -> int:
         """Take in data files. Return how many were read: announced ones are not."""
-        fields, announced, self._announced = self.fields, self._announced, {}
+        context, fields, announced, self._announced = self.context, self.fields, self._announced, {}
         known, unknown = [], []
         for task in tasks:
             keys = announced.get(task.data_file.file_path)
@@ -208,25 +157,30 @@ class TableIndex(Index):
                 known.append((task, keys))
             else:
                 unknown.append(task)
-        waiting: list[tuple[IndexedFile, IndexRows]] = []
+        waiting: list[tuple[IndexedFile, Columns]] = []
         for task, keys in chain(known, engine.map(lambda t: (t, read_file_keys(context, t, fields)), unknown)):
-            file = indexed_file(self._number, task.data_file)
-            self._number += 1
-            waiting.append((file, index_rows(self.hasher, file.number, keys)))
-            self._known[file.path], self.tasks[file.number] = file, task
-            if sum(len(rows) for _, rows in waiting) >= _SORTED_ROWS:
+            waiting.append(self._numbered(task.data_file, keys))
+            self.tasks[waiting[-1][0].number] = task
+            if sum(file.rows for file, _ in waiting) >= _SORTED_ROWS:
                 self._add(waiting)
                 waiting = []
         if waiting:
             self._add(waiting)
         return len(unknown)
 
-    def _add(self, read: Sequence[tuple[IndexedFile, IndexRows]]) -> None:
-        run = new_run([rows for _, rows in read], [file for file, _ in read], wide=not self.hasher.exact)
-        self._set(with_run(self._runs, run, self._is_live(self._number)))
+    def _numbered(self, file: DataFile, keys: FileKeys) -> tuple[IndexedFile, Columns]:
+        """Give a data file the next number. Return its rows."""
+        self._number += 1
+        return indexed_file(self._number - 1, file), index_rows(self.hasher, self._number - 1, keys)
 
-    def _is_live(self, numbers: int) -> npt.NDArray[np.bool_]:
-        live = np.zeros(max(numbers, self._number, 1), np.bool_)
+    def _add(self, rows: Sequence[tuple[IndexedFile, Columns]]) -> None:
+        files = [file for file, _ in rows]
+        live = self._is_live()
+        live[[file.number for file in files]] = True
+        self._set(with_run(self._runs, new_run([columns for _, columns in rows], files), live))
+
+    def _is_live(self) -> npt.NDArray[np.bool_]:
+        live = np.zeros(self._number, np.bool_)
         live[list(self.tasks)] = True
         return live
 
@@ -234,7 +188,7 @@ class TableIndex(Index):
         """Leave out the rows of files that are gone, once they are a third of all."""
         live = sum(t.data_file.record_count for t in self.tasks.values())
         if 3 * (len(self) - live) > len(self):
-            self._set(compacted(self._runs, self._is_live(self._number)))
+            self._set([merged(self._runs, self._is_live())])
 
     # --- looking up ---------------------------------------------------------------------------------------------------
 
@@ -264,40 +218,29 @@ class TableIndex(Index):
 
     # --- what a commit adds -------------------------------------------------------------------------------------------
 
-    def after(
-        self,
-        base: Base,
-        written: Sequence[tuple[DataFile, Any]],
-        deletes: Sequence[DeleteFile],
-        old: Mapping[int, PositionBitmap],
-    ) -> SavedIndex:
-        """Save the index as it is after a commit, whose files the next `catch_up` then need not read."""
-        files = [indexed_file(self._number + i, file) for i, (file, _) in enumerate(written)]
-        rows = [index_rows(self.hasher, f.number, keys) for f, (_, keys) in zip(files, written, strict=True)]
-        number, runs = self._number + len(files), self._runs
-        if files and number < MOST_FILES:
-            live = self._is_live(number)
-            live[self._number :] = True
-            runs = with_run(runs, new_run(rows, files, wide=not self.hasher.exact), live)
-            self._next = _Next(runs, frozenset(f.path for f in files), number)
-        else:
-            self._next = None
+    def after(self, base: Base, files: NewFiles, deletes: Sequence[DeleteFile], old: OldRows) -> SavedIndex:
+        """Save the index as it is after a commit, whose files the next `catch_up` then need not read.
+
+        If the commit does not happen, they are files that are not live.
+        """
+        if files and self._number + len(files) < MOST_FILES:
+            self._add([self._numbered(file, keys) for file, keys in files if keys is not None])
         of_path = {self.tasks[n].data_file.file_path: n for n in old}
         vectors = [(d, of_path.get(d.referenced_data_file or "")) for d in deletes if d.is_deletion_vector]
         self.live.announce({d.identity: self.hidden(n) | old[n] for d, n in vectors if n is not None})
         return self._save(base)
 
     def _save(self, base: Base) -> SavedIndex:
-        """Save the index with the files of the expected commit, as far as it is not saved.
+        """Save the index as far as it is not saved.
 
         The files are written with those of the base, so a commit that fails removes them.
         """
-        runs, number = (self._next.runs, self._next.number) if self._next is not None else (self._runs, self._number)
-        written = [run for run in runs if run.saved is None]
-        names = tuple(run.saved for run in runs if run.saved is not None)
+        written = [run for run in self._runs if run.saved is None]
+        names = tuple(run.saved for run in self._runs if run.saved is not None)
         if not written and self._saved is not None and self._saved.root.runs == names:
             return self._saved
-        infos = tuple(run.saved or save_run(base.write, run, new_name(RUN)) for run in runs)
-        saved = write_root(base, self.fields, number, infos)
-        self._unsure, self._saved = (saved, self._saved, written), saved
+        self._unsure = "", self._saved, written
+        infos = tuple(run.saved or save_run(base.write, run, new_name(RUN)) for run in self._runs)
+        saved = write_root(base, self.fields, self._number, infos)
+        self._unsure, self._saved = (saved.name, self._saved, written), saved
         return saved

@@ -23,7 +23,7 @@ from pyiceberg.types import (
 import deletekit as dk
 from deletekit.rows.keys import key_bytes, same_keys
 from deletekit.stream.key_hashes import KeyHasher, KeyHashes, splitmix64
-from deletekit.stream.key_index import IndexRows, Run, compacted, new_run, open_run, pack, unpack, with_run
+from deletekit.stream.key_index import Run, columns_of, merged, new_run, open_run, pack, unpack, with_run
 from deletekit.stream.saved_index import find_in_runs
 from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.sinks.index_files import IndexedFile
@@ -51,15 +51,14 @@ def test_runs_are_a_dict_of_lists(tmp_path: Path, seed: int, *, saved: bool, wid
     for number in range(30):
         values = random.integers(0, 200, random.integers(0, 3000 if number % 10 == 0 else 60))
         ids = random.integers(0, 9, len(values)) if number % 4 == 0 else None
-        rows = IndexRows(
-            hashes(values, wide=wide), pack(number, np.arange(len(values)), np.zeros(len(values), bool)), ids
-        )
-        runs = with_run(runs, new_run([rows], [indexed(number, len(values))], wide=wide), live)
+        places = pack(number, np.arange(len(values)), np.zeros(len(values), bool))
+        rows = columns_of(hashes(values, wide=wide), places) | ({} if ids is None else {"id": ids})
+        runs = with_run(runs, new_run([rows], [indexed(number, len(values))]), live)
         for position, value in enumerate(values.tolist()):
             model.setdefault(value, []).append((number, position, -1 if ids is None else int(ids[position])))
         if number % 7 == 6:
             live[random.integers(0, number)] = False
-            runs = compacted(runs, live)
+            runs = [merged(runs, live)]
         if saved:
             runs = [reopened(tmp_path, run) for run in runs]
         asked = random.integers(0, 250, random.choice([1, 40]))
@@ -87,7 +86,7 @@ def test_only_the_blocks_that_are_asked_for_are_read(tmp_path: Path) -> None:
     rows = 100_000
     keys = splitmix64(np.arange(rows, dtype=np.uint64))
     of_keys = KeyHashes(keys, None, np.zeros(rows, np.bool_))
-    run = new_run([IndexRows(of_keys, pack(3, np.arange(rows), of_keys.is_null))], [indexed(3, rows)], wide=False)
+    run = new_run([columns_of(of_keys, pack(3, np.arange(rows), of_keys.is_null))], [indexed(3, rows)])
     assert run.nbytes == 16 * rows
     lazy = reopened(tmp_path, run)
     assert (len(lazy), lazy.nbytes) == (rows, 0)
@@ -135,8 +134,8 @@ def test_a_whole_number_is_exact_and_null_is_no_number() -> None:
     assert len(set(found.low[[0, 2, 3]].tolist())) == 3
     small = KeyHasher([field(IntegerType())])([pa.array([0, -1], pa.int32())])
     assert small.low.tolist() == found.low[[0, 2]].tolist(), "a column that is widened keeps its hashes"
-    rows = IndexRows(found, pack(0, np.arange(4), found.is_null))
-    run = new_run([rows], [indexed(0, 4)], wide=False)
+    rows = columns_of(found, pack(0, np.arange(4), found.is_null))
+    run = new_run([rows], [indexed(0, 4)])
     hits = find_in_runs([run], hasher([pa.array([None, 0], pa.int64())]))
     assert dict(zip(hits.keys.tolist(), hits.positions.tolist(), strict=True)) == {0: 1, 1: 0}
 

@@ -31,8 +31,7 @@ from deletekit.maintenance.compact import compact
 from deletekit.maintenance.expire_snapshots import expire_snapshots
 from deletekit.maintenance.remove_orphan_files import remove_orphan_files
 from deletekit.stream.batch_run import BatchProgress
-from deletekit.stream.convert import convert
-from deletekit.stream.sink import Sink, sink
+from deletekit.stream.sink import Sink, convert, sink
 from deletekit.stream.sink_options import SinkMode
 from deletekit.table.catalog import Catalog
 from deletekit.table.metadata import Snapshot

@@ -30,11 +30,7 @@ import pyarrow as pa
 from deletekit.errors import FormatError, InvalidInputError
 from deletekit.table.sinks.files import SEQUENCE_SERVERS
 
-_TRUNCATE = b"deletekit.truncate"
-_UNKNOWN = b"deletekit.unknown-in-deletes"
-_UNDERSTOOD = b"deletekit.understood"
-_OPTIONS = b"deletekit.options-needed"
-_SERVERS = b"deletekit.servers"
+_MARKS = b"deletekit.marks"
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _SYSTEM = ("system_identifier", "systemid", "timeline", "timeline_id")
 _SHIFT = 56
@@ -63,38 +59,39 @@ def with_marks(
     options: options of the format without which all other messages cannot be understood.
     servers: those whose log the column `_sequence` is of, the oldest first.
     """
-    marks = dict(table.schema.metadata or {})
-    if truncate:
-        marks[_TRUNCATE] = b"true"
-    if names := sorted(unknown):
-        marks[_UNKNOWN] = "\n".join(names).encode()
-    if understood:
-        marks[_UNDERSTOOD] = str(understood).encode()
-    if options:
-        marks[_OPTIONS] = options.encode()
-    if servers:
-        marks[_SERVERS] = json.dumps(servers).encode()
-    return table.replace_schema_metadata(marks or None)
+    marks = {
+        "truncate": truncate,
+        "unknown": sorted(unknown),
+        "understood": understood,
+        "options": options,
+        "servers": servers,
+    }
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), _MARKS: json.dumps(marks).encode()})
+
+
+def _mark(table: pa.Table, name: str) -> Any:
+    """Return a mark of change rows; None for rows without marks."""
+    return json.loads((table.schema.metadata or {}).get(_MARKS, b"{}")).get(name)
 
 
 def truncates(table: pa.Table) -> bool:
     """Tell whether the batch deletes all rows before its own."""
-    return _TRUNCATE in (table.schema.metadata or {})
+    return bool(_mark(table, "truncate"))
 
 
 def understood(table: pa.Table) -> int:
     """Return how many messages of the batch were understood; 0 also for rows that come from no messages."""
-    return int((table.schema.metadata or {}).get(_UNDERSTOOD, b"0"))
+    return int(_mark(table, "understood") or 0)
 
 
 def options_needed(table: pa.Table) -> str:
     """Return the options without which messages of the batch could not be understood; no text if there are none."""
-    return bytes((table.schema.metadata or {}).get(_OPTIONS, b"")).decode()
+    return str(_mark(table, "options") or "")
 
 
 def servers_of(table: pa.Table) -> tuple[str, ...]:
     """Return the servers whose log the column `_sequence` is of, as far as that is known."""
-    return tuple(json.loads((table.schema.metadata or {}).get(_SERVERS, b"[]")))
+    return tuple(_mark(table, "servers") or ())
 
 
 def check_deletes(table: pa.Table, key: Collection[str]) -> None:
@@ -103,8 +100,7 @@ def check_deletes(table: pa.Table, key: Collection[str]) -> None:
     Null there would not delete the row, or another one; and where an update gives a row another key, the old row would
     stay.
     """
-    unknown = (table.schema.metadata or {}).get(_UNKNOWN, b"").decode().split("\n")
-    lacking = sorted(set(key).intersection(unknown))
+    lacking = sorted(set(key).intersection(_mark(table, "unknown") or ()))
     if lacking:
         raise InvalidInputError(
             "rows before a delete or an update lack a column of the key, because the source does not log it",

@@ -168,36 +168,29 @@ def _root(values: Mapping[str, Any]) -> IndexRoot:
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 
-def write_run(
-    io: FileIO,
-    path: str,
-    low: npt.NDArray[np.uint64],
-    rows: Callable[[int, int], Rows],
-    files: Sequence[IndexedFile],
-    *,
-    wide: bool,
-    ids: bool,
-) -> RunInfo:
+def write_run(io: FileIO, path: str, columns: Mapping[str, npt.NDArray[Any]], files: Sequence[IndexedFile]) -> RunInfo:
     """Write a run. Return what a root says of it.
 
     Parameters
     ----------
-    low: the first 64 bits of all hashes, in order.
-    rows: returns the rows from one to another, of `row_type`.
+    columns: the rows by the columns of `row_type`, in the order of `low`.
     """
-    count = len(low)
+    count, wide, ids = len(columns["low"]), "high" in columns, "id" in columns
+    kind = row_type(wide=wide, ids=ids)
     bits = min(max(count // BLOCK_ROWS - 1, 0).bit_length(), _MOST_BITS)
-    starts = _starts(low, bits)
+    starts = _starts(columns["low"], bits)
     checks = np.zeros(1 << bits, "<u4")
     with io.create(path) as stream:
         stream.write(RUN_MAGIC)
         step = max(1, (1 << bits) * (1 << 18) // max(count, 1))
         for first in range(0, 1 << bits, step):
             last = min(first + step, 1 << bits)
-            begin = int(starts[first])
-            data = memoryview(rows(begin, int(starts[last])).tobytes())
-            width = row_type(wide=wide, ids=ids).itemsize
-            places = ((starts[first : last + 1] - begin) * width).tolist()
+            begin, end = int(starts[first]), int(starts[last])
+            rows = np.empty(end - begin, kind)
+            for name in kind.names or ():
+                rows[name] = columns[name][begin:end]
+            data = memoryview(rows.tobytes())
+            places = ((starts[first : last + 1] - begin) * kind.itemsize).tolist()
             for block in range(last - first):
                 checks[first + block] = zlib.crc32(data[places[block] : places[block + 1]])
             stream.write(data)
