@@ -17,20 +17,8 @@ import pytest
 import deletekit as dk
 from tests.commit.racing import QUICK, racing
 from tests.invariants import check_table
-from tests.tables import (
-    ITEMS,
-    Row,
-    expected,
-    ids,
-    items,
-    live,
-    live_files,
-    make,
-    position_deletes,
-    refused,
-    set_by_another_writer,
-    vectors,
-)
+from tests.stored import live_files, position_deletes, vectors
+from tests.tables import ITEMS, Row, expected, ids, items, live, make, refused, set_by_another_writer
 
 FIRST = items((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0))
 SECOND = items((4, "b", 4.0), (5, "b", 5.0))

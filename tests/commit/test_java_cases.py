@@ -22,7 +22,8 @@ from deletekit.deletes.plan import plan_scan
 from deletekit.formats.deletion_vector import PositionBitmap
 from tests.commit.racing import QUICK, racing
 from tests.invariants import check_table
-from tests.tables import ids, items, live_files, make, refused, vectors
+from tests.stored import live_files, vectors
+from tests.tables import ids, items, make, refused
 
 FIRST = items((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0))
 SECOND = items((4, "b", 4.0), (5, "b", 5.0))

@@ -20,23 +20,17 @@ from deletekit.table.identifier import Identifier
 from tests.commit.racing import QUICK, Interfering
 from tests.invariants import check_table, reachable
 from tests.storage import stored_at
+from tests.stored import avro, entries, head_json, live_files, manifest_list, metadata_json, snapshots_json
 from tests.tables import (
     MODES,
     VERSION_AND_MODE,
-    avro,
-    entries,
     expected,
     files_of,
-    head_json,
     ids,
     items,
     live,
-    live_files,
     make,
-    manifest_list,
-    metadata_json,
     set_by_another_writer,
-    snapshots_json,
     unchanged,
 )
 

@@ -20,18 +20,8 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from tests.commit.racing import QUICK, racing
 from tests.invariants import check_table
 from tests.maintenance.damage import edit_file, edit_list, findings
-from tests.tables import (
-    MODES,
-    Row,
-    head_json,
-    ids,
-    items,
-    live_files,
-    make,
-    manifest_list,
-    position_deletes,
-    vectors,
-)
+from tests.stored import head_json, live_files, manifest_list, position_deletes, vectors
+from tests.tables import MODES, Row, ids, items, make
 
 FIVE = items(*((i, "a", float(i)) for i in range(5)))
 OTHER = items((10, "b", 1.0), (11, "b", 2.0))

@@ -17,7 +17,8 @@ import pytest
 import deletekit as dk
 from deletekit.spark.engine import SparkEngine
 from tests.invariants import check_table, reachable
-from tests.tables import expected, live, make, parquet, unchanged
+from tests.stored import parquet
+from tests.tables import expected, live, make, unchanged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,20 +20,8 @@ from tests.maintenance.damage import (
     with_metadata,
 )
 from tests.storage import io_properties, stored_at
-from tests.tables import (
-    avro,
-    entries,
-    expected,
-    head_json,
-    items,
-    live,
-    live_files,
-    make,
-    manifest_list,
-    refused,
-    unchanged,
-    vectors,
-)
+from tests.stored import avro, entries, head_json, live_files, manifest_list, vectors
+from tests.tables import expected, items, live, make, refused, unchanged
 
 ROWS = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, "c", 5.0), (6, "b", 6.0))
 ONE = LocalEngine(1)

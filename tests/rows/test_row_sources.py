@@ -23,7 +23,8 @@ import deletekit as dk
 from deletekit.rows import data_file_writer, rolling_files
 from tests.commit.racing import QUICK, racing
 from tests.storage import stored_at
-from tests.tables import ITEMS, VERSION_AND_MODE, Row, expected, files_of, items, live, make, parquet, unchanged
+from tests.stored import parquet
+from tests.tables import ITEMS, VERSION_AND_MODE, Row, expected, files_of, items, live, make, unchanged
 
 ROWS: list[Row] = [{"id": i, "category": f"c{i % 3}" if i % 5 else None, "value": i / 4} for i in range(100)]
 WHOLE = pa.Table.from_pylist(ROWS, schema=ITEMS)

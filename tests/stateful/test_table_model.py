@@ -26,7 +26,8 @@ from deletekit.engines.local import LocalEngine
 from deletekit.table.sinks.batches import sink_tag
 from tests.invariants import check_table, reachable
 from tests.storage import ON_S3, stored_at
-from tests.tables import MODES, Row, files_of, make, metadata_json, new_catalog, order, vectors
+from tests.stored import metadata_json, vectors
+from tests.tables import MODES, Row, files_of, make, new_catalog, order
 
 EXAMPLES_A_MINUTE = 3 if ON_S3 else 60
 MINUTES = int(os.environ.get("DELETEKIT_STATEFUL", "0"))

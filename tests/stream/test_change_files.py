@@ -21,8 +21,9 @@ from deletekit.stream.applied_batches import BatchId
 from deletekit.stream.change_files import change_files, natural_key
 from deletekit.stream.file_batches import logged
 from deletekit.table.locations import local_path
+from tests.stored import head_json, snapshots_json
 from tests.stream.replay import PEOPLE, Row, check, people, put, replay
-from tests.tables import head_json, make, refused, snapshots_json, unchanged
+from tests.tables import make, refused, unchanged
 
 CHANGES = pa.schema([*PEOPLE, pa.field("_change_type", pa.string())])
 FAR = 2**62

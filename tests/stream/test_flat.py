@@ -11,8 +11,9 @@ import pytest
 import deletekit as dk
 from deletekit.table.file_io import PyIcebergIO
 from tests.invariants import check_table
+from tests.stored import live_files, manifest_list
 from tests.stream.replay import PEOPLE, check, put, random_batches, replay
-from tests.tables import live, live_files, make, manifest_list
+from tests.tables import live, make
 
 Maintain = dk.stream.Maintain
 

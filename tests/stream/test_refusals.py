@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
+from tests.storage import stored_at
 from tests.stream.replay import PEOPLE, opened, put, random_batches
-from tests.tables import make, refused, stored_at
+from tests.tables import make, refused
 
 BATCHES = list(random_batches(0, batches=6, rows=8, keys=9))
 Act = Callable[[dk.Table], Any]

@@ -12,8 +12,9 @@ import pytest
 
 import deletekit as dk
 from tests.commit.racing import Interfering
+from tests.stored import live_files, vectors
 from tests.stream.replay import PEOPLE, Row, check, random_batches, replay
-from tests.tables import live_files, make, vectors
+from tests.tables import make
 
 KEYS = {
     "string": (pa.string(), lambda i: f"key-{i}"),

@@ -14,7 +14,8 @@ from tests.absent_fields import COUNTS
 from tests.maintenance.damage import Json, edit_list, head_of, put_back
 from tests.maintenance.test_verify_metadata import CASES, ROWS, oldest, set_in
 from tests.storage import stored_at
-from tests.tables import head_json, ids, items, make, metadata_json, refused, snapshots_json, unchanged
+from tests.stored import head_json, metadata_json, snapshots_json
+from tests.tables import ids, items, make, refused, unchanged
 
 
 def edit_metadata(table: dk.Table, change: Callable[[Json], Any]) -> None:

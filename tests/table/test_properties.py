@@ -19,7 +19,8 @@ from deletekit.table.properties import (
     check_properties,
     value_of,
 )
-from tests.tables import items, make, metadata_json, refused, set_by_another_writer
+from tests.stored import metadata_json
+from tests.tables import items, make, refused, set_by_another_writer
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
 SOURCES = Path(dk.__file__).parent

@@ -11,19 +11,8 @@ from pyiceberg.types import IntegerType, ListType, StringType
 import deletekit as dk
 from tests.commit.racing import QUICK, racing
 from tests.maintenance.model import edit_metadata
-from tests.tables import (
-    ITEMS,
-    VERSION_AND_MODE,
-    Row,
-    files_of,
-    ids,
-    items,
-    live,
-    make,
-    metadata_json,
-    refused,
-    snapshots_json,
-)
+from tests.stored import metadata_json, snapshots_json
+from tests.tables import ITEMS, VERSION_AND_MODE, Row, files_of, ids, items, live, make, refused
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
 EVERY_VERSION = pytest.mark.parametrize("version", [1, 2, 3])

@@ -23,24 +23,8 @@ from pyiceberg.types import (
 
 import deletekit as dk
 from tests.storage import stored_at
-from tests.tables import (
-    ITEMS,
-    VERSION_AND_MODE,
-    Row,
-    expected,
-    files_of,
-    head_json,
-    ids,
-    items,
-    live,
-    live_files,
-    make,
-    manifest_list,
-    metadata_json,
-    parquet,
-    refused,
-    snapshots_json,
-)
+from tests.stored import head_json, live_files, manifest_list, metadata_json, parquet, snapshots_json
+from tests.tables import ITEMS, VERSION_AND_MODE, Row, expected, files_of, ids, items, live, make, refused
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
 EVERY_VERSION = pytest.mark.parametrize("version", [1, 2, 3])

@@ -15,22 +15,8 @@ import pytest
 
 import deletekit as dk
 from tests.storage import stored_at
-from tests.tables import (
-    ITEMS,
-    Row,
-    avro,
-    expected,
-    head_json,
-    items,
-    live,
-    live_files,
-    make,
-    manifest_list,
-    metadata_json,
-    refused,
-    set_by_another_writer,
-    unchanged,
-)
+from tests.stored import avro, head_json, live_files, manifest_list, metadata_json
+from tests.tables import ITEMS, Row, expected, items, live, make, refused, set_by_another_writer, unchanged
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
 Call = Callable[[dk.Table], Any]

@@ -17,21 +17,8 @@ from deletekit.formats.reserved_fields import POS_ID
 from deletekit.verbs.scan import METADATA_COLUMNS
 from tests.maintenance.damage import edit_file
 from tests.storage import stored_at
-from tests.tables import (
-    VERSION_AND_MODE,
-    Row,
-    entries,
-    expected,
-    head_json,
-    ids,
-    items,
-    live,
-    live_files,
-    make,
-    metadata_json,
-    parquet,
-    snapshots_json,
-)
+from tests.stored import entries, head_json, live_files, metadata_json, parquet, snapshots_json
+from tests.tables import VERSION_AND_MODE, Row, expected, ids, items, live, make
 from tests.verbs.three_valued import FILTERS, LOGIC, ROWS, sqlite_ids
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))

@@ -19,7 +19,8 @@ from hypothesis import given
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
 from deletekit.tools.scan_polars import _filter
-from tests.tables import items, live_files, make, new_catalog
+from tests.stored import live_files
+from tests.tables import items, make, new_catalog
 
 DAYS = [dt.datetime(2020, 1, day, tzinfo=dt.UTC) for day in range(1, 7)]
 ROWS = pa.table(

@@ -16,7 +16,8 @@ import pytest
 import deletekit as dk
 from tests.interop.rows import same_rows
 from tests.interop.scenarios import SCENARIOS, Scenario
-from tests.tables import ITEMS, entries, items, new_catalog
+from tests.stored import entries
+from tests.tables import ITEMS, items, new_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
