@@ -127,6 +127,15 @@ def unchanged(table: dk.Table) -> Iterator[None]:
     assert files_of(table) == files
 
 
+@contextmanager
+def raises(error: type[dk.DeletekitError], kind: str, **attributes: Any) -> Iterator[None]:
+    """Hold that the block raises this class and kind, with these attributes."""
+    with pytest.raises(error) as caught:
+        yield
+    found = {name: getattr(caught.value, name) for name in ("kind", *attributes)}
+    assert found == {"kind": kind, **attributes}, caught.value
+
+
 @dataclass
 class Refusal:
     """What `refused` caught, once its block is over."""

@@ -17,7 +17,7 @@ import deletekit as dk
 from deletekit.table.metadata import parse_metadata
 from tests.absent_fields import COUNTS, Left, leave_out
 from tests.stored import live_files, manifest_list, metadata_json
-from tests.tables import MODES, ids, items, make
+from tests.tables import MODES, ids, items, make, raises
 
 Rows = dict[int, tuple[Any, ...]]
 Verb = tuple[Callable[[dk.Table, str], Any], Callable[[Rows], Rows]]
@@ -318,9 +318,8 @@ def test_the_current_schema_and_spec_are_those_of_v1_or_refused(catalog: dk.Cata
         assert ids(table) == [1, 2, 3]
         for names in ("current-schema-id schema", "default-spec-id partition-spec"):
             broken = gone(*names.split())(raw := metadata_json(table)) or raw  # type: ignore[func-returns-value]
-            with pytest.raises(dk.FormatError) as error:
+            with raises(dk.FormatError, "table-metadata", field=names.split()[0]):
                 parse_metadata(json.dumps(broken).encode())
-            assert (error.value.kind, error.value.field) == ("table-metadata", names.split()[0])
 
 
 @pytest.mark.parametrize("name", ["schemas", "partition-specs"])
@@ -337,9 +336,8 @@ def test_a_snapshot_that_lists_nothing_is_not_empty(catalog: dk.Catalog) -> None
     table = make(catalog, _items(1), format_version=1)
     leave_out(table, Left(document=gone("snapshots.manifest-list")), null=False)
     for call in (lambda: dk.scan(table).count(), lambda: dk.append(table, _items(2))):
-        with pytest.raises(dk.FormatError) as error:
+        with raises(dk.FormatError, "metadata-field", field="manifest-list"):
             call()
-        assert (error.value.kind, error.value.field) == ("metadata-field", "manifest-list")
     assert [f.field for f in dk.verify(table).errors] == ["manifest-list", "manifest-list"]
     leave_out(
         table,
@@ -355,9 +353,8 @@ def test_a_manifest_in_a_snapshot_names_its_spec_or_is_refused(catalog: dk.Catal
     table, _ = old_table(catalog, 1)
     keys = ["partition-spec-id", "partition-spec"]
     leave_out(table, Left(inline=True, avro=keys), null=False)
-    with pytest.raises(dk.FormatError) as error:
+    with raises(dk.FormatError, "partition-spec", field="partition-spec-id"):
         dk.scan(table).count()
-    assert (error.value.kind, error.value.field) == ("partition-spec", "partition-spec-id")
 
 
 def test_the_snapshot_that_added_a_manifest_is_found_in_its_entries(catalog: dk.Catalog) -> None:

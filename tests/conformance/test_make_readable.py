@@ -71,7 +71,7 @@ def test_the_least_change(catalog: dk.Catalog, tmp_path: Path, need: Need) -> No
         assert dk.make_readable(table, ["x"], verdicts=tmp_path / "verdicts.json", verify=False).steps == ()
 
 
-@pytest.mark.sampled(2, tier=1)
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("name", SCENES)
 @pytest.mark.parametrize("version", [2, 3])
 def test_every_kind_of_key(catalog: dk.Catalog, tmp_path: Path, name: str, version: int) -> None:

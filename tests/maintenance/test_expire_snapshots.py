@@ -70,7 +70,7 @@ def busy(catalog: dk.Catalog, version: int, mode: str, **options: Any) -> dk.Tab
     return table
 
 
-@pytest.mark.sampled(4, tier=1)
+@pytest.mark.sampled(7, tier=1)
 @pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
 @pytest.mark.parametrize("partition_by", [[], ["category"]], ids=["whole", "partitioned"])
 @pytest.mark.parametrize("keep", [1, 3])

@@ -46,6 +46,7 @@ def facts(table: dk.Table) -> list[tuple[Any, ...]]:
     return sorted(found, key=repr)
 
 
+@pytest.mark.sampled(2, tier=1)
 @pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
 def test_fewer_manifests_the_same_table(catalog: dk.Catalog, version: int, mode: str) -> None:
     table = many(catalog, version, mode)

@@ -32,7 +32,7 @@ def test_killed_at_random(
 
 @pytest.mark.slow
 def test_killed_on_spark(own_spark: None, tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
-    """The driver dies; `test_lossy_sink` kills executors."""
+    """The driver dies; tests/engines/test_cluster.py kills executors."""
     counts = loop(1, engine="driver", folder=tmp_path)
     record_property("figures", line("driver", "auto", 3, 0, counts))
     assert counts["kills"] == 1

@@ -19,7 +19,7 @@ from tests.maintenance.model import staged
 from tests.stored import live_files
 from tests.stream.maintaining import BATCHES, NAME, POLICY, make_people, write_next
 from tests.stream.replay import PEOPLE, check, put, random_batches, replay
-from tests.tables import live, make, new_catalog, refused
+from tests.tables import live, make, new_catalog, raises, refused
 
 Maintain = dk.stream.Maintain
 BOTH = pytest.mark.parametrize(
@@ -113,6 +113,7 @@ RACES: dict[str, Callable[[dk.Table], Any]] = {
 }
 
 
+@pytest.mark.sampled(2, tier=1)
 @BOTH
 @pytest.mark.parametrize("race", RACES)
 def test_others_commit_first(catalog: dk.Catalog, version: int, race: str, mode: str) -> None:
@@ -157,7 +158,7 @@ def test_whoever_always_loses_gives_up_quietly(catalog: dk.Catalog, caplog: pyte
         assert later.maintained.rewritten_data_files > 0
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_a_failure_never_fails_the_batch(tmp_path: Path, version: int) -> None:
     """Every call to storage and catalog after the batch's own commit fails once."""
     home, kept = tmp_path / "warehouse", tmp_path / "kept"
@@ -231,9 +232,8 @@ def test_another_process_goes_on(tmp_path: Path, version: int, dying: Dying) -> 
     ],
 )
 def test_bad_numbers_are_refused(catalog: dk.Catalog, bad: dict[str, Any], field: str) -> None:
-    with pytest.raises(dk.InvalidInputError) as refusal:
+    with raises(dk.InvalidInputError, "maintain", field=field):
         Maintain(**bad)
-    assert (refusal.value.kind, refusal.value.field) == ("maintain", field)
     table = make(catalog, schema=PEOPLE)
     with refused(table, dk.InvalidInputError, "maintain", field="every"):
         people(table, maintain=0)

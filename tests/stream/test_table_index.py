@@ -58,6 +58,7 @@ def test_keys_of_every_kind(catalog: dk.Catalog, kind: str, *, two: bool) -> Non
     check(table, replay(batches, key))
 
 
+@pytest.mark.sampled(2, tier=1)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("version", [2, 3])
 def test_others_write_maintain_and_roll_back(catalog: dk.Catalog, seed: int, version: int) -> None:
