@@ -14,7 +14,7 @@ import fastavro
 
 import deletekit as dk
 from tests.storage import stored_at
-from tests.tables import metadata_json
+from tests.stored import metadata_json
 
 __all__ = ["COUNTS", "Left", "leave_out"]
 

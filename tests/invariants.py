@@ -7,7 +7,8 @@ from typing import Any
 
 import deletekit as dk
 from tests.storage import stored_at
-from tests.tables import avro, files_of, metadata_json
+from tests.stored import avro, metadata_json
+from tests.tables import files_of
 
 ADDED, EXISTING, DELETED = 1, 0, 2
 Json = dict[str, Any]

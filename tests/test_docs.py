@@ -22,6 +22,7 @@ import sys
 import tomllib
 from contextlib import redirect_stdout
 from doctest import ELLIPSIS, OutputChecker
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -229,11 +230,16 @@ def check_module(module: str, arguments: list[str]) -> None:
     if module == "pytest":
         check_pytest(arguments)
         return
+    assert [word for word in arguments if word not in help_of(module)] == []
+
+
+@cache
+def help_of(module: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", module, "--help"], cwd=ROOT, check=False, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert [word for word in arguments if word not in done.stdout] == []
+    return done.stdout
 
 
 def check_pip(arguments: list[str]) -> None:

@@ -35,7 +35,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["none", "dv_10", "eq_id_10"])
+@pytest.mark.parametrize("name", [pytest.param("none", marks=pytest.mark.long), "dv_10", "eq_id_10"])
 def test_peak_memory_beside_pyarrow(settings: Settings, name: str) -> None:
     tables = settings.tables()
 

@@ -15,7 +15,8 @@ from pyiceberg.catalog import load_catalog
 
 import deletekit as dk
 from tests.invariants import sink_files
-from tests.tables import avro, items
+from tests.stored import avro
+from tests.tables import items
 
 __all__ = ["KINDS", "MORE", "QUICK", "ROWS", "SCHEMA", "SQL", "Store", "leftovers", "on_disk"]
 

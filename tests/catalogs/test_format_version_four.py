@@ -15,7 +15,7 @@ import pytest
 import deletekit as dk
 from deletekit.course.views.table_view import TableView
 from deletekit.spark.data_source.options import SourceOptions
-from tests.tables import new_catalog
+from tests.tables import new_catalog, raises
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
 
@@ -102,11 +102,9 @@ def test_a_rest_catalog_has_one(opened: dk.Table) -> None:
 @pytest.mark.parametrize("format_version", [4, 5])
 def test_none_is_made(tmp_path: Path, format_version: int) -> None:
     with new_catalog(tmp_path) as catalog:
-        with pytest.raises(dk.InvalidInputError) as caught:
+        with raises(dk.InvalidInputError, "format-version", found=format_version):
             dk.create_table(catalog, "n.t", ROWS.schema, format_version=format_version)
-        assert (caught.value.kind, caught.value.found) == ("format-version", format_version)
         table = dk.create_table(catalog, "n.u", ROWS.schema, format_version=3)
-        with pytest.raises(dk.InvalidInputError) as caught:
+        with raises(dk.InvalidInputError, "format-version"):
             dk.upgrade_format_version(table, format_version)
-        assert caught.value.kind == "format-version"
         assert table.refresh().format_version == 3

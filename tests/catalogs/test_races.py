@@ -11,7 +11,7 @@ import pytest
 import deletekit as dk
 from deletekit.table import catalog as catalog_module
 from tests.catalogs.stores import ROWS, SCHEMA, Store, leftovers, on_disk
-from tests.tables import MODES, expected, items, live
+from tests.tables import MODES, expected, items, live, raises
 
 THEIRS = items((9, "z", 90.0))
 MINE = items((5, "m", 50.0))
@@ -117,9 +117,8 @@ def test_two_make_one_table(sql_store: Store, monkeypatch: pytest.MonkeyPatch) -
     )
     before_the_swap(monkeypatch, meanwhile)
     mine = str(sql_store.folder / "mine")
-    with pytest.raises(dk.InvalidInputError) as caught:
+    with raises(dk.InvalidInputError, "table-exists"):
         sql_store.create("t", SCHEMA, location=mine)
-    assert caught.value.kind == "table-exists"
     assert on_disk(mine) == set()
     assert sql_store.load("t").metadata_location == theirs[0].metadata_location
 

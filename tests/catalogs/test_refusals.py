@@ -21,7 +21,7 @@ from deletekit.table.pyiceberg_store import PyIcebergStore
 from tests.catalogs.metastore import Metastore
 from tests.catalogs.stores import ROWS, SCHEMA, Store, on_disk
 from tests.rest_server import free_port
-from tests.tables import expected, live, new_catalog
+from tests.tables import expected, live, new_catalog, raises
 
 
 @pytest.fixture
@@ -162,9 +162,8 @@ def test_a_table_that_pyiceberg_cannot_parse(metastore: dk.Catalog) -> None:
     path = Path(table.metadata_location)
     text = path.read_text()
     path.write_text(text.replace('"format-version":2', '"format-version":4'))
-    with pytest.raises(dk.UnsupportedError) as caught:
+    with raises(dk.UnsupportedError, "format-version", found=4):
         dk.load_table(metastore, "n.t")
-    assert (caught.value.kind, caught.value.found) == ("format-version", 4)
     path.write_text(text.replace('"type":"string"', '"type":"geo(1)"'))
     with pytest.raises(dk.UnsupportedError, match="pyiceberg cannot read this table"):
         dk.load_table(metastore, "n.t")
@@ -210,9 +209,8 @@ def test_the_namespaces_own_location_counts(sql_store: Store) -> None:
 
 def test_no_warehouse_and_no_location(tmp_path: Path) -> None:
     catalog = dk.load_catalog("bare", type="sql", uri=f"sqlite:///{tmp_path / 'catalog.db'}")
-    with pytest.raises(dk.InvalidInputError) as caught:
+    with raises(dk.InvalidInputError, "location", field="warehouse"):
         dk.create_table(catalog, "n.t", SCHEMA)
-    assert (caught.value.kind, caught.value.field) == ("location", "warehouse")
     table = dk.create_table(catalog, "n.t", SCHEMA, location=str(tmp_path / "t"))
     dk.append(table, ROWS)
     assert live(dk.load_table(catalog, "n.t")) == expected(ROWS)

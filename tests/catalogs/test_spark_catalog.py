@@ -14,7 +14,7 @@ import pytest
 import deletekit as dk
 from deletekit.spark.catalogs import embedded_spark_catalog
 from tests.catalogs.stores import MORE, ROWS, SCHEMA, leftovers, on_disk
-from tests.tables import MODES, Row, expected, items, live, new_catalog
+from tests.tables import MODES, Row, expected, items, live, new_catalog, raises
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,9 +105,8 @@ def test_a_view_is_no_table(spark: SparkSession, catalog: dk.Catalog, namespace:
     with pytest.raises(dk.NotFoundError):
         dk.load_table(catalog, f"{namespace}.v")
     files = on_disk(catalog.default_location((namespace, "v")))
-    with pytest.raises(dk.InvalidInputError) as caught:
+    with raises(dk.InvalidInputError, "table-exists"):
         dk.create_table(catalog, f"{namespace}.v", SCHEMA)
-    assert caught.value.kind == "table-exists"
     assert on_disk(catalog.default_location((namespace, "v"))) == files
     assert len(by_spark(spark, f"select * from local.{namespace}.v")) == 3
 

@@ -11,7 +11,8 @@ import deletekit as dk
 from tests.cli.conftest import Run
 from tests.maintenance.damage import edit_bytes, edit_list
 from tests.storage import stored_at
-from tests.tables import ITEMS, ids, items, live_files, manifest_list, new_catalog, unchanged
+from tests.stored import live_files, manifest_list
+from tests.tables import ITEMS, ids, items, new_catalog, unchanged
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ one with the chosen number is not made, is made by half, or is made and not answ
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -21,7 +22,9 @@ import deletekit as dk
 from deletekit.table import catalog as catalog_module
 from deletekit.table.file_io import FileInfo, PyIcebergIO
 
-__all__ = ["EVERYWHERE", "KILLED", "WHEN", "FaultError", "Faults", "errors", "faulty", "kills", "parent_of_killed"]
+__all__ = [
+    "EVERYWHERE", "KILLED", "WHEN", "Dying", "FaultError", "Faults", "errors", "faulty", "kills", "parent_of_killed",
+]  # fmt: skip
 
 EVERYWHERE = bool(os.environ.get("DELETEKIT_KILL_EVERYWHERE"))
 
@@ -202,12 +205,33 @@ def faulty(faults: Faults, catalog: dk.Catalog) -> Iterator[None]:
         dialect.do_execute, dialect.do_commit = execute, commit
 
 
+class Dying:
+    """A process that forks: it reads a line for each child that is to die, and prints the child's exit code."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._jobs, self._codes = process.stdin, process.stdout
+
+    def start(self, *job: object) -> None:
+        self._jobs.write(json.dumps(job, default=str) + "\n")  # paths are texts
+        self._jobs.flush()
+
+    def wait(self) -> int:
+        return int(self._codes.readline())
+
+    def run(self, *job: object) -> int:
+        """Let a child live a job. Return its exit code."""
+        self.start(*job)
+        return self.wait()
+
+
 @contextmanager
-def parent_of_killed(module: str) -> Iterator[subprocess.Popen[str]]:
-    """Give a process that forks: it reads a line for each child that is to die, and prints the child's exit code."""
+def parent_of_killed(module: str) -> Iterator[Dying]:
+    """Give the process that `module` is as a program."""
     command, root = [sys.executable, "-m", module], Path(__file__).parents[2]
     with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield process
+        yield Dying(process)
         assert process.stdin is not None
         process.stdin.close()
         assert process.wait(60) == 0

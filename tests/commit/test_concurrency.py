@@ -21,9 +21,10 @@ from tests.catalogs.conftest import GROUPS, make_store, params
 from tests.catalogs.stores import Store
 from tests.commit.processes import SHARED, Job, replay, work
 from tests.invariants import check_table
-from tests.tables import ids, items, make, new_catalog, snapshots_json
+from tests.stored import snapshots_json
+from tests.tables import ids, items, make, new_catalog
 
-SECONDS = float(os.environ.get("DELETEKIT_CONCURRENCY_SECONDS", "4"))
+SECONDS = float(os.environ.get("DELETEKIT_CONCURRENCY_SECONDS", "2"))
 PROCESSES = int(os.environ.get("DELETEKIT_CONCURRENCY_PROCESSES", "8"))
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("value", pa.float64())])
 PROPERTIES = {

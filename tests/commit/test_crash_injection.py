@@ -7,9 +7,7 @@ few are chosen (`faults.errors` and `faults.kills`); with `DELETEKIT_KILL_EVERYW
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -20,9 +18,10 @@ import pytest
 import deletekit as dk
 from deletekit.rows.write_context import WriteContext
 from tests.commit.crashing import CASES, LATER, NAME, Case, make_table, run
-from tests.commit.faults import KILLED, FaultError, Faults, errors, kills, parent_of_killed
+from tests.commit.faults import KILLED, Dying, FaultError, Faults, errors, kills, parent_of_killed
 from tests.invariants import check_table, reachable
-from tests.tables import files_of, items, live, make, new_catalog, snapshots_json
+from tests.stored import snapshots_json
+from tests.tables import files_of, items, live, make, new_catalog
 
 # One verb in the first tier, all others in the second.
 FIRST = {"delete, deletion-vector": pytest.mark.first_tier}
@@ -147,7 +146,7 @@ def test_an_error_at_every_call(tmp_path: Path, name: str, record_property: Reco
 
 
 @pytest.fixture(scope="module")
-def dying() -> Iterator[subprocess.Popen[str]]:
+def dying() -> Iterator[Dying]:
     """Give the process whose children die."""
     with parent_of_killed("tests.commit.crashing") as process:
         yield process
@@ -155,19 +154,13 @@ def dying() -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.sampled(6)
 @EVERY_VERB
-def test_the_end_of_the_process_at_every_call(
-    tmp_path: Path, name: str, dying: subprocess.Popen[str], record_property: Record
-) -> None:
+def test_the_end_of_the_process_at_every_call(tmp_path: Path, name: str, dying: Dying, record_property: Record) -> None:
     trial = Trial(tmp_path, CASES[name])
     outcomes: Counter[str] = Counter()
     killed = cleared = 0
-    assert dying.stdin is not None
-    assert dying.stdout is not None
     for at, call, when in trial.kills():
-        dying.stdin.write(json.dumps([str(trial.home), name, at, when]) + "\n")
-        dying.stdin.flush()
         what = f"{name}: killed at {call}, call {at}, {when}"
-        assert int(dying.stdout.readline()) == KILLED, what
+        assert dying.run(trial.home, name, at, when) == KILLED, what
         seen, orphans = trial.look(what)
         outcomes[seen] += 1
         killed += 1

@@ -55,7 +55,8 @@ import pytest
 import deletekit as dk
 from tests.invariants import check_table
 from tests.maintenance.damage import edit_manifest
-from tests.tables import MODES, VERSION_AND_MODE, avro, ids, items, live, make, manifest_list
+from tests.stored import avro, manifest_list
+from tests.tables import MODES, VERSION_AND_MODE, ids, items, live, make
 
 FIRST = items((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0))
 SECOND = items((4, "b", 4.0), (5, "b", 5.0))

@@ -1,14 +1,13 @@
 """The cases that Iceberg Java 1.11 gets wrong, each against a plain model: no row comes back, and none is lost.
 
 The numbers are those of the reference that lists them: DV validation by a filter (3.2.5), a live vector that is not
-removed (3.2.6), several vectors in the window (3.2.7), a rewrite against a new vector (3.4.2), deletes dropped by their
-sequence number (4.1.3), and a shared Puffin file that expires (4.4.2).
+removed (3.2.6), several vectors in the window (3.2.7), a rewrite against a new vector (3.4.2), and deletes dropped by
+their sequence number (4.1.3). A shared Puffin file that expires (4.4.2) is in maintenance/test_expire_snapshots.py.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from pyiceberg.expressions import EqualTo
@@ -22,7 +21,8 @@ from deletekit.deletes.plan import plan_scan
 from deletekit.formats.deletion_vector import PositionBitmap
 from tests.commit.racing import QUICK, racing
 from tests.invariants import check_table
-from tests.tables import ids, items, live_files, make, refused, vectors
+from tests.stored import live_files, vectors
+from tests.tables import ids, items, make, refused
 
 FIRST = items((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0))
 SECOND = items((4, "b", 4.0), (5, "b", 5.0))
@@ -153,23 +153,3 @@ def test_4_1_3_no_delete_is_dropped_because_of_its_sequence_number(catalog: dk.C
     assert {f["file_path"] for f in live_files(table, 1)} == before
     assert ids(table) == [1, 2, 3]
     check_table(table)
-
-
-def test_4_4_2_expiry_keeps_a_puffin_file_that_holds_one_live_vector(catalog: dk.Catalog) -> None:
-    """Java's incremental clean-up removes the file of every vector that was replaced, whatever else is in it."""
-    table = make(catalog, FIRST, SECOND, format_version=3)
-    with dk.engine.local(1):
-        dk.delete(table, "id in (1, 4)", mode="deletion-vector")
-    (shared,) = {f["file_path"] for f in live_files(table, 1)}
-    dk.delete(table, "id = 2", mode="deletion-vector")
-    dk.append(table, items((9, "c", 9.0)))
-    gone = dk.expire_snapshots(table, older_than=2**62, retain_last=1)
-    assert gone
-    assert len(table.refresh().metadata.snapshots) == 1
-    assert Path(shared).exists(), "one of its vectors is live"
-    assert ids(table) == [3, 5, 9]
-    dk.delete(table, "id = 5", mode="deletion-vector")
-    dk.expire_snapshots(table, older_than=2**62, retain_last=1)
-    assert not Path(shared).exists()
-    assert ids(table) == [3, 9]
-    assert dk.verify(table.refresh(), level="data").ok

@@ -10,7 +10,8 @@ import deletekit as dk
 from tests.invariants import check_table
 from tests.maintenance.model import lineage
 from tests.maintenance.test_rewrite_manifests import facts
-from tests.tables import entries, items, live, make, manifest_list
+from tests.stored import entries, manifest_list
+from tests.tables import items, live, make
 
 ENABLED, COUNT, TARGET = (
     "commit.manifest-merge.enabled",

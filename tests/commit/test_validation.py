@@ -21,7 +21,8 @@ from deletekit.rows.input_rows import align
 from deletekit.verbs.shared.equality_keys import nested_keys
 from tests.invariants import check_table
 from tests.maintenance.damage import edit_list
-from tests.tables import ids, items, live_files, make, refused, unchanged, vectors
+from tests.stored import live_files, vectors
+from tests.tables import ids, items, make, refused, unchanged
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
 QUICK = {"commit.retry.num-retries": "1", "commit.retry.min-wait-ms": "1"}

@@ -29,7 +29,7 @@ from tests.conformance.readers_scenes import (
     verdict,
     verdicts_file,
 )
-from tests.tables import MODES, expected, items, live, make
+from tests.tables import MODES, expected, items, live, make, raises
 from tests.tools import suite_features
 
 WITH_DELETES = [(version, mode) for version in (2, 3) for mode in MODES[version] if mode != "copy-on-write"]
@@ -144,18 +144,16 @@ def test_engines_by_name_and_version(catalog: dk.Catalog, tmp_path: Path) -> Non
         ("duck", "2.0"),
     ]
     assert [r.version for r in dk.readers(table, engines=["duck 2.0"], verdicts=file)] == ["2.0"]
-    with pytest.raises(dk.InvalidInputError) as caught:
+    with raises(dk.InvalidInputError, "reader-engine", found="swan", expected="duck, goose"):
         dk.readers(table, engines=["swan"], verdicts=file)
-    assert (caught.value.kind, caught.value.found, caught.value.expected) == ("reader-engine", "swan", "duck, goose")
 
 
 @pytest.mark.parametrize("text", ["[]", "not json", '{"results": [{"engine": "x"}]}', '{"results": [7]}'])
 def test_a_file_that_holds_no_verdicts_is_named(catalog: dk.Catalog, tmp_path: Path, text: str) -> None:
     table = make(catalog, format_version=2)
     (tmp_path / "bad.json").write_text(text)
-    with pytest.raises(dk.FormatError) as caught:
+    with raises(dk.FormatError, "verdicts", file=str(tmp_path / "bad.json")):
         dk.readers(table, verdicts=tmp_path / "bad.json")
-    assert (caught.value.kind, caught.value.file) == ("verdicts", str(tmp_path / "bad.json"))
     with pytest.raises(dk.NotFoundError):
         dk.readers(table, verdicts=tmp_path / "none.json")
 

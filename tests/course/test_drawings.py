@@ -21,7 +21,8 @@ from deletekit.course.translations import LANGUAGES
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 from tests.course.widgets.pixels import contrast
-from tests.tables import MODES, entries, head_json, items, make, new_catalog
+from tests.stored import entries, head_json
+from tests.tables import MODES, items, make, new_catalog
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 HOSTILE = '<script>alert(1)</script>&"\u202e\ufffe'

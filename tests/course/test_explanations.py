@@ -16,7 +16,8 @@ from deletekit.course.explanations import translate_in_notebook, translated
 from deletekit.course.translations import LANGUAGES, translations
 from deletekit.tools.explain import SENTENCES, Explanation
 from tests.storage import stored_at
-from tests.tables import items, live_files, make, new_catalog
+from tests.stored import live_files
+from tests.tables import items, make, new_catalog
 
 TRANSLATED = [lang for lang in LANGUAGES if lang != "en"]
 languages = pytest.mark.parametrize("lang", TRANSLATED)

@@ -213,21 +213,20 @@ def test_closing_ends_the_spark_that_the_lesson_started_and_rewinds_its_tables(o
 import psutil, deletekit as dk
 from deletekit.course import lesson
 def programs(): return [p.name() for p in psutil.Process().children(recursive=True) if "java" in p.name()]
-for _ in range(2):  # Spark can start again in the same process
-    for _ in range(2):  # its cell is run twice
-        here = lesson("12", engine="spark", needs_spark=True)
-        users = here.table("users", dk.datasets.users(), format_version=3)
-        for _ in range(2):
-            here.rewind("delete", users)
-            here.sql("DELETE FROM users WHERE id = 1")
-            assert [row["id"] for row in here.sql("SELECT id FROM users ORDER BY id")] == [2, 3, 4]
-            here.append(users.refresh(), dk.datasets.users())
-            assert here.sql("SELECT count(*) AS n FROM users") == [{"n": 7}]
-    assert programs()
-    here.close()
-    assert not programs()
+for _ in range(2):  # its cell is run twice
+    here = lesson("12", engine="spark", needs_spark=True)
+    users = here.table("users", dk.datasets.users(), format_version=3)
+    for _ in range(2):
+        here.rewind("delete", users)
+        here.sql("DELETE FROM users WHERE id = 1")
+        assert [row["id"] for row in here.sql("SELECT id FROM users ORDER BY id")] == [2, 3, 4]
+        here.append(users.refresh(), dk.datasets.users())
+        assert here.sql("SELECT count(*) AS n FROM users") == [{"n": 7}]
+assert programs()
+here.close()
+assert not programs()
 here.rewind("again", users)
-assert here.sql("SELECT count(*) AS n FROM users") == [{"n": 7}]  # it starts again when it is needed
+assert here.sql("SELECT count(*) AS n FROM users") == [{"n": 7}]  # it starts again, in the same process
 here.close()
 assert not programs()
 """

@@ -20,18 +20,8 @@ from deletekit.formats.deletion_vector import PositionBitmap
 from tests.commit.racing import QUICK, racing
 from tests.invariants import check_table
 from tests.maintenance.damage import edit_file, edit_list, findings
-from tests.tables import (
-    MODES,
-    Row,
-    head_json,
-    ids,
-    items,
-    live_files,
-    make,
-    manifest_list,
-    position_deletes,
-    vectors,
-)
+from tests.stored import head_json, live_files, manifest_list, position_deletes, vectors
+from tests.tables import MODES, Row, ids, items, make, raises
 
 FIVE = items(*((i, "a", float(i)) for i in range(5)))
 OTHER = items((10, "b", 1.0), (11, "b", 2.0))
@@ -216,11 +206,6 @@ def test_a_data_file_with_more_rows_than_its_entry_says(catalog: dk.Catalog, whe
     edit_file(table, 0, record_count=3)
     edit_list(table, lambda rows: rows[0].update(added_rows_count=3))
     for mode in MODES[version]:
-        with pytest.raises(dk.FormatError) as caught:
+        with raises(dk.FormatError, "record-count", field="record_count", expected="3 rows"):
             dk.update(table.refresh(), {"value": 9.0}, where=where, mode=mode)
-        assert (caught.value.kind, caught.value.field, caught.value.expected) == (
-            "record-count",
-            "record_count",
-            "3 rows",
-        )
     assert live_files(table, 1) == []

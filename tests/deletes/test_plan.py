@@ -27,6 +27,7 @@ from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.snapshot import SnapshotReader
 from tests.benchmarks import planning_tables
 from tests.benchmarks.planning_tables import FILES_PER_GROUP, SCHEMA, build, data_file, vector
+from tests.tables import raises
 
 FILES = 3 * FILES_PER_GROUP + 50
 PYTHON_BYTES_PER_FILE = 250
@@ -175,32 +176,27 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, **chang
 def test_two_vectors_of_one_file_are_refused(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = str((tmp_path / "broken").absolute() / "a_warehouse_of_ours" / "a_database.db" / "a_table")
     table = broken(tmp_path, monkeypatch, 120, referenced_data_file=data_file(root, 7).file_path, file_path="/other")
-    with pytest.raises(dk.FormatError) as error:
+    with raises(
+        dk.FormatError,
+        "duplicate-deletion-vector",
+        file=data_file(root, 7).file_path,
+        found=f"/other and {vector(root, 7).file_path}",
+    ):
         planned(table)
-    assert error.value.kind == "duplicate-deletion-vector"
-    assert error.value.file == data_file(root, 7).file_path
-    assert error.value.found == f"/other and {vector(root, 7).file_path}"
 
 
 def test_a_vector_of_another_partition_is_refused(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = broken(tmp_path, monkeypatch, 120, partition=(77,))
-    with pytest.raises(dk.FormatError) as error:
+    with raises(dk.FormatError, "delete-partition", found="spec 0 (77,)", file=vector(root_of(table), 120).file_path):
         planned(table)
-    assert (error.value.kind, error.value.found, error.value.file) == (
-        "delete-partition",
-        "spec 0 (77,)",
-        vector(root_of(table), 120).file_path,
-    )
     assert len(planned(table, "grp = 0")) == 100, "of files that are not read nothing is said"
 
 
 def test_a_vector_older_than_its_file_is_refused(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning_tables, "DELETES_NUMBER", 0)
     table = dk.from_metadata(build(tmp_path / "old", 120, 4))
-    with pytest.raises(dk.FormatError) as error:
+    with raises(dk.FormatError, "deletion-vector-sequence", found=0, file=vector(root_of(table), 0).file_path):
         planned(table)
-    assert (error.value.kind, error.value.found) == ("deletion-vector-sequence", 0)
-    assert error.value.file == vector(root_of(table), 0).file_path
 
 
 # --- other deletes ----------------------------------------------------------------------------------------------------

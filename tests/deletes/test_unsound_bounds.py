@@ -19,7 +19,7 @@ from deletekit.filters.row_group_pruning import bounds_of
 from deletekit.formats.tabular import ColumnStatistics
 from tests.commit.racing import racing
 from tests.maintenance.damage import edit_file, edit_list, edit_manifest, put_back
-from tests.tables import ids, items, live, make
+from tests.tables import ids, items, live, make, raises
 
 FILE_PATH, POS = 2147483546, 2147483545
 Pair = tuple[bytes | None, bytes | None]
@@ -114,9 +114,8 @@ def test_a_vector_of_an_empty_path_is_refused(catalog: dk.Catalog) -> None:
     table = make(catalog, items((1, "a", 1.0), (2, "a", 2.0)), format_version=3)
     dk.delete(table, "id = 2", mode="deletion-vector")
     edit_file(table, 1, referenced_data_file="")
-    with pytest.raises(dk.FormatError) as e:
+    with raises(dk.FormatError, "deletion-vector", field="referenced_data_file"):
         ids(dk.load_table(catalog, table.name))
-    assert (e.value.kind, e.value.field) == ("deletion-vector", "referenced_data_file")
 
 
 def test_unsound_bounds_of_any_column_exclude_no_row(catalog: dk.Catalog) -> None:

@@ -19,7 +19,8 @@ from deletekit.delta.log import DeltaLog
 from deletekit.delta.sync_state import read_state
 from tests.delta.handmade import HandMade
 from tests.invariants import check_table, reachable
-from tests.tables import avro, files_of, metadata_json
+from tests.stored import avro, metadata_json
+from tests.tables import files_of
 
 __all__ = [
     "VERSIONS",

@@ -4,27 +4,26 @@ sync ends where it should.
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import deletekit as dk
-from tests.commit.faults import KILLED, WHEN, FaultError, Faults, kills
+from tests.commit.faults import KILLED, WHEN, FaultError, Faults, kills, parent_of_killed
 from tests.delta.handmade import HandMade, remove, with_vector
 from tests.delta.killing import NAME, run
 from tests.delta.reading import check_synced, without_state
 from tests.invariants import reachable
 from tests.tables import files_of, new_catalog
 
-ROOT = Path(__file__).parents[2]
 AFTER = [*range(2, 10), *range(20, 28)]
 pytestmark = pytest.mark.slow
-BOTH = pytest.mark.parametrize("format_version", [3, 2])
-KNOWN = pytest.mark.parametrize("known", [True, False], ids=["old table", "new table"])
+SCENES = pytest.mark.parametrize(
+    ("format_version", "known"),
+    [(3, True), (2, False), *(pytest.param(*case, marks=pytest.mark.long) for case in ((2, True), (3, False)))],
+)
+"""Both versions, and a table that is known or new; the other pairs before a release."""
 
 
 class Scene:
@@ -81,8 +80,7 @@ class Scene:
             assert dk.verify(table).ok
 
 
-@BOTH
-@KNOWN
+@SCENES
 def test_an_error_at_every_call(tmp_path: Path, format_version: int, known: bool) -> None:
     scene = Scene(tmp_path, format_version, known)
     assert {"write", "read", "open", "commit"} <= set(scene.calls)
@@ -102,20 +100,15 @@ def test_an_error_at_every_call(tmp_path: Path, format_version: int, known: bool
     assert broke > 10
 
 
-@BOTH
-@KNOWN
+@SCENES
 def test_the_process_ends_at_every_change(tmp_path: Path, format_version: int, known: bool) -> None:
     scene = Scene(tmp_path, format_version, known)
-    program = [sys.executable, "-m", "tests.delta.killing"]
-    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as killer:
-        assert killer.stdin is not None
-        assert killer.stdout is not None
+    with parent_of_killed("tests.delta.killing") as killer:
         for at, call, when in kills(scene.calls):
             if call not in WHEN:
                 continue  # it leaves what the end at the next change leaves
-            killer.stdin.write(json.dumps([str(scene.home), str(scene.path), format_version, at, when]) + "\n")
-            killer.stdin.flush()
-            assert int(killer.stdout.readline()) == KILLED, (scene.calls[at - 1], at, when)
+            code = killer.run(scene.home, scene.path, format_version, at, when)
+            assert code == KILLED, (scene.calls[at - 1], at, when)
             assert scene.rows() in (scene.before, AFTER)
             scene.check_next_sync()
             scene.reset()

@@ -1,8 +1,12 @@
-"""Every history that Spark with Delta writes, synced at every version and all at once: the rows are Delta's own."""
+"""Every history that Spark with Delta writes, synced at every version and all at once: the rows are Delta's own.
+
+DeltaBridge shows the same bytes on both sides. Spark takes minutes to write all histories: CI has four of them.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +15,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import deletekit as dk
+from deletekit.course.recordings.temporary_table import synced_table
+from deletekit.course.views.bitmap_bytes import bitmap_bytes
+from deletekit.course.views.byte_layout import delta_layout
+from deletekit.course.views.delta_bridge import delta_bridge
+from deletekit.course.views.delta_view import DeltaView
+from deletekit.course.views.page import Facts, Grid, Page
 from tests.delta.delta_tables import HISTORIES, DeltaTable, plain_rows
 from tests.delta.reading import check_synced, live_delete_entries, live_vectors, of_a_peer, our_rows
 from tests.interop.rows import same_rows
@@ -20,6 +30,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MakeDelta = Callable[[str], DeltaTable]
+IN_CI = {"dml": 3, "mapped": 2, "checkpoints": 3, "features": 2}
+"""The histories of the second tier, and of which format version their tables are there."""
+
+
+def in_ci(is_chosen: bool, *case: Any) -> Any:
+    return pytest.param(*case, marks=() if is_chosen else pytest.mark.long)
+
 
 # What a peer refuses: pyiceberg the INT96 timestamps that Spark writes.
 UNREADABLE: dict[str, tuple[str, ...]] = {"pyiceberg": ("places", "types"), "polars": (), "duckdb": ()}
@@ -34,9 +51,9 @@ def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
     catalog.pyiceberg.engine.dispose()  # type: ignore[attr-defined]
 
 
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("format_version", [3, 2])
-@pytest.mark.parametrize("name", HISTORIES)
+@pytest.mark.parametrize(
+    ("name", "format_version"), [in_ci(IN_CI.get(name) == v, name, v) for name in HISTORIES for v in (2, 3)]
+)
 def test_each_version_has_deltas_rows(
     spark: SparkSession, catalog: dk.Catalog, delta_table: MakeDelta, name: str, format_version: int
 ) -> None:
@@ -68,11 +85,11 @@ READERS: dict[str, tuple[Callable[[str], list[dict[str, Any]]], int]] = {
 }
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.peers
 @quiet_polars
 @pytest.mark.parametrize(
-    ("peer", "name"), [(peer, name) for peer in READERS for name in HISTORIES if name not in UNREADABLE[peer]]
+    ("peer", "name"),
+    [in_ci(name in IN_CI, peer, name) for peer in READERS for name in HISTORIES if name not in UNREADABLE[peer]],
 )
 def test_peers_read_snapshots(catalog: dk.Catalog, delta_table: MakeDelta, peer: str, name: str) -> None:
     delta = delta_table(name)
@@ -123,3 +140,86 @@ def test_vacuum_leaves_what_lies_below_a_hidden_folder(
     same_rows(our_rows(synced.table), [{"id": i} for i in range(5, 20)])
     same_rows(plain_rows(spark.table("local.delta.hidden")), [{"id": i} for i in range(5, 20)])
     assert dk.verify(synced.table).ok
+
+
+# --- DeltaBridge ------------------------------------------------------------------------------------------------------
+
+
+def lines(page: Page, name: str) -> list[tuple[str, ...]]:
+    grid = page.block(name)
+    assert isinstance(grid, Grid)
+    return [line.cells for line in grid.lines]
+
+
+def size_in_bytes(page: Page) -> int:
+    """The descriptor's sizeInBytes, of the vector that a page shows."""
+    facts = page.block("vector")
+    assert isinstance(facts, Facts)
+    return int(dict(facts.items)["Delta: sizeInBytes"])
+
+
+def marks(source: DeltaView, version: int, mark: str) -> list[tuple[str, ...]]:
+    """The actions with a mark, page by page."""
+    found: list[tuple[str, ...]] = []
+    start: int | None = 0
+    while start is not None:
+        grid = delta_bridge(source, version=version, start=start).block("actions")
+        assert isinstance(grid, Grid)
+        found += [line.cells for line in grid.lines if line.mark == mark]
+        start = grid.next
+    return found
+
+
+@pytest.mark.parametrize("name", [in_ci(name in ("dml", "checkpoints"), name) for name in HISTORIES])
+def test_both_sides_have_the_same_at_each_version(delta_table: MakeDelta, name: str) -> None:
+    delta = delta_table(name)
+    source = DeltaView(delta.path, None, synced_table)
+    for version, rows in delta.rows.items():
+        page = delta_bridge(source, version=version)
+        assert not page.error, page.sentence
+        counters = lines(page, "counters")
+        assert {c[3] for c in counters} == {"same"}, counters
+        live = marks(source, version, "live")
+        with_vectors = [c for c in live if c[3] != "-"]
+        assert len(with_vectors) == live_vectors(delta.path, version)
+        assert sum(int(c[5]) for c in live) - sum(int(c[4]) for c in with_vectors) == len(rows)
+        for cells in with_vectors:
+            aligned = delta_bridge(source, version=version, vector=cells[3])
+            assert {c[-1] for c in lines(aligned, "bytes")} == {"same"}
+            assert sum(int(c[3].replace(",", "")) for c in lines(aligned, "bytes")) == size_in_bytes(aligned) + 8
+            assert "positions in Delta and Iceberg: same" in aligned.sentence
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "features"])
+def test_a_log_of_which_the_beginning_is_gone(delta_table: MakeDelta, tmp_path: Path, name: str) -> None:
+    """Checkpoints of Spark's, classic and V2 with sidecars, in place of the commits before them."""
+    delta = delta_table(name)
+    whole, cut = DeltaView(delta.path, None, synced_table), tmp_path / name
+    shutil.copytree(delta.path, cut)
+    versions = {
+        int(f.name[:20]) for f in (cut / "_delta_log").iterdir() if f.name[0] == "0" and ".checkpoint." in f.name
+    }
+    assert versions
+    for commit in (cut / "_delta_log").glob("*.json"):
+        if ".checkpoint." not in commit.name and int(commit.stem) <= min(versions):
+            commit.unlink()
+    source = DeltaView(cut, None, synced_table)
+    for version in range(min(versions), delta.latest + 1):
+        page = delta_bridge(source, version=version)
+        assert not page.error
+        assert lines(page, "counters") == lines(delta_bridge(whole, version=version), "counters")
+        assert lines(page, "actions")[0][1] == "checkpoint: add"
+        left, right = (sorted(c[4:] for c in marks(s, version, "live")) for s in (source, whole))
+        assert left == right
+
+
+@pytest.mark.parametrize("name", [in_ci(name in IN_CI, name) for name in HISTORIES])
+def test_every_byte_of_a_bin_that_delta_wrote_once(delta_table: MakeDelta, name: str) -> None:
+    for file in delta_table(name).path.rglob("*.bin"):
+        ranges = delta_layout(file.read_bytes())
+        assert [r.start for r in ranges] == [0, *(r.stop for r in ranges[:-1])]
+        assert ranges[-1].stop == file.stat().st_size
+        assert not any(r.field == "unused" or ", but " in r.value for r in ranges)
+        page = bitmap_bytes(file)
+        assert not page.error
+        assert "map" in {b.name for b in page.blocks}

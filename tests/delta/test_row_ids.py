@@ -61,7 +61,11 @@ def made(spark: SparkSession, path: Path, **properties: str) -> str:
 
 @quiet_polars
 @pytest.mark.parametrize(
-    ("properties", "steps"), [({}, 6), ({"enableIcebergCompatV3": "true"}, 4)], ids=["plain", "compat"]
+    ("properties", "steps"),
+    [
+        pytest.param({}, 6, id="plain"),
+        pytest.param({"enableIcebergCompatV3": "true"}, 4, id="compat", marks=pytest.mark.long),
+    ],
 )
 def test_every_version_has_deltas_row_ids(
     spark: SparkSession, catalog: dk.Catalog, tmp_path: Path, properties: dict[str, str], steps: int

@@ -36,7 +36,8 @@ def ray_pool() -> Executor:
     return made
 
 
-@pytest.fixture(scope="module", params=["dask", "loky", "ray"])
+# tests/engines/test_documented.py runs each of them in the second tier.
+@pytest.fixture(scope="module", params=["loky", *(pytest.param(n, marks=pytest.mark.long) for n in ("dask", "ray"))])
 def pool(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Executor]:
     """Give the executors of other libraries, one after the other, each with two workers."""
     folder = str(tmp_path_factory.mktemp("pool"))

@@ -1,4 +1,7 @@
-"""A standalone cluster of two workers: the pipeline runs on it unchanged, and a lost executor costs no row."""
+"""A standalone cluster of two workers: the pipeline runs on it unchanged, and a lost executor costs no row.
+
+Executors are killed in verbs and in each job of a sink, whose tasks also have speculative twins.
+"""
 
 from __future__ import annotations
 
@@ -78,3 +81,36 @@ def check(found: dict[str, Any]) -> None:
     assert found["deletekit"] == right
     assert found["iceberg"] == right
     assert found["errors"] == []
+
+
+# --- a sink -----------------------------------------------------------------------------------------------------------
+
+
+def driven(cluster: SparkCluster, folder: Path, *steps: str) -> dict[str, Any]:
+    """Run the driver. Hold that both readers find the rows, and that the last batch is known when it comes again."""
+    done = python("-m", "tests.stream.lossy_sink_driver", cluster.master, folder, *steps)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert found["right"] == {"deletekit": True, "iceberg": True}
+    assert found["errors"] == []
+    assert found["again"] == "skipped"
+    return found
+
+
+def test_a_sink_loses_an_executor(spark_cluster: SparkCluster, tmp_path: Path) -> None:
+    found = driven(spark_cluster, tmp_path, "kill=.parquet")
+    assert set(found["lost"]) == {".parquet"}
+
+
+@pytest.mark.long
+def test_a_sink_loses_executors(spark_cluster: SparkCluster, tmp_path: Path) -> None:
+    """In the job that stages rows, in that which writes the index, and in those that write data files and vectors."""
+    found = driven(spark_cluster, tmp_path, *(f"kill={place}" for place in (".rows", ".run", ".parquet", ".puffin")))
+    assert len(set(found["lost"].values())) == 4
+
+
+@pytest.mark.long
+def test_a_sink_has_stragglers_beside_their_twins(spark_cluster: SparkCluster, tmp_path: Path) -> None:
+    """Each batch is committed while the first attempt to write waits, so it has the files of another attempt."""
+    found = driven(spark_cluster, tmp_path, "hold=.rows", "hold=.parquet")
+    assert found["held"] == {".rows": 1, ".parquet": 1}

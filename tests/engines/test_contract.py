@@ -20,7 +20,8 @@ from deletekit.engines.local import LocalEngine
 from deletekit.spark.engine import SparkEngine
 from tests.interop.rows import same_rows
 from tests.invariants import check_table
-from tests.tables import VERSION_AND_MODE, Row, entries, head_json, live, make, parquet
+from tests.stored import entries, head_json, parquet
+from tests.tables import VERSION_AND_MODE, Row, live, make
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,7 +126,7 @@ def test_spark_does_the_same(
     same_rows((r.asDict() for r in spark.table(f"local.{there.name}").collect()), dk.scan(here).to_arrow().to_pylist())
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(2)
 @every_mode
 def test_an_executor_does_the_same(
     processes: Executor, catalog: dk.Catalog, version: int, mode: str, partition_by: Sequence[str]

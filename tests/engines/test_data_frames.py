@@ -27,7 +27,7 @@ SOURCE = [{"id": i, "v": -1.0} for i in range(50, 70)] + [{"id": None, "v": 5.0}
 PARTITIONS = {1: [], 2: ["c"], 3: ["bucket(4, id)"]}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
 def test_merge_and_append(spark: SparkSession, shared: dk.Catalog, version: int, mode: str) -> None:
     options: dict[str, Any] = {"schema": SCHEMA, "format_version": version, "partition_by": PARTITIONS[version]}
@@ -78,7 +78,7 @@ def test_cardinality(spark: SparkSession, shared: dk.Catalog) -> None:
         dk.merge(table, twice, on=["id"])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("ddl", "kind", "field"),
     [("id string", "column-type", "id"), ("id long, w int", "column-not-found", "w"), ("c int", "column-type", "c")],
@@ -110,7 +110,9 @@ def test_a_text_is_a_uuid(spark: SparkSession, shared: dk.Catalog) -> None:
         dk.append(table, spark.createDataFrame([("no uuid",)], "u string"))
 
 
-@pytest.mark.parametrize("partition_by", [(), ("c",), ("bucket(4, id)",)], ids=str)
+@pytest.mark.parametrize(
+    "partition_by", [(), pytest.param(("c",), marks=pytest.mark.long), ("bucket(4, id)",)], ids=str
+)
 def test_delete_keys(spark: SparkSession, shared: dk.Catalog, partition_by: Sequence[str]) -> None:
     keys = [{"id": i, "c": BASE[i]["c"]} for i in (0, 7, 8, 21, 8)]
     options: dict[str, Any] = {"schema": SCHEMA, "format_version": 2, "partition_by": partition_by}
@@ -140,7 +142,7 @@ def test_distribution_mode(spark: SparkSession, shared: dk.Catalog, mode: str, f
     assert len(dk.append(table, frame).added_data_files) == files
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("verb", ["append", "merge"])
 @pytest.mark.parametrize("target", [100_000, None])
 def test_files_end_at_their_size(spark: SparkSession, shared: dk.Catalog, verb: str, target: int | None) -> None:

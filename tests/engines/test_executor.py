@@ -17,7 +17,7 @@ import pytest
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
 from tests.invariants import check_table
-from tests.tables import make
+from tests.tables import make, raises
 
 FILES = [[{"id": i, "category": "a", "value": float(i)} for i in range(start, start + 5)] for start in (0, 5, 10, 15)]
 
@@ -171,9 +171,8 @@ def test_what_cannot_travel_is_refused(processes: Executor, table: dk.Table) -> 
         with lock:
             return rows["value"]
 
-    with pytest.raises(dk.UnsupportedError) as caught:
+    with raises(dk.UnsupportedError, "not-picklable"):
         dk.update(table, {"value": locked}, where="true", engine=dk.engine.executor(processes))
-    assert caught.value.kind == "not-picklable"
     assert stored(table) == before
     queue = multiprocessing.get_context("spawn").Queue()  # which raises RuntimeError when it is packed
     with pytest.raises(dk.UnsupportedError, match="through inheritance"):

@@ -48,7 +48,7 @@ def by_key(table: dk.Table, column: str) -> dict[Any, Any]:
     return {row["id"]: row[column] for row in rows}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
 def test_upsert(spark: SparkSession, shared: dk.Catalog, version: int, mode: str) -> None:
     options: dict[str, Any] = {"schema": SCHEMA, "format_version": version, "partition_by": PARTITIONS[version]}
@@ -87,7 +87,7 @@ def test_a_key_that_the_table_has_twice_and_text_keys(spark: SparkSession, share
     assert by_key(there, "_row_id")[100] == by_key(here, "_row_id")[100] == 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mode", ["deletion-vector", "equality-delete"])
 def test_what_is_refused(spark: SparkSession, shared: dk.Catalog, mode: str) -> None:
     table = make(shared, BASE, schema=SCHEMA, format_version=3)

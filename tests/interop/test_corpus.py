@@ -259,7 +259,10 @@ def adopted(tmp_path: Path) -> Iterator[Callable[[str, str], dk.Table]]:
         yield adopt
 
 
-@pytest.mark.parametrize("verb", REWRITING)
+# What the two compactions do is part of doing all, one after the other.
+@pytest.mark.parametrize(
+    "verb", [pytest.param(name, marks=pytest.mark.long if name.startswith("compact") else ()) for name in REWRITING]
+)
 def test_rewriting_a_table_of_others_changes_no_row(
     corpus: list[Case], adopted: Callable[[str, str], dk.Table], verb: str
 ) -> None:

@@ -10,7 +10,8 @@ import pytest
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
 from tests.maintenance.model import snapshot_ids, staged
-from tests.tables import Row, files_of, live, live_files, make, order
+from tests.stored import live_files
+from tests.tables import Row, files_of, live, make, order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

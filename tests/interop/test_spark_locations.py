@@ -12,7 +12,8 @@ from deletekit import spark as spark_sessions
 from tests.interop.rows import same_rows
 from tests.maintenance.model import FAR
 from tests.maintenance.test_spellings import SPELLINGS, needed_on_disk, respelled
-from tests.tables import ITEMS, ids, items, metadata_json
+from tests.stored import metadata_json
+from tests.tables import ITEMS, ids, items
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

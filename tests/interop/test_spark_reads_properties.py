@@ -11,7 +11,8 @@ import pytest
 
 import deletekit as dk
 from tests.interop.rows import same_rows
-from tests.tables import ITEMS, Row, items, manifest_list
+from tests.stored import manifest_list
+from tests.tables import ITEMS, Row, items
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,8 @@ from deletekit.table.catalog import TableState
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.table import Table
 from tests.storage import stored_at
-from tests.tables import files_of, head_json
+from tests.stored import head_json
+from tests.tables import files_of
 
 Json = dict[str, Any]
 Record = dict[str, Any]

@@ -13,7 +13,8 @@ from deletekit.table.catalog import Catalog, TableState
 from deletekit.table.identifier import Identifier
 from deletekit.table.metadata import TableMetadata
 from tests.storage import stored_at
-from tests.tables import Row, avro, live, metadata_json
+from tests.stored import avro, metadata_json
+from tests.tables import Row, live
 
 FAR = 4_102_444_800_000
 """A time after every snapshot: 2100."""

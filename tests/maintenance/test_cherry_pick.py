@@ -17,7 +17,8 @@ from deletekit.rows.input_rows import align
 from deletekit.table.snapshot import SnapshotReader
 from tests.invariants import check_table
 from tests.maintenance.model import between, lineage, needed, other, snapshot_ids, staged
-from tests.tables import Row, files_of, head_json, ids, items, live_files, make, refused, unchanged
+from tests.stored import head_json, live_files
+from tests.tables import Row, files_of, ids, items, make, refused, unchanged
 
 ROWS = items((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0), (4, "b", 4.0))
 NEW = items((7, "a", 7.0), (8, "c", 8.0))

@@ -11,19 +11,8 @@ import pytest
 import deletekit as dk
 from tests.invariants import check_table
 from tests.maintenance.model import between, lineage, other, snapshot_ids
-from tests.tables import (
-    Row,
-    entries,
-    expected,
-    head_json,
-    items,
-    live,
-    live_files,
-    make,
-    metadata_json,
-    parquet,
-    refused,
-)
+from tests.stored import entries, head_json, live_files, metadata_json, parquet
+from tests.tables import Row, expected, items, live, make, refused
 
 MERGED = [(2, "evolved"), (3, "flat"), (3, "partitioned")]
 """A table of each kind, and each version that has deletes."""

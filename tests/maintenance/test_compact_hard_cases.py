@@ -22,18 +22,8 @@ from deletekit.verbs.shared.equality_keys import nested_keys
 from tests.maintenance.model import between, history, lineage, other
 from tests.maintenance.test_compact import clean, rows_of
 from tests.storage import stored_at
-from tests.tables import (
-    Row,
-    entries,
-    expected,
-    items,
-    live,
-    live_files,
-    make,
-    parquet,
-    refused,
-    vectors,
-)
+from tests.stored import entries, live_files, parquet, vectors
+from tests.tables import Row, expected, items, live, make, refused
 
 
 @pytest.mark.parametrize("version", [2, 3])

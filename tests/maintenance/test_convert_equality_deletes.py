@@ -11,7 +11,8 @@ from deletekit.deletes.read import ReadContext, ReadRequest, read_task
 from tests.maintenance.damage import edit_manifest
 from tests.maintenance.model import history, lineage
 from tests.maintenance.test_compact import busy, clean, rows_of
-from tests.tables import expected, items, live, live_files, make, position_deletes, refused, unchanged, vectors
+from tests.stored import live_files, position_deletes, vectors
+from tests.tables import expected, items, live, make, refused, unchanged
 
 
 def read_alone(table: dk.Table, task: Any) -> list[dict[str, Any]]:

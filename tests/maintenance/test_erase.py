@@ -17,20 +17,8 @@ from tests.maintenance.model import between, other, snapshot_ids, staged
 from tests.maintenance.test_compact import busy, clean, rows_of
 from tests.maintenance.test_remove_dangling_deletes import deletes
 from tests.storage import stored_at
-from tests.tables import (
-    Row,
-    avro,
-    expected,
-    files_of,
-    head_json,
-    items,
-    live,
-    live_files,
-    make,
-    parquet,
-    refused,
-    unchanged,
-)
+from tests.stored import avro, head_json, live_files, parquet
+from tests.tables import Row, expected, files_of, items, live, make, refused, unchanged
 
 NAME = "Erika Mustermann"
 

@@ -28,6 +28,7 @@ from tests.maintenance.model import (
     staged,
 )
 from tests.storage import io_properties, stored_at
+from tests.stored import live_files, snapshots_json, vectors
 from tests.tables import (
     VERSION_AND_MODE,
     expected,
@@ -35,13 +36,10 @@ from tests.tables import (
     ids,
     items,
     live,
-    live_files,
     make,
     refused,
     set_by_another_writer,
-    snapshots_json,
     unchanged,
-    vectors,
 )
 
 ROWS = items((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0), (4, "b", 4.0), (5, "c", 5.0), (6, "c", 6.0))
@@ -72,7 +70,7 @@ def busy(catalog: dk.Catalog, version: int, mode: str, **options: Any) -> dk.Tab
     return table
 
 
-@pytest.mark.sampled(4, tier=1)
+@pytest.mark.sampled(7, tier=1)
 @pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
 @pytest.mark.parametrize("partition_by", [[], ["category"]], ids=["whole", "partitioned"])
 @pytest.mark.parametrize("keep", [1, 3])

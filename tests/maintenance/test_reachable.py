@@ -12,7 +12,8 @@ from deletekit.table.file_io import PyIcebergIO
 from tests.invariants import check_table
 from tests.maintenance.model import FAR, other
 from tests.storage import stored_at
-from tests.tables import items, live, make, manifest_list
+from tests.stored import manifest_list
+from tests.tables import items, live, make
 
 VERBS: dict[str, Callable[[dk.Table], Any]] = {
     "expire_snapshots": lambda table: dk.expire_snapshots(table, older_than=FAR, retain_last=3),

@@ -7,7 +7,8 @@ import pytest
 import deletekit as dk
 from tests.maintenance.model import between, other
 from tests.maintenance.test_compact import MERGED, busy, clean, rows_of
-from tests.tables import expected, live, live_files, make, unchanged
+from tests.stored import live_files
+from tests.tables import expected, live, make, unchanged
 
 
 def used(table: dk.Table) -> set[str]:

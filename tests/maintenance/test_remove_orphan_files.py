@@ -18,7 +18,7 @@ from deletekit.table.locations import Location, SpellingRules
 from tests.maintenance.model import FAR, edit_metadata, history, needed, now_ms, other, snapshot_ids, staged
 from tests.s3 import S3
 from tests.storage import stored_at
-from tests.tables import MODES, files_of, ids, items, make, refused, unchanged
+from tests.tables import MODES, files_of, ids, items, make, raises, refused, unchanged
 
 HOUR = 60 * 60 * 1000
 DAY = 24 * HOUR
@@ -292,9 +292,8 @@ def test_one_file_by_two_names(listed: str, options: dict[str, Any], expected: s
         "delete": [] if expected == "known" else [listed],
     }
     if expected == "mismatch":
-        with pytest.raises(dk.InvalidInputError) as caught:
+        with raises(dk.InvalidInputError, "prefix-mismatch"):
             list(_orphans([listed], KNOWN, "error", rules))
-        assert caught.value.kind == "prefix-mismatch"
     else:
         assert list(_orphans([listed], KNOWN, "error", rules)) == found["delete"]
 

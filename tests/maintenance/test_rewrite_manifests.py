@@ -10,20 +10,8 @@ import pytest
 import deletekit as dk
 from tests.invariants import check_table
 from tests.maintenance.model import FAR, between, history, lineage, needed, other, snapshot_ids
-from tests.tables import (
-    VERSION_AND_MODE,
-    entries,
-    files_of,
-    head_json,
-    ids,
-    items,
-    live,
-    make,
-    manifest_list,
-    refused,
-    set_by_another_writer,
-    unchanged,
-)
+from tests.stored import entries, head_json, manifest_list
+from tests.tables import VERSION_AND_MODE, files_of, ids, items, live, make, refused, set_by_another_writer, unchanged
 
 
 def many(catalog: dk.Catalog, version: int, mode: str, files: int = 4, **options: Any) -> dk.Table:
@@ -58,6 +46,7 @@ def facts(table: dk.Table) -> list[tuple[Any, ...]]:
     return sorted(found, key=repr)
 
 
+@pytest.mark.sampled(2, tier=1)
 @pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
 def test_fewer_manifests_the_same_table(catalog: dk.Catalog, version: int, mode: str) -> None:
     table = many(catalog, version, mode)

@@ -7,19 +7,8 @@ import pytest
 import deletekit as dk
 from tests.maintenance.model import history, lineage
 from tests.maintenance.test_compact import clean, rows_of
-from tests.tables import (
-    Row,
-    entries,
-    expected,
-    head_json,
-    live,
-    live_files,
-    make,
-    position_deletes,
-    refused,
-    unchanged,
-    vectors,
-)
+from tests.stored import entries, head_json, live_files, position_deletes, vectors
+from tests.tables import Row, expected, live, make, refused, unchanged
 
 
 def spread(

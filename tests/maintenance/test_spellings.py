@@ -19,7 +19,7 @@ from deletekit.maintenance.reachable import check_not_needed
 from deletekit.table.file_io import FileInfo
 from tests.maintenance.model import FAR, edit_metadata, history, needed, snapshot_ids
 from tests.storage import stored_at
-from tests.tables import expected, files_of, ids, items, live, make, refused
+from tests.tables import expected, files_of, ids, items, live, make, raises, refused
 
 ROWS = items((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0), (4, "b", 4.0))
 
@@ -188,9 +188,8 @@ def test_locations_are_stored_without_dots(tmp_path: Path, monkeypatch: pytest.M
     "location", ["s3://b/x/../t", "s3a://b/./t", "s3://b/t#1", "file://host/t", "file:t", "gs://b/t?"]
 )
 def test_locations_that_readers_disagree_about_are_refused(local: dk.Catalog, location: str) -> None:
-    with pytest.raises(dk.InvalidInputError) as caught:
+    with raises(dk.InvalidInputError, "location", field="location", found=location):
         make(local, location=location)
-    assert (caught.value.kind, caught.value.field, caught.value.found) == ("location", "location", location)
     table = make(local, ROWS[:1])
     with refused(table, dk.InvalidInputError, "location", field="write.data.path", found=location):
         dk.set_properties(table, {"write.data.path": location})

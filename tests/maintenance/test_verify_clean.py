@@ -17,7 +17,7 @@ from deletekit.table.snapshot import SnapshotReader
 from tests.interop.scenarios import SCENARIOS, Scenario
 
 
-@pytest.mark.sampled(2, tier=1)
+@pytest.mark.sampled(4, tier=1)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
 def test_the_tables_of_scenarios_are_clean(catalog: dk.Catalog, scenario: Scenario) -> None:
     table, rows = scenario.make(catalog, "test.scenario")

@@ -18,7 +18,8 @@ from deletekit.formats.manifest_list import ManifestContent
 from tests.invariants import check_table
 from tests.maintenance.damage import findings, found
 from tests.storage import stored_at
-from tests.tables import expected, items, live, live_files, make, unchanged
+from tests.stored import live_files
+from tests.tables import expected, items, live, make, unchanged
 
 KIND = "dropped-equality-delete"
 ROWS = items((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0), (4, "b", 4.0))

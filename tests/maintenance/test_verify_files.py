@@ -28,7 +28,8 @@ from tests.maintenance.damage import (
     with_metadata,
 )
 from tests.storage import stored_at
-from tests.tables import items, live_files, make, new_catalog
+from tests.stored import live_files
+from tests.tables import items, make, new_catalog
 
 ROWS = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, "c", 5.0), (6, "b", float("nan")))
 INT = struct.Struct("<i")

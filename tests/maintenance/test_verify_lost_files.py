@@ -10,7 +10,8 @@ import pytest
 import deletekit as dk
 from tests.absent_fields import COUNTS
 from tests.maintenance.damage import Record, edit_list, edit_manifest, head_of, with_metadata
-from tests.tables import ids, items, make, manifest_list, metadata_json, refused, unchanged
+from tests.stored import manifest_list, metadata_json
+from tests.tables import ids, items, make, refused, unchanged
 
 ROWS = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0))
 MORE = items((4, "a", 4.0), (5, None, 5.0))

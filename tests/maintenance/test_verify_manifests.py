@@ -27,7 +27,8 @@ from tests.maintenance.damage import (
     with_metadata,
 )
 from tests.storage import stored_at
-from tests.tables import entries, head_json, items, live_files, make, manifest_list, new_catalog
+from tests.stored import entries, head_json, live_files, manifest_list
+from tests.tables import items, make, new_catalog
 
 ROWS = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, "b", float("nan")))
 

@@ -10,7 +10,8 @@ import pytest
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
 from tests.maintenance.damage import Record, edit_file, edit_list, edit_manifest, findings, found, head_id, put_back
-from tests.tables import entries, items, live_files, make, new_catalog
+from tests.stored import entries, live_files
+from tests.tables import items, make, new_catalog
 
 ROWS = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, "b", 5.0), (6, None, 6.0))
 

@@ -17,8 +17,8 @@ from tests.tools.lessons import lesson_names
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# CI runs every language without Spark, and on Spark English, and with solutions each lesson in one language. With this
-# set, every lesson runs in every language on Spark, which takes minutes more.
+# CI runs with solutions, on Spark, each second lesson in one language. With this set, every lesson runs in every
+# language on Spark, which takes minutes more.
 WHOLE = os.environ.get("DELETEKIT_COURSE") == "whole"
 
 
@@ -39,7 +39,7 @@ def test_solved_lessons_are_right_on_tables_of_pyspark(
 ) -> None:
     monkeypatch.setenv("DELETEKIT_COURSE_ENGINE", "spark")
     monkeypatch.setenv("DELETEKIT_PROGRESS", str(tmp_path / "progress.json"))
-    each = product(lesson_names(), LANGUAGES) if WHOLE else zip(lesson_names(), cycle(LANGUAGES))
+    each = product(lesson_names(), LANGUAGES) if WHOLE else zip(lesson_names()[::2], cycle(LANGUAGES))
     for name, language in each:
         monkeypatch.setenv("DELETEKIT_LANG", language)
         solved_is_all_right(name)

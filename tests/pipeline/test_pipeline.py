@@ -19,6 +19,7 @@ from deletekit.table.catalog import Catalog, SqlStore
 from tests.invariants import check_table
 from tests.pipeline.flights import DAYS, some_flights
 from tests.pipeline.killed_driver import commits
+from tests.tables import raises
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -197,24 +198,21 @@ def test_wrong_rows_and_steps_are_found(runs: Runs) -> None:
 def test_a_table_of_something_else(runs: Runs) -> None:
     dk.create_table(runs.catalog, runs.name, some_flights().schema)
     location = runs.table.metadata_location
-    with pytest.raises(dk.InvalidInputError) as refused:
+    with raises(dk.InvalidInputError, "pipeline-table"):
         runs.run()
-    assert refused.value.kind == "pipeline-table"
     assert runs.table.metadata_location == location
 
 
 def test_another_format_version(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(dk.InvalidInputError) as refused:
+    with raises(dk.InvalidInputError, "format-version"):
         runs.run(format_version=1)
-    assert refused.value.kind == "format-version"
     assert not runs.directory.exists()
     with monkeypatch.context() as patch:
         patch.setattr(run, "steps_of", lambda delivery: crash_after(steps_of(delivery), "load"))
         with pytest.raises(Crash):
             runs.run(format_version=2)
-    with pytest.raises(dk.InvalidInputError) as refused:
+    with raises(dk.InvalidInputError, "format-version", expected=2):
         runs.run(format_version=3)
-    assert (refused.value.kind, refused.value.expected) == ("format-version", 2)
     assert runs.history() == ["load"]
 
 
@@ -240,6 +238,8 @@ def test_a_raw_file_that_is_not_what_its_schema_says(runs: Runs) -> None:
 
 def test_a_master_beside_that_of_spark_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    with pytest.raises(dk.InvalidInputError) as refused, session_opener(tmp_path / "run", master="local[1]"):
+    with (
+        raises(dk.InvalidInputError, "spark-master", found="local[1]"),
+        session_opener(tmp_path / "run", master="local[1]"),
+    ):
         pass
-    assert (refused.value.kind, refused.value.found) == ("spark-master", "local[1]")

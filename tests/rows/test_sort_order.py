@@ -18,8 +18,9 @@ import pytest
 import deletekit as dk
 from tests.maintenance.model import lineage
 from tests.storage import stored_at
+from tests.stored import entries, metadata_json
 from tests.stream.replay import PEOPLE, check, random_batches, replay
-from tests.tables import entries, items, live, make, metadata_json, refused
+from tests.tables import items, live, make, refused
 
 NAN, NEGATIVE_NAN = math.nan, struct.unpack(">d", bytes.fromhex("fff8000000000000"))[0]
 FLOATS = [3.5, None, NAN, -0.0, 0.0, -math.inf, math.inf, -2.0, NEGATIVE_NAN, 2**-30, None]

@@ -9,6 +9,7 @@ import pytest
 from deletekit.errors import InvalidInputError
 from deletekit.formats.parquet import ParquetOptions, encode_parquet
 from deletekit.rows.write_context import parquet_options
+from tests.tables import raises
 
 TABLE = pa.table({"id": range(100)})
 
@@ -51,7 +52,5 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_property_that_says_nothing_is_refused(name: str) -> None:
-    with pytest.raises(InvalidInputError) as error:
+    with raises(InvalidInputError, "property", field=f"write.parquet.{name}", found=BAD[name]):
         parquet_options({f"write.parquet.{name}": BAD[name]})
-    assert (error.value.kind, error.value.field) == ("property", f"write.parquet.{name}")
-    assert error.value.found == BAD[name]

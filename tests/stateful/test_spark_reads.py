@@ -16,7 +16,7 @@ from tests.tables import Row, make, order
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EXAMPLES = 4 * max(MINUTES, 1)
+EXAMPLES = 4 * MINUTES or 2
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """A table under random commands, against lists of dicts that the same commands are done to.
 
-By default hypothesis runs the same examples each time, for about a minute. `DELETEKIT_STATEFUL=<minutes>` runs new
+By default hypothesis runs the same examples each time, for about half a minute. `DELETEKIT_STATEFUL=<minutes>` runs new
 ones for about that long, and prints how to repeat one that fails.
 """
 
@@ -26,12 +26,14 @@ from deletekit.engines.local import LocalEngine
 from deletekit.table.sinks.batches import sink_tag
 from tests.invariants import check_table, reachable
 from tests.storage import ON_S3, stored_at
-from tests.tables import MODES, Row, files_of, make, metadata_json, new_catalog, order, vectors
+from tests.stored import metadata_json, vectors
+from tests.tables import MODES, Row, files_of, make, new_catalog, order
 
 EXAMPLES_A_MINUTE = 3 if ON_S3 else 60
+EXAMPLES = 3 if ON_S3 else 30
 MINUTES = int(os.environ.get("DELETEKIT_STATEFUL", "0"))
 SETTINGS = settings(
-    max_examples=max(MINUTES, 1) * EXAMPLES_A_MINUTE,
+    max_examples=MINUTES * EXAMPLES_A_MINUTE or EXAMPLES,
     stateful_step_count=25,
     derandomize=not MINUTES,
     database=None,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from tests.stateful.turns_choices import ancestors, droppable, evolve_partitions, promotable, some
 from tests.stateful.turns_machine import FAR, FAR_SQL, KEEPS, Machine
 from tests.stateful.turns_model import Branch, Column, sql
-from tests.tables import entries
+from tests.stored import entries
 
 __all__ = ["SPARK_ACTIONS"]
 

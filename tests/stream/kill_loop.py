@@ -1,7 +1,7 @@
 """Kill a sink's process again and again, and let a reader look after each kill: `python -m tests.stream.kill_loop`.
 
 A sink applies random batches. Its process ends by SIGKILL at a random moment, at a random call to storage or catalog,
-or, on Spark, its driver or an executor does. A reader of another process then compares the table with a dict: it holds
+or, on Spark, its driver does. A reader of another process then compares the table with a dict: it holds
 whole batches only, none that was acknowledged is missing, and none is there twice. Another process goes on.
 """
 
@@ -34,7 +34,7 @@ __all__ = ["Job", "Kills", "Trial", "loop"]
 ROOT = Path(__file__).parents[2]
 NAME, SINK = "test.t", "killed"
 MODES = ("auto", "index-only", "eq-only")
-ENGINES = ("local", "driver", "executor")
+ENGINES = ("local", "driver")
 BATCHES, ROWS, KEYS = 12, 30, 25
 LONGEST = 0.6
 """Seconds that a local process lives at most when it is killed at a random moment."""
@@ -193,16 +193,14 @@ def loop(
 
     counts: Counter[str] = Counter()
     chance = random.Random(f"{seed} {mode} {version} {engine}")
-    with forking() if engine == "local" else kill_spark.cluster(folder, engine) as place:
+    with forking() as process:
         while counts["kills"] < kills:
             trial = Trial(folder / f"table{counts['tables']}", mode, version, seed * 1000 + counts["tables"])
             counts["tables"] += 1
             while not trial.is_done and counts["kills"] < kills:
                 before = trial.seen
-                if engine == "local":
-                    killed = ask(place, local_job(trial, chance, 120))  # type: ignore[arg-type]
-                else:
-                    killed = kill_spark.ask(place, trial, chance)
+                local = engine == "local"
+                killed = ask(process, local_job(trial, chance, 120)) if local else kill_spark.ask(trial, chance)
                 counts["kills"] += killed
                 counts["looks"] += 1
                 counts["batches"] += trial.look() - 1 - before

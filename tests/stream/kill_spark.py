@@ -1,4 +1,4 @@
-"""The half of `kill_loop` on Spark: a query whose driver or executor is killed; `kill_spark JOB` is the driver."""
+"""The half of `kill_loop` on Spark: a query whose driver is killed; `kill_spark JOB` is the driver."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,48 +16,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import deletekit as dk
-from tests.spark_cluster import SparkCluster
 from tests.stream.replay import PEOPLE
 
 if TYPE_CHECKING:
     from tests.stream.kill_loop import Trial
 
-__all__ = ["Place", "ask", "cluster"]
+__all__ = ["ask"]
 
 ROOT = Path(__file__).parents[2]
 CHANGES = pa.schema([*PEOPLE, pa.field("_change_type", pa.string()), pa.field("_at", pa.int64())])
 LONGEST = 6.0
-"""Seconds after the query began in which somebody is killed."""
+"""Seconds after the query began in which it is killed."""
 PATIENCE = 300
 
 
-@dataclass
-class Place:
-    """Where the driver runs: its own process, or with executors of a cluster, one of which is killed."""
-
-    master: str
-    cluster: SparkCluster | None = None
-
-
-@contextmanager
-def cluster(folder: Path, engine: str) -> Iterator[Place]:
-    if engine == "driver":
-        yield Place("local[2,4]")
-        return
-    started = SparkCluster(folder / "cluster")
-    started.start()
-    try:
-        yield Place(started.master, started)
-    finally:
-        started.stop()
-
-
-def ask(place: Place, trial: Trial, chance: random.Random) -> bool:
-    """Run the query, and kill somebody. Return whether that was before the query's end."""
+def ask(trial: Trial, chance: random.Random) -> bool:
+    """Run the query, and kill its driver. Return whether that was before the query's end."""
     write_files(trial)
     started = trial.folder / "started"
     started.unlink(missing_ok=True)
-    job = {"folder": str(trial.folder), "mode": trial.mode, "master": place.master}
+    job = {"folder": str(trial.folder), "mode": trial.mode}
     command = [sys.executable, "-m", "tests.stream.kill_spark", json.dumps(job)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
     with (trial.folder / "driver.log").open("wb") as log:
@@ -69,15 +44,7 @@ def ask(place: Place, trial: Trial, chance: random.Random) -> bool:
     try:
         wait_for(driver, started)
         time.sleep(chance.uniform(0, LONGEST))
-        if place.cluster is None:
-            ended = driver.poll() is not None
-            return not ended
-        killed = chance.sample(place.cluster.executors(), 1) if place.cluster.executors() else []
-        for pid in killed:
-            os.kill(pid, signal.SIGKILL)
-        code = driver.wait(PATIENCE)
-        assert code == 0, (trial.folder / "driver.log").read_text()[-3000:]
-        return bool(killed)
+        return driver.poll() is None
     finally:
         if driver.poll() is None:
             os.killpg(driver.pid, signal.SIGKILL)
@@ -106,12 +73,12 @@ def write_files(trial: Trial) -> None:
         os.utime(path, (number + 1, number + 1))
 
 
-def drive(folder: Path, mode: Any, master: str) -> None:
+def drive(folder: Path, mode: Any) -> None:
     """Be the driver: go on with the query until it has read every file."""
     from deletekit.spark import sessions  # noqa: PLC0415  # only where Spark is
     from tests.stream.kill_loop import NAME, SINK, note  # noqa: PLC0415
 
-    spark = sessions.session(folder / "wh", master=master, settings={"spark.sql.shuffle.partitions": "2"})
+    spark = sessions.session(folder / "wh", master="local[2,4]", settings={"spark.sql.shuffle.partitions": "2"})
     table = dk.load_table(dk.local_catalog(folder / "wh"), NAME)
     schema = "id LONG, name STRING, score DOUBLE, _change_type STRING, _at LONG"
     rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "changes"))
@@ -131,7 +98,7 @@ def drive(folder: Path, mode: Any, master: str) -> None:
 
 def main() -> None:
     job = json.loads(sys.argv[1])
-    drive(Path(job["folder"]), job["mode"], job["master"])
+    drive(Path(job["folder"]), job["mode"])
 
 
 if __name__ == "__main__":

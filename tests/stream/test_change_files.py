@@ -21,8 +21,9 @@ from deletekit.stream.applied_batches import BatchId
 from deletekit.stream.change_files import change_files, natural_key
 from deletekit.stream.file_batches import logged
 from deletekit.table.locations import local_path
+from tests.stored import head_json, snapshots_json
 from tests.stream.replay import PEOPLE, Row, check, people, put, replay
-from tests.tables import head_json, make, refused, snapshots_json, unchanged
+from tests.tables import make, raises, refused, unchanged
 
 CHANGES = pa.schema([*PEOPLE, pa.field("_change_type", pa.string())])
 FAR = 2**62
@@ -283,9 +284,8 @@ def test_files_are_taken_as_given_and_folders_in_natural_order(tmp_path: Path) -
         assert chosen(tmp_path, *shell, as_given=True) == shell
     for paths, kind in ((("1.parquet", "*.parquet"), "file-twice"), ((".", "notes.txt"), "file-format")):
         touch(tmp_path, "notes.txt")
-        with pytest.raises(dk.InvalidInputError) as error:
+        with raises(dk.InvalidInputError, kind):
             chosen(tmp_path, *paths)
-        assert error.value.kind == kind
     for nothing in ("no.parquet", "no*.parquet", "_temporary"):
         (tmp_path / "_temporary" / "3.parquet").unlink(missing_ok=True)
         with pytest.raises(dk.NotFoundError):

@@ -13,8 +13,9 @@ import deletekit as dk
 from deletekit.table.file_io import PyIcebergIO
 from tests.invariants import check_table
 from tests.maintenance.model import staged
+from tests.stored import live_files
 from tests.stream.replay import PEOPLE, check, put, random_batches, replay
-from tests.tables import live_files, make
+from tests.tables import make
 
 SHORT = {"history.expire.max-snapshot-age-ms": "1"}
 

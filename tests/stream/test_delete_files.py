@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import deletekit as dk
+from tests.stored import live_files
 from tests.stream.replay import PEOPLE
-from tests.tables import ids, live_files, make
+from tests.tables import ids, make
 
 FILES = [[{"id": 10 * n + i, "name": "old", "score": 0.0} for i in range(4)] for n in range(6)]
 

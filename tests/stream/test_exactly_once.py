@@ -7,8 +7,9 @@ import pytest
 import deletekit as dk
 from deletekit.table.catalog import SqlStore
 from tests.commit.racing import Interfering
+from tests.stored import head_json
 from tests.stream.replay import PEOPLE, check, opened, people, put, random_batches, replay
-from tests.tables import head_json, make, refused, unchanged
+from tests.tables import make, refused, unchanged
 
 BATCHES = list(random_batches(0, batches=5, rows=8, keys=9))
 

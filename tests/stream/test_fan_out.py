@@ -355,6 +355,7 @@ def test_a_lost_answer(store: Store, landed: bool) -> None:
     check_all(store, [batch])
 
 
+@pytest.mark.sampled(3, tier=1)
 @pytest.mark.parametrize("fault", ["request", "answer", "500", "page", "twice", "twice, then down"])
 def test_a_lost_answer_of_a_rest_catalog(rest_server: RestServer, tmp_path: Path, fault: str) -> None:
     batch = [put("a", 1), put("b", 1)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from pathlib import Path
@@ -50,11 +49,7 @@ def test_all_tables_have_the_same_batches_whoever_dies(tmp_path: Path, seed: int
         def dies(name: str, number: int) -> None:
             at = draw.randrange(1, len(calls[name]) + 1)
             when = draw.choice(WHEN.get(calls[name][at - 1], ("before",)))
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(json.dumps([str(home), name, number, at, when]) + "\n")
-            process.stdin.flush()
-            code = int(process.stdout.readline())
+            code = process.run(home, name, number, at, when)
             assert code in (0, KILLED)
             counts[f"{name} {'killed' if code == KILLED else 'ended'}"] += 1
 

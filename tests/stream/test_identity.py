@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from tests.stored import head_json, snapshots_json
 from tests.stream.replay import PEOPLE, Row, check, opened, people, put, random_batches, replay
-from tests.tables import head_json, make, refused, snapshots_json, unchanged
+from tests.tables import make, refused, unchanged
 
 BATCHES = list(random_batches(0, batches=6, rows=8, keys=9))
 FAR = 2**62

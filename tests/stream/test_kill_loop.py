@@ -31,11 +31,8 @@ def test_killed_at_random(
 
 
 @pytest.mark.slow
-# `test_lossy_sink` kills an executor in the second tier, and one in each job of a batch in the third.
-@pytest.mark.parametrize("engine", ["driver", pytest.param("executor", marks=pytest.mark.long)])
-def test_killed_on_spark(
-    own_spark: None, tmp_path: Path, engine: str, record_property: Callable[[str, object], None]
-) -> None:
-    counts = loop(1, engine=engine, folder=tmp_path)
-    record_property("figures", line(engine, "auto", 3, 0, counts))
+def test_killed_on_spark(own_spark: None, tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    """The driver dies; tests/engines/test_cluster.py kills executors."""
+    counts = loop(1, engine="driver", folder=tmp_path)
+    record_property("figures", line("driver", "auto", 3, 0, counts))
     assert counts["kills"] == 1

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,13 +10,14 @@ import pytest
 
 import deletekit as dk
 from tests.commit.crashing import CASES, NAME, make_table, run
-from tests.commit.faults import KILLED, WHEN, Faults, kills, parent_of_killed
+from tests.commit.faults import KILLED, WHEN, Dying, Faults, kills, parent_of_killed
 from tests.invariants import check_table
-from tests.tables import live, new_catalog, snapshots_json
+from tests.stored import snapshots_json
+from tests.tables import live, new_catalog
 
 
 @pytest.fixture(scope="module")
-def dying() -> Iterator[subprocess.Popen[str]]:
+def dying() -> Iterator[Dying]:
     """Give the process whose children die."""
     with parent_of_killed("tests.commit.crashing") as process:
         yield process
@@ -26,9 +25,7 @@ def dying() -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in CASES if n.startswith("stream.") and "race" not in n])
-def test_another_process_goes_on(tmp_path: Path, name: str, dying: subprocess.Popen[str]) -> None:
-    assert dying.stdin is not None
-    assert dying.stdout is not None
+def test_another_process_goes_on(tmp_path: Path, name: str, dying: Dying) -> None:
     case, home, kept = CASES[name], tmp_path / "warehouse", tmp_path / "kept"
     with new_catalog(home) as catalog:
         make_table(catalog, case)
@@ -43,9 +40,7 @@ def test_another_process_goes_on(tmp_path: Path, name: str, dying: subprocess.Po
             continue  # it leaves what the end at the next change leaves
         shutil.rmtree(home)
         shutil.copytree(kept, home)
-        dying.stdin.write(json.dumps([str(home), name, at, when]) + "\n")
-        dying.stdin.flush()
-        assert int(dying.stdout.readline()) == KILLED
+        assert dying.run(home, name, at, when) == KILLED
         with new_catalog(home) as catalog:
             table = dk.load_table(catalog, NAME)
             # A reset that is told again is told again: it is not a batch.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,13 +12,14 @@ import pytest
 
 import deletekit as dk
 from tests.commit.crashing import Case, run
-from tests.commit.faults import KILLED, WHEN, Faults, kills, parent_of_killed
+from tests.commit.faults import KILLED, WHEN, Dying, Faults, kills, parent_of_killed
 from tests.commit.racing import QUICK, Interfering
 from tests.invariants import check_table
 from tests.maintenance.model import staged
+from tests.stored import live_files
 from tests.stream.maintaining import BATCHES, NAME, POLICY, make_people, write_next
 from tests.stream.replay import PEOPLE, check, put, random_batches, replay
-from tests.tables import live, live_files, make, new_catalog, refused
+from tests.tables import live, make, new_catalog, raises, refused
 
 Maintain = dk.stream.Maintain
 BOTH = pytest.mark.parametrize(
@@ -114,6 +113,7 @@ RACES: dict[str, Callable[[dk.Table], Any]] = {
 }
 
 
+@pytest.mark.sampled(2, tier=1)
 @BOTH
 @pytest.mark.parametrize("race", RACES)
 def test_others_commit_first(catalog: dk.Catalog, version: int, race: str, mode: str) -> None:
@@ -158,7 +158,7 @@ def test_whoever_always_loses_gives_up_quietly(catalog: dk.Catalog, caplog: pyte
         assert later.maintained.rewritten_data_files > 0
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_a_failure_never_fails_the_batch(tmp_path: Path, version: int) -> None:
     """Every call to storage and catalog after the batch's own commit fails once."""
     home, kept = tmp_path / "warehouse", tmp_path / "kept"
@@ -188,7 +188,7 @@ def test_a_failure_never_fails_the_batch(tmp_path: Path, version: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def dying() -> Iterator[subprocess.Popen[str]]:
+def dying() -> Iterator[Dying]:
     """Give the process whose children die."""
     with parent_of_killed("tests.stream.maintaining") as process:
         yield process
@@ -196,9 +196,7 @@ def dying() -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [pytest.param(2, marks=pytest.mark.long), 3])
-def test_another_process_goes_on(tmp_path: Path, version: int, dying: subprocess.Popen[str]) -> None:
-    assert dying.stdin is not None
-    assert dying.stdout is not None
+def test_another_process_goes_on(tmp_path: Path, version: int, dying: Dying) -> None:
     home, kept = tmp_path / "warehouse", tmp_path / "kept"
     with new_catalog(home) as catalog:
         make_people(catalog, version)
@@ -211,9 +209,7 @@ def test_another_process_goes_on(tmp_path: Path, version: int, dying: subprocess
             continue  # it leaves what the end at the next change leaves
         shutil.rmtree(home)
         shutil.copytree(kept, home)
-        dying.stdin.write(json.dumps([str(home), at, when]) + "\n")
-        dying.stdin.flush()
-        assert int(dying.stdout.readline()) == KILLED
+        assert dying.run(home, at, when) == KILLED
         with new_catalog(home) as catalog:
             table = dk.load_table(catalog, NAME)
             assert write_next(table).status in ("committed", "skipped")
@@ -236,9 +232,8 @@ def test_another_process_goes_on(tmp_path: Path, version: int, dying: subprocess
     ],
 )
 def test_bad_numbers_are_refused(catalog: dk.Catalog, bad: dict[str, Any], field: str) -> None:
-    with pytest.raises(dk.InvalidInputError) as refusal:
+    with raises(dk.InvalidInputError, "maintain", field=field):
         Maintain(**bad)
-    assert (refusal.value.kind, refusal.value.field) == ("maintain", field)
     table = make(catalog, schema=PEOPLE)
     with refused(table, dk.InvalidInputError, "maintain", field="every"):
         people(table, maintain=0)

@@ -9,8 +9,9 @@ import pytest
 
 import deletekit as dk
 from tests.commit.racing import Interfering
+from tests.stored import live_files, vectors
 from tests.stream.replay import PEOPLE, check, random_batches, replay
-from tests.tables import live, live_files, make, refused, unchanged, vectors
+from tests.tables import live, make, refused, unchanged
 
 STAGING = "ingestion"
 START = [{"id": i, "name": "start", "score": i / 2} for i in range(12)]

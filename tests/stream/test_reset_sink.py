@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from tests.stored import snapshots_json
 from tests.stream.replay import check, opened, people, random_batches, replay
-from tests.tables import files_of, make, refused, snapshots_json, unchanged
+from tests.tables import files_of, make, refused, unchanged
 
 BATCHES = list(random_batches(0, batches=6, rows=8, keys=9))
 FAR = 2**62

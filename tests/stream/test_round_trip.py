@@ -54,6 +54,7 @@ def by_hand(table: dk.Table, state: State, choose: random.Random) -> State:
     return {key: {**row, "name": "hand"} if key[0] in some else row for key, row in state.items()}
 
 
+@pytest.mark.sampled(2, tier=1)
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("mode", SINK_MODES)
 def test_a_copy_is_equal_after_each_batch(catalog: dk.Catalog, mode: str, version: int) -> None:
@@ -79,6 +80,7 @@ def test_a_copy_is_equal_after_each_batch(catalog: dk.Catalog, mode: str, versio
     check_table(copy, orphans=False)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_goes_on(tmp_path: Path) -> None:
     choose = random.Random(1)
     batches = list(random_batches(4, batches=7, rows=8, keys=9))

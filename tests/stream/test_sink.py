@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from tests.stored import live_files
 from tests.stream.replay import PEOPLE, check, random_batches, replay
-from tests.tables import live_files, make, refused
+from tests.tables import make, refused
 
 MODES = ("auto", "eq-only", "index-only")
 

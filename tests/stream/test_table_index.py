@@ -12,8 +12,9 @@ import pytest
 
 import deletekit as dk
 from tests.commit.racing import Interfering
+from tests.stored import live_files, vectors
 from tests.stream.replay import PEOPLE, Row, check, random_batches, replay
-from tests.tables import live_files, make, vectors
+from tests.tables import make
 
 KEYS = {
     "string": (pa.string(), lambda i: f"key-{i}"),
@@ -57,6 +58,7 @@ def test_keys_of_every_kind(catalog: dk.Catalog, kind: str, *, two: bool) -> Non
     check(table, replay(batches, key))
 
 
+@pytest.mark.sampled(2, tier=1)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("version", [2, 3])
 def test_others_write_maintain_and_roll_back(catalog: dk.Catalog, seed: int, version: int) -> None:

@@ -15,7 +15,8 @@ import deletekit as dk
 from deletekit.table.file_io import PyIcebergIO
 from tests.maintenance.damage import edit_file, edit_list, with_metadata
 from tests.storage import ON_S3
-from tests.tables import head_json, ids, items, make, new_catalog
+from tests.stored import head_json
+from tests.tables import ids, items, make, new_catalog
 
 pytestmark = pytest.mark.skipif(ON_S3, reason="an object store has no pipes, folders or long names")
 

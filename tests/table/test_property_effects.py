@@ -19,7 +19,8 @@ from deletekit.rows.write_context import data_location
 from deletekit.table import properties
 from deletekit.table.metadata import TableMetadata
 from tests.storage import stored_at
-from tests.tables import entries, items, live, make, refused, set_by_another_writer
+from tests.stored import entries
+from tests.tables import items, live, make, refused, set_by_another_writer
 
 
 def murmur3(data: bytes) -> int:

@@ -10,7 +10,7 @@ import pytest
 import deletekit as dk
 from tests.maintenance.damage import edit_avro, edit_file, edit_list, edit_manifest, put_back
 from tests.storage import stored_at
-from tests.tables import ids, items, make, new_catalog
+from tests.tables import ids, items, make, new_catalog, raises
 
 ROWS = items(*((i, "a", float(i)) for i in range(1, 9)))
 
@@ -87,7 +87,6 @@ def test_rows_that_cannot_be_counted_are_refused_by_name(tmp_path: Path) -> None
         table = make(catalog, ROWS)
         path = edit_file(table, record_count=-1)
         stored_at(path).unlink()
-        with pytest.raises(dk.FormatError) as error:
+        with raises(dk.FormatError, "record-count", field="record_count", file=path):
             dk.scan(table).count()
-        assert (error.value.kind, error.value.field, error.value.file) == ("record-count", "record_count", path)
         assert not dk.verify(table).ok

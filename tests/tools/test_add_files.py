@@ -14,7 +14,8 @@ import pytest
 
 import deletekit as dk
 from tests.invariants import check_table
-from tests.tables import entries, head_json, ids, items, live, make, metadata_json, refused
+from tests.stored import entries, head_json, metadata_json
+from tests.tables import ids, items, live, make, refused
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("category", pa.string()), ("value", pa.float64())])
 ROWS = items((1, "a", 1.5), (2, "a", None), (3, "a", -0.0))

@@ -10,19 +10,8 @@ import pytest
 
 import deletekit as dk
 from tests.storage import stored_at
-from tests.tables import (
-    VERSION_AND_MODE,
-    avro,
-    head_json,
-    items,
-    live_files,
-    make,
-    manifest_list,
-    metadata_json,
-    parquet,
-    unchanged,
-    vectors,
-)
+from tests.stored import avro, head_json, live_files, manifest_list, metadata_json, parquet, vectors
+from tests.tables import VERSION_AND_MODE, items, make, unchanged
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
 

@@ -7,7 +7,8 @@ import pytest
 import deletekit as dk
 from tests.invariants import check_table
 from tests.maintenance.model import between, history, now_ms, other, snapshot_ids, staged
-from tests.tables import MODES, ids, items, live, make, metadata_json, refused, snapshots_json, unchanged
+from tests.stored import metadata_json, snapshots_json
+from tests.tables import MODES, ids, items, live, make, refused, unchanged
 
 ROWS = items((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0), (4, "b", 4.0))
 

@@ -23,24 +23,8 @@ from pyiceberg.types import (
 
 import deletekit as dk
 from tests.storage import stored_at
-from tests.tables import (
-    ITEMS,
-    VERSION_AND_MODE,
-    Row,
-    expected,
-    files_of,
-    head_json,
-    ids,
-    items,
-    live,
-    live_files,
-    make,
-    manifest_list,
-    metadata_json,
-    parquet,
-    refused,
-    snapshots_json,
-)
+from tests.stored import head_json, live_files, manifest_list, metadata_json, parquet, snapshots_json
+from tests.tables import ITEMS, VERSION_AND_MODE, Row, expected, files_of, ids, items, live, make, raises, refused
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
 EVERY_VERSION = pytest.mark.parametrize("version", [1, 2, 3])
@@ -166,9 +150,8 @@ def test_tables_that_cannot_be(
 
 @pytest.mark.parametrize("name", ["items", "", "new.", ".items", "a..b"])
 def test_a_table_needs_a_namespace(catalog: dk.Catalog, name: str) -> None:
-    with pytest.raises(dk.InvalidInputError) as caught:
+    with raises(dk.InvalidInputError, "identifier"):
         dk.create_table(catalog, name, ITEMS)
-    assert caught.value.kind == "identifier"
 
 
 # --- rows in ----------------------------------------------------------------------------------------------------------

@@ -15,22 +15,8 @@ import pytest
 
 import deletekit as dk
 from tests.storage import stored_at
-from tests.tables import (
-    ITEMS,
-    Row,
-    avro,
-    expected,
-    head_json,
-    items,
-    live,
-    live_files,
-    make,
-    manifest_list,
-    metadata_json,
-    refused,
-    set_by_another_writer,
-    unchanged,
-)
+from tests.stored import avro, head_json, live_files, manifest_list, metadata_json
+from tests.tables import ITEMS, Row, expected, items, live, make, raises, refused, set_by_another_writer, unchanged
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
 Call = Callable[[dk.Table], Any]
@@ -190,9 +176,8 @@ def test_read_only_tables(catalog: dk.Catalog) -> None:
         lambda t: dk.drop_ref(t, "b"),
     ]
     for call in calls:
-        with unchanged(table), pytest.raises(dk.InvalidInputError) as caught:
+        with unchanged(table), raises(dk.InvalidInputError, "read-only", file=table.metadata_location):
             call(reader)
-        assert (caught.value.kind, caught.value.file) == ("read-only", table.metadata_location)
 
 
 # --- table metadata ---------------------------------------------------------------------------------------------------
@@ -259,9 +244,8 @@ def test_a_type_of_the_future(catalog: dk.Catalog) -> None:
     table = make(catalog, FIVE, format_version=3)
     metadata = metadata_json(table)
     stored_at(table.metadata_location).write_text(json.dumps({**metadata, "schemas": [with_type(metadata, "variant")]}))
-    with pytest.raises(dk.UnsupportedError) as caught:
+    with raises(dk.UnsupportedError, "type", field="x", found="variant"):
         dk.scan(dk.load_table(catalog, table.name))
-    assert (caught.value.kind, caught.value.field, caught.value.found) == ("type", "x", "variant")
 
 
 # --- damaged files ----------------------------------------------------------------------------------------------------

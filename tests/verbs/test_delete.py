@@ -13,25 +13,17 @@ import deletekit as dk
 from deletekit.engines.local import LocalEngine
 from tests.invariants import check_table
 from tests.storage import stored_at
-from tests.tables import (
-    MODES,
-    VERSION_AND_MODE,
+from tests.stored import (
     entries,
-    expected,
     head_json,
-    ids,
-    items,
-    live,
     live_files,
-    make,
     manifest_list,
     parquet,
     position_deletes,
-    refused,
     snapshots_json,
-    unchanged,
     vectors,
 )
+from tests.tables import MODES, VERSION_AND_MODE, expected, ids, items, live, make, refused, unchanged
 from tests.verbs.three_valued import FILTERS, LOGIC, ROWS, sqlite_ids
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))

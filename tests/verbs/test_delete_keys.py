@@ -29,21 +29,8 @@ from pyiceberg.types import (
 
 import deletekit as dk
 from tests.storage import stored_at
-from tests.tables import (
-    MODES,
-    Row,
-    entries,
-    expected,
-    ids,
-    items,
-    live,
-    live_files,
-    make,
-    metadata_json,
-    parquet,
-    refused,
-    unchanged,
-)
+from tests.stored import entries, live_files, metadata_json, parquet
+from tests.tables import MODES, Row, expected, ids, items, live, make, refused, unchanged
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
 VERSIONS = pytest.mark.parametrize("version", [2, 3])

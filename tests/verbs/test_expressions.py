@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import deletekit as dk
 from deletekit.filters.filter import evaluate, parse_filter
 from deletekit.table.types import schema_from_arrow
-from tests.tables import make, new_catalog, refused
+from tests.tables import make, new_catalog, raises, refused
 
 NAN = float("nan")
 TIMES = ["2020-01-01", "2021-02-28T23:59:59.000005"]
@@ -201,16 +201,14 @@ def test_division_by_a_decimal() -> None:
 
 
 def test_a_result_that_its_type_cannot_hold_is_refused() -> None:
-    with pytest.raises(dk.InvalidInputError) as caught:
+    with raises(dk.InvalidInputError, "expression"):
         chosen("b + 9223372036854775807 > 1")
-    assert caught.value.kind == "expression"
 
 
 @pytest.mark.parametrize("where", ["cast(d as int) > 0", "cast(s as int) = 1", "cast(b + 0.25 as decimal(9, 1)) > 1"])
 def test_a_cast_that_would_round_is_refused(where: str) -> None:
-    with pytest.raises(dk.InvalidInputError) as caught:
+    with raises(dk.InvalidInputError, "expression"):
         chosen(where)
-    assert caught.value.kind == "expression"
 
 
 @pytest.mark.spark
@@ -258,9 +256,8 @@ def test_types_that_do_not_fit_are_shown(where: str, at: int) -> None:
 def test_types_that_arrow_would_mix_are_refused(where: str) -> None:
     fields = [("id", pa.int64()), ("u", pa.uuid()), ("x", pa.binary(16)), ("s", pa.string())]
     schema = schema_from_arrow(pa.schema([*fields, ("t", pa.timestamp("us")), ("z", pa.timestamp("us", "UTC"))]))
-    with pytest.raises(dk.InvalidInputError) as caught:
+    with raises(dk.InvalidInputError, "filter"):
         parse_filter(where, schema)
-    assert caught.value.kind == "filter"
 
 
 def test_verbs_take_expressions(catalog: dk.Catalog) -> None:

@@ -8,20 +8,8 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from tests.tables import (
-    ITEMS,
-    avro,
-    entries,
-    head_json,
-    items,
-    live,
-    live_files,
-    make,
-    manifest_list,
-    metadata_json,
-    parquet,
-    snapshots_json,
-)
+from tests.stored import avro, entries, head_json, live_files, manifest_list, metadata_json, parquet, snapshots_json
+from tests.tables import ITEMS, items, live, make
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
 Lineage = dict[int, tuple[int | None, int | None]]

@@ -8,19 +8,8 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from tests.tables import (
-    ITEMS,
-    VERSION_AND_MODE,
-    ids,
-    items,
-    live,
-    live_files,
-    make,
-    parquet,
-    refused,
-    set_by_another_writer,
-    unchanged,
-)
+from tests.stored import live_files, parquet
+from tests.tables import ITEMS, VERSION_AND_MODE, ids, items, live, make, refused, set_by_another_writer, unchanged
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
 EVERY_MODE = pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)

@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deletekit as dk
-from tests.tables import VERSION_AND_MODE, Row, expected, live, live_files, make, new_catalog, refused
+from tests.stored import live_files
+from tests.tables import VERSION_AND_MODE, Row, expected, live, make, new_catalog, refused
 
 TABLE = pa.schema(
     [

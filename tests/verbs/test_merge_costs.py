@@ -14,7 +14,8 @@ import deletekit as dk
 from deletekit.engines.local import LocalEngine
 from deletekit.formats import tabular
 from tests.counting_io import FilesUsed
-from tests.tables import VERSION_AND_MODE, Row, expected, live, make, parquet
+from tests.stored import parquet
+from tests.tables import VERSION_AND_MODE, Row, expected, live, make
 
 EVERY_MODE = pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("value", pa.float64()), ("tags", pa.list_(pa.int32()))])

@@ -9,7 +9,8 @@ import pytest
 
 import deletekit as dk
 from deletekit.commit.planned_change import plan_change
-from tests.tables import ITEMS, VERSION_AND_MODE, expected, items, live, live_files, make, refused, unchanged
+from tests.stored import live_files
+from tests.tables import ITEMS, VERSION_AND_MODE, expected, items, live, make, refused, unchanged
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
 NEW = items((7, "a", 7.0), (8, "a", 8.0))

@@ -8,7 +8,8 @@ import pytest
 import deletekit as dk
 from tests.commit.racing import QUICK, Interfering
 from tests.invariants import check_table
-from tests.tables import ITEMS, files_of, items, live, live_files, make, metadata_json, refused
+from tests.stored import live_files, metadata_json
+from tests.tables import ITEMS, files_of, items, live, make, refused
 
 OTHER = pa.schema(
     [

@@ -17,21 +17,8 @@ from deletekit.formats.reserved_fields import POS_ID
 from deletekit.verbs.scan import METADATA_COLUMNS
 from tests.maintenance.damage import edit_file
 from tests.storage import stored_at
-from tests.tables import (
-    VERSION_AND_MODE,
-    Row,
-    entries,
-    expected,
-    head_json,
-    ids,
-    items,
-    live,
-    live_files,
-    make,
-    metadata_json,
-    parquet,
-    snapshots_json,
-)
+from tests.stored import entries, head_json, live_files, metadata_json, parquet, snapshots_json
+from tests.tables import VERSION_AND_MODE, Row, expected, ids, items, live, make, raises
 from tests.verbs.three_valued import FILTERS, LOGIC, ROWS, sqlite_ids
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))
@@ -119,9 +106,8 @@ def test_deleted_is_false_where_nothing_is_deleted(catalog: dk.Catalog) -> None:
 @pytest.mark.parametrize("columns", [["nope"], ["id", "_nope"], ["p.name"], []], ids=str)
 def test_columns_that_are_not_there(catalog: dk.Catalog, columns: list[str]) -> None:
     table = make(catalog, FIVE)
-    with pytest.raises(dk.InvalidInputError) as caught:
+    with raises(dk.InvalidInputError, "column-not-found", field=columns[-1] if columns else "columns"):
         dk.scan(table, columns=columns)
-    assert (caught.value.kind, caught.value.field) == ("column-not-found", columns[-1] if columns else "columns")
 
 
 @pytest.mark.sampled(3, tier=1)
@@ -139,9 +125,8 @@ def test_filters_that_cannot_be(catalog: dk.Catalog, where: Any, verb: str) -> N
         "update": lambda: dk.update(table, {"value": 1.0}, where=where),
         "explain": lambda: dk.explain(table, where),
     }
-    with pytest.raises(dk.InvalidInputError) as caught:
+    with raises(dk.InvalidInputError, "argument" if where == 5 else "filter", field="where"):
         calls[verb]()
-    assert (caught.value.kind, caught.value.field) == ("argument" if where == 5 else "filter", "where")
 
 
 # --- batches and counts -----------------------------------------------------------------------------------------------
@@ -258,9 +243,8 @@ def test_as_of_is_exact_to_the_millisecond(catalog: dk.Catalog, millis: int) -> 
     for at in (millis, as_utc(millis), as_utc(millis).isoformat()):
         assert ids(table, as_of=at) == [1]
     for at in (millis - 1, as_utc(millis) - dt.timedelta(microseconds=1)):
-        with pytest.raises(dk.NotFoundError) as caught:
+        with raises(dk.NotFoundError, "snapshot-not-found"):
             dk.scan(table, as_of=at)
-        assert caught.value.kind == "snapshot-not-found"
 
 
 def test_the_log_of_snapshots_need_not_be_sorted(catalog: dk.Catalog) -> None:

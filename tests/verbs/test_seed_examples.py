@@ -19,16 +19,11 @@ from deletekit.deletes.merge_previous_deletes import FilePositions, write_deleti
 from deletekit.engines.local import LocalEngine
 from deletekit.formats.deletion_vector import PositionBitmap
 from tests.storage import stored_at
-from tests.tables import (
-    VERSION_AND_MODE,
+from tests.stored import (
     avro,
     entries,
-    files_of,
     head_json,
-    ids,
-    live,
     live_files,
-    make,
     manifest_list,
     metadata_json,
     parquet,
@@ -36,6 +31,7 @@ from tests.tables import (
     snapshots_json,
     vectors,
 )
+from tests.tables import VERSION_AND_MODE, files_of, ids, live, make
 
 
 def users_table(catalog: dk.Catalog, **options: Any) -> dk.Table:

@@ -14,7 +14,8 @@ import deletekit as dk
 from deletekit.deletes import delete_modes
 from deletekit.engines.local import LocalEngine
 from tests.invariants import check_table
-from tests.tables import VERSION_AND_MODE, entries, live_files, make, parquet
+from tests.stored import entries, live_files, parquet
+from tests.tables import VERSION_AND_MODE, make
 
 SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("value", pa.float64()), ("tags", pa.list_(pa.int32()))])
 VALUES = [0.0, -0.0, None, float("nan"), 1.5]

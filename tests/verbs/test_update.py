@@ -12,17 +12,8 @@ import pyarrow.compute as pc
 import pytest
 
 import deletekit as dk
-from tests.tables import (
-    VERSION_AND_MODE,
-    Row,
-    entries,
-    expected,
-    items,
-    live,
-    make,
-    refused,
-    unchanged,
-)
+from tests.stored import entries
+from tests.tables import VERSION_AND_MODE, Row, expected, items, live, make, refused, unchanged
 from tests.verbs.three_valued import FILTERS, LOGIC, ROWS, sqlite_ids
 
 FIVE = items((1, "a", 1.0), (2, None, 2.0), (3, "b", 3.0), (4, "a", None), (5, None, 5.0))

@@ -15,7 +15,8 @@ import deletekit as dk
 from tests.commit.racing import Interfering
 from tests.invariants import check_table
 from tests.storage import stored_at
-from tests.tables import MODES, Row, entries, expected, items, live, make, refused, vectors
+from tests.stored import entries, vectors
+from tests.tables import MODES, Row, expected, items, live, make, refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

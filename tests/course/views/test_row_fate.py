@@ -14,7 +14,8 @@ from deletekit.course.views.byte_layout import puffin_layout
 from deletekit.course.views.page import Grid
 from deletekit.course.views.row_fate import row_fate
 from deletekit.course.views.table_view import TableView
-from tests.tables import ITEMS, MODES, entries, items, make, parquet, position_deletes, vectors
+from tests.stored import entries, parquet, position_deletes, vectors
+from tests.tables import ITEMS, MODES, items, make
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,8 +14,8 @@ from deletekit.course.views.page import Facts, Page
 from deletekit.course.views.stream_stepper import BATCHES, CRASHES, STREAM_MODES
 from deletekit.stream.sink_options import SinkMode
 from tests.course.views.test_views import grid
+from tests.stored import entries, position_deletes, snapshots_json, vectors
 from tests.stream.replay import replay
-from tests.tables import entries, position_deletes, snapshots_json, vectors
 
 
 def stream_stepper(step: int = 1, **state: Any) -> Page:

@@ -31,7 +31,8 @@ from deletekit.course.views.table_view import TableView
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 from deletekit.table.file_io import PyIcebergIO
 from tests.course.widgets.scenes import big_table
-from tests.tables import ITEMS, MODES, entries, files_of, items, make, snapshots_json
+from tests.stored import entries, snapshots_json
+from tests.tables import ITEMS, MODES, files_of, items, make
 
 
 def grid(page: Page, name: str) -> Grid:

@@ -16,7 +16,8 @@ import pytest
 import deletekit as dk
 from tests.interop.rows import same_rows
 from tests.interop.scenarios import SCENARIOS, Scenario
-from tests.tables import ITEMS, entries, items, new_catalog
+from tests.stored import entries
+from tests.tables import ITEMS, items, new_catalog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,7 +61,7 @@ def same_as_iceberg(spark: SparkSession, name: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("scenario", READ, ids=lambda s: s.name)
 def test_every_kind_of_delete(spark: SparkSession, catalog: dk.Catalog, name: str, scenario: Scenario) -> None:
     _, wanted = scenario.make(catalog, name)
@@ -185,7 +186,7 @@ def test_states_of_the_table(spark: SparkSession, history: dk.Table) -> None:
     assert sorted(r["id"] for r in rows(read(spark, history.location, where="id > 2"))) == [3]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("options", "message"),
     [

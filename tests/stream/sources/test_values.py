@@ -17,6 +17,7 @@ import deletekit as dk
 from deletekit.stream import Message, decoder
 from deletekit.table.python_values import python_values
 from deletekit.table.types import schema_from_arrow
+from tests.tables import raises
 
 US, UTC_US = pa.timestamp("us"), pa.timestamp("us", "UTC")
 MONEY = {"scale": "2"}
@@ -222,9 +223,8 @@ def test_an_option_settles_what_messages_do_not_say() -> None:
     ],
 )
 def test_a_bad_option_is_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(dk.InvalidInputError) as found:
+    with raises(dk.InvalidInputError, "format-option", field=next(iter(options))):
         decoder("debezium-json", **options)
-    assert (found.value.kind, found.value.field) == ("format-option", next(iter(options)))
 
 
 def test_an_unknown_format_is_refused() -> None:
@@ -241,6 +241,5 @@ def test_infinity_of_postgresql_is_its_number_or_refused() -> None:
     assert decode(UTC_US, "-0001-12-31T00:00:00Z", zoned) == "-0001-12-31T00:00:00.000000+00:00"
     years = ("+292278994-08-16T23:00:00Z", "-292275055-05-16T23:00:00Z", "+294248-01-01T00:00:00Z")
     for text in (*years, "infinity", "-infinity", "+10000-13-01T00:00:00Z", "+10000-01-01T00:00:00"):
-        with pytest.raises(dk.InvalidInputError) as refused:
+        with raises(dk.InvalidInputError, "message-value"):
             decode(UTC_US, text, zoned)
-        assert refused.value.kind == "message-value"
