@@ -67,7 +67,7 @@ def write_part(context: WriteContext, kept: pa.Table, changes: Changes, digest: 
 
 
 def write_rows_file(context: WriteContext, rows: pa.Table, text: str = "") -> str:
-    """Write the one file of rows of an attempt at a task. Return its path, of which `text` becomes a part."""
+    """Write the one file of rows of an attempt at a task. Return its path. `text` becomes a part of the path."""
     path = sink_path(context.metadata, f"{context.operation_id}{text}{STAGED_ROWS}")
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, rows.schema, options=_OPTIONS) as writer:
