@@ -123,7 +123,7 @@ def add_files(argument: TableArgument, output: Output, files: tuple[str, ...], r
 @repeated_option("--set-null", "nulls", "COLUMN", "Give COLUMN no value: NULL; repeatable.")
 @mode_option("update")
 @branch_option("commit to")
-@repeated_option("--equality-field", "equality_fields", "COLUMN", "Key column of equality deletes; repeatable.")
+@repeated_option("--on", "on", "COLUMN", "Key column of equality deletes; repeatable.")
 @dry_run_option
 def update(
     argument: TableArgument,

@@ -36,7 +36,7 @@ def update(
     where: Filter,
     mode: str | None = None,
     ref: str = MAIN,
-    equality_fields: str | Sequence[str] | None = None,
+    on: str | Sequence[str] | None = None,
     granularity: str | None = None,
     commit_properties: Mapping[str, str] | None = None,
     dry_run: bool = False,
@@ -53,7 +53,7 @@ def update(
     mode: as in `delete`; None takes `write.update.mode`. The delete and the new rows get the same sequence number, so
         an equality delete does not hide the rows written with it. In v3, rows keep their `_row_id`,
         except with equality deletes, which do not know it.
-    equality_fields: key columns of equality deletes; default the filter's columns.
+    on: key columns of equality deletes; default the filter's columns.
     ref, granularity, commit_properties, dry_run: as in `delete`.
 
     Under `write.update.isolation-level` = `serializable`, the default, the outcome is that of everything that others
@@ -77,7 +77,7 @@ def update(
         options = ChangeOptions(choose_mode(metadata, "update", mode), granularity_of(metadata, granularity))
         _, bound = found = required_filter(where, metadata.schema)
         change = _Update(bound, assignments, metadata.schema)
-        return change_where(base, found, change, "update", options, runner, names=equality_fields or None)
+        return change_where(base, found, change, "update", options, runner, names=on or None)
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
 

@@ -134,7 +134,7 @@ CASES = [
     Case("branch audit --drop", {"refs": lambda refs: list(refs) == ["main"]}, LEFT, dry=False),
     Case("upgrade 3", {"format_version": 3}, dry=False, table="demo.old"),
     Case("sinks", {"sinks": 0}, dry=False),
-    Case("promote audit --key id", {"added_rows": 1, "deleted_rows": 0}, [1, 3, 4], dry=False),
+    Case("promote audit --on id", {"added_rows": 1, "deleted_rows": 0}, [1, 3, 4], dry=False),
     Case("scan -o {folder}/out.csv", {"rows": 2, "bytes": lambda n: n > 20}, LEFT, dry=False),
     Case("changes -o {folder}/out.jsonl", {"rows": 6, "format": "jsonl"}, LEFT, dry=False),
 ]
@@ -206,7 +206,7 @@ def test_what_a_command_does_and_prints(run: Run, world: World, case: Case) -> N
         ("erase id=3 --ref nope", "ref-not-found"),
         ("sinks --drop nobody", "no such sink"),
         ("sinks --reset nobody --batch 0", "no such sink"),
-        ("promote nope --key id", "ref-not-found"),
+        ("promote nope --on id", "ref-not-found"),
         ("branch audit", "exists"),
         ("branch main --drop", "main"),
         ("upgrade 2", "can only be raised"),

@@ -198,7 +198,7 @@ def test_functions_that_do_not_fit(catalog: dk.Catalog, version: int, mode: str,
 
 
 def by_id(mode: str) -> dict[str, Any]:
-    return {"equality_fields": ["id"]} if mode == "equality-delete" else {}
+    return {"on": ["id"]} if mode == "equality-delete" else {}
 
 
 def test_a_filter_is_required(catalog: dk.Catalog) -> None:

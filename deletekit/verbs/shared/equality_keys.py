@@ -171,15 +171,15 @@ def partitionable(metadata: TableMetadata, fields: Sequence[NestedField]) -> boo
 
 
 def checked_keys(
-    metadata: TableMetadata, keys: Any, equality_fields: str | Sequence[str] | None
+    metadata: TableMetadata, keys: Any, on: str | Sequence[str] | None
 ) -> tuple[tuple[NestedField, ...], pa.Table]:
     """Return the key columns, and the distinct keys as the table's types. Raises InvalidInputError for bad keys."""
     metadata.version.check_delete_kind("equality-delete")
     check_parquet_only(metadata, "write.delete.format.default")
     rows = as_table(keys, metadata.schema, "keys", ragged=False)
-    if isinstance(keys, list) and not keys and equality_fields is None:
+    if isinstance(keys, list) and not keys and on is None:
         return (), rows  # no dict that would name the key columns, and no key either
-    fields = equality_fields_of(metadata.schema, equality_fields or rows.column_names)
+    fields = equality_fields_of(metadata.schema, on or rows.column_names)
     if not len(rows):
         return fields, rows
     columns = [key_column(rows, metadata.schema, f) for f in fields]
