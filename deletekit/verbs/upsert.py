@@ -123,12 +123,9 @@ def _fitting(source: RowSource, schema: Schema, fields: Fields) -> tuple[pa.Tabl
 
 def not_unique(fields: Sequence[it.NestedField], found: str) -> InvalidInputError:
     """Return the error for two rows with one key."""
+    names = ", ".join(f.name for f in fields)
     return InvalidInputError(
-        "two rows have the same key",
-        "upsert-key-not-unique",
-        ", ".join(f.name for f in fields),
-        found,
-        "one row for each key",
+        "two rows have the same key", "upsert-key-not-unique", names, found, "one row for each key"
     )
 
 

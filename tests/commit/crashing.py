@@ -125,7 +125,7 @@ CASES = {
             t,
             SOURCE,
             on="id",
-            when_matched=dk.Clause("update", {"value": "target.value + source.value"}),
+            when_matched=dk.Clause("update", {"value": dk.expr("target.value + source.value")}),
             when_not_matched_by_source=[dk.Clause("delete", where="id = 2")],
             mode="deletion-vector",
         )

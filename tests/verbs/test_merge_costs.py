@@ -49,7 +49,11 @@ def columns_read(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         ("update", SCHEMA.names, set()),
         ("update", ["id", "name"], {"value", "tags"}),
         ("delete", SCHEMA.names, set()),
-        (dk.Clause("update", {"value": "target.value + source.value"}), SCHEMA.names, {"name", "value", "tags"}),
+        (
+            dk.Clause("update", {"value": dk.expr("target.value + source.value")}),
+            SCHEMA.names,
+            {*SCHEMA.names} - {"id"},
+        ),
         (dk.Clause("update", where="source.value > target.value"), SCHEMA.names, {"value"}),
         (dk.Clause("update", dict.fromkeys(["name", "value", "tags"])), SCHEMA.names, set()),
     ],

@@ -122,13 +122,9 @@ def write_key_deletes(
     nested, pruned = nested_keys(schema, fields, keys.columns)
     whole = [s for s in specs if not determines_partition(s, set(ids))]
     if scope == "partition" and whole:
-        raise InvalidInputError(
-            "keys do not determine the partition",
-            "equality-scope",
-            "scope",
-            ", ".join(f.name for f in whole[0].fields),
-            f"partition sources among the key columns {', '.join(f.name for f in fields)}",
-        )
+        found, names = (", ".join(f.name for f in some) for some in (whole[0].fields, fields))
+        expected = f"partition sources among the key columns {names}"
+        raise InvalidInputError("keys do not determine the partition", "equality-scope", "scope", found, expected)
     if scope == "global" or whole or any(is_global(s) for s in specs):
         spec = _unpartitioned(metadata)
         return write_equality_deletes(write, nested, ids, spec, (None,) * len(spec.fields), pruned)

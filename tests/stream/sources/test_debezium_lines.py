@@ -152,7 +152,7 @@ def test_an_update_is_one_event_while_its_key_stays(catalog: dk.Catalog) -> None
 def change_places(table: dk.Table) -> None:
     """Give the rows 1 and 2 each other's key, and all rows another value, in one commit."""
     rows = pa.table({"old": [1, 2, 3], "new": pa.array([2, 1, 3], pa.int32())})
-    clause = dk.Clause("update", {"id": "source.new", "value": 9.0})
+    clause = dk.Clause("update", {"id": dk.expr("source.new"), "value": 9.0})
     dk.merge(table, rows, on={"id": "old"}, when_matched=clause, mode="deletion-vector")
 
 
