@@ -79,6 +79,7 @@ if TYPE_CHECKING:  # for type checkers: the same names as in the table below
     from deletekit.verbs.overwrite import overwrite as overwrite
     from deletekit.verbs.overwrite import overwrite_partitions as overwrite_partitions
     from deletekit.verbs.scan import scan as scan
+    from deletekit.verbs.shared.assignments import expr as expr
     from deletekit.verbs.shared.merge_clauses import Clause as Clause
     from deletekit.verbs.update import update as update
     from deletekit.verbs.upsert import upsert as upsert
@@ -147,6 +148,7 @@ _NAMES = {
     "deletekit.verbs.merge": ("merge",),
     "deletekit.verbs.overwrite": ("overwrite", "overwrite_partitions"),
     "deletekit.verbs.scan": ("scan",),
+    "deletekit.verbs.shared.assignments": ("expr",),
     "deletekit.verbs.shared.merge_clauses": ("Clause",),
     "deletekit.verbs.update": ("update",),
     "deletekit.verbs.upsert": ("upsert",),

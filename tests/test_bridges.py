@@ -39,7 +39,7 @@ for version in (2, 3):
     dk.append(table, rows)
     dk.delete(table, "id = 1", mode="merge-on-read")
     dk.delete_keys(table, pa.table({"id": [2]}))
-    dk.upsert(table, pa.table({"id": [3, 4], "name": ["new", "d"]}), key="id")
+    dk.upsert(table, pa.table({"id": [3, 4], "name": ["new", "d"]}), on="id")
     dk.compact(table)
     assert sorted(dk.scan(table).to_arrow().to_pylist(), key=lambda row: row["id"]) == [
         {"id": 3, "name": "new"},

@@ -69,7 +69,7 @@ VERBS: dict[str, tuple[int, Callable[[dk.Table, int], Any]]] = {
     "again, deletion-vector": (3, lambda t, _: dk.delete(t, "grp < 3", mode="deletion-vector", engine=ONE)),
     "delete_keys": (2, lambda t, n: dk.delete_keys(t, rows(n // 2).select(["id"]))),
     "update": (3, lambda t, _: dk.update(t, {"text": "x"}, where="grp < 3", mode="deletion-vector", engine=ONE)),
-    "upsert": (3, lambda t, n: dk.upsert(t, rows(n // 2, n // 4), key="id", mode="merge-on-read", engine=ONE)),
+    "upsert": (3, lambda t, n: dk.upsert(t, rows(n // 2, n // 4), on="id", mode="merge-on-read", engine=ONE)),
     "merge": (3, lambda t, n: dk.merge(t, rows(n // 2, n // 4), on="id", mode="merge-on-read", engine=ONE)),
     "compact": (3, lambda t, _: dk.compact(t, delete_file_threshold=1, engine=ONE)),
     "scan": (3, lambda t, _: dk.scan(t).to_arrow()),

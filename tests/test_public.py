@@ -67,7 +67,6 @@ def right_arguments(verb: str, catalog: dk.Catalog, folder: Path) -> dict[str, A
         "keys": pa.table({"id": [1]}),
         "source": folder / "delta" if verb == "sync_delta" else ROWS,
         "on": ["id"],
-        "key": ["id"],
         "assignments": {"name": "z"},
         "name": {"drop_column": "name", "rename_column": "name", "update_column": "name", "drop_ref": "b"}.get(
             verb, "n"
@@ -88,7 +87,7 @@ def right_arguments(verb: str, catalog: dk.Catalog, folder: Path) -> dict[str, A
         "files": [folder / "data.parquet"],
         "engines": ["snowflake"],
         "sort_by": "id",
-        "sink": dk.stream.sink(table, "s", equality_fields="id") if verb == "stream.foreach_messages" else None,
+        "sink": dk.stream.sink(table, "s", on="id") if verb == "stream.foreach_messages" else None,
         "decoder": dk.stream.decoder("debezium-json"),
         "servers": "localhost:1",
         "topics": "t",
@@ -208,7 +207,7 @@ def test_a_wrong_argument_of_a_method_too(
         "files": [],
         "frame": ROWS,
     }
-    with dk.stream.sink(table, "s", equality_fields=["id"]) as sink:
+    with dk.stream.sink(table, "s", on=["id"]) as sink:
         owners: dict[str, Any] = {
             "Catalog": stored,
             "SqlStore": catalog,

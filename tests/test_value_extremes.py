@@ -325,12 +325,12 @@ def test_keys_in_errors_and_in_inspect(table: dk.Table, run: Run, tmp_path: Path
             one = make(catalog, schema=values.schema, format_version=3)
             dk.append(one, pa.concat_tables([values, values]))
             with raises(dk.InvalidInputError, "key-not-unique"):
-                dk.changes(one.refresh(), key=name, mode="upsert").to_arrow()
+                dk.changes(one.refresh(), on=name, mode="upsert").to_arrow()
             dk.delete_keys(one, values)
             assert dk.scan(one.refresh()).count() == 0
             (delete,) = json.loads(run("inspect", one.metadata.location, "--json", "--deletes").stdout)["deletes"]
             assert [base64s(row[name], name) for row in delete["rows"]] == [v for v in meant(name) if v is not None]
-            dk.upsert(one, values, key=[name])
+            dk.upsert(one, values, on=[name])
             assert dk.scan(one.refresh()).to_arrow().num_rows == len(values)
 
 

@@ -98,7 +98,7 @@ def _cancel(day: str, work: Work, properties: Mapping[str, str]) -> Commit:
 def _erase(day: str, work: Work, properties: Mapping[str, str]) -> Commit:
     """Delete every row of an aircraft, in any partition, by an equality delete: no data file is read."""
     keys = _feed(work, PRIVACY_REQUESTS, [day]).dropDuplicates()
-    return delete_keys(work.table, keys, equality_fields=[AIRCRAFT], scope="global", commit_properties=properties)
+    return delete_keys(work.table, keys, on=[AIRCRAFT], scope="global", commit_properties=properties)
 
 
 def _compact(work: Work, properties: Mapping[str, str]) -> Commit:

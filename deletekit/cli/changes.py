@@ -38,7 +38,7 @@ _seconds = click.FloatRange(min=0)
 @click.option("--to", "to_snapshot", type=int, metavar="ID", help="Changes up to this snapshot.  [default: the newest]")
 @click.option("--ref", metavar="NAME", help="Changes up to the head of this branch or tag.  [default: main]")
 @choice_option("--mode", ("all", "net", "upsert"), _MODE, default="all")
-@repeated_option("--key", "key", "COLUMN", _KEY)
+@repeated_option("--on", "on", "COLUMN", _KEY)
 @repeated_option("--column", "columns", "COLUMN", "Compare and give this column; repeatable.  [default: all]")
 @click.option("--where", metavar="WHERE", help="Only rows for which this is true, as in SQL.")
 @click.option("--inverse", is_flag=True, help="If the branch went back, first undo its snapshots.")
@@ -196,7 +196,7 @@ def _follow(
     if folder is not None:
         at, again = folder.open(at), "Start it again: it goes on behind the newest file."
     when_interrupted(again.format("" if at is None else f" with --from {at}"))
-    view = {name: asked[name] for name in ("key", "columns", "where") if name in asked}
+    view = {name: asked[name] for name in ("on", "columns", "where") if name in asked}
     # Of one snapshot, the modes `all` and `net` are the same.
     mode: Literal["upsert", "net"] = "upsert" if asked["mode"] == "upsert" else "net"
     ref = asked.get("ref", "main")

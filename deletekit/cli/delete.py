@@ -27,7 +27,7 @@ _GRANULARITY = "Write one position delete file for each of these.  [default: the
 @click.argument("where")
 @mode_option("delete")
 @branch_option("commit to")
-@repeated_option("--equality-field", "equality_fields", "COLUMN", _EQUALITY_FIELD)
+@repeated_option("--on", "on", "COLUMN", _EQUALITY_FIELD)
 @choice_option("--granularity", ("file", "partition"), _GRANULARITY)
 @click.option("--with-rows", is_flag=True, help="Store the deleted rows in position delete files too.")
 @dry_run_option

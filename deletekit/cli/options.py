@@ -24,7 +24,7 @@ INTERRUPTED = "deletekit.interrupted"
 _ONE_OF = "deletekit_one_of"
 _EXAMPLES = {
     "KEY=VALUE": "uri=http://localhost:8181",
-    "COLUMN=VALUE": "name=Ann",
+    "COLUMN=VALUE": "name='Ann'",
     "NAME=VALUE": "truncate=apply",
     "A,B=C": "s3a,s3n=s3",
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import wraps
 from itertools import accumulate
-from math import isinf
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +28,13 @@ from deletekit.cli.printer import grid, line
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output, console
 from deletekit.cli.verb_command import change, commit_answer, table_answer
-from deletekit.errors import InvalidInputError
 from deletekit.text import literal, plain
 
 _ROWS = 50
 _GAP = 2
 """Spaces between two columns."""
 _FORMATS = ("parquet", "csv", "json", "arrow")
+_SET = "Give COLUMN this value, as in SQL; repeatable."
 _LIMIT = "At most N rows; 0 is all.  [default: 50 on the screen, all in a file]"
 _TARGET = click.Path(dir_okay=False, path_type=Path)
 
@@ -124,11 +123,10 @@ def add_files(argument: TableArgument, output: Output, files: tuple[str, ...], r
 
 @click.command(cls=TableAnswerCommand)
 @click.argument("where")
-@repeated_option("--set", "values", "COLUMN=VALUE", "Give COLUMN this value; repeatable.", callback=key_values)
-@repeated_option("--set-null", "nulls", "COLUMN", "Give COLUMN no value: NULL; repeatable.")
+@repeated_option("--set", "values", "COLUMN=VALUE", _SET, callback=key_values, required=True)
 @mode_option("update")
 @branch_option("commit to")
-@repeated_option("--equality-field", "equality_fields", "COLUMN", "Key column of equality deletes; repeatable.")
+@repeated_option("--on", "on", "COLUMN", "Key column of equality deletes; repeatable.")
 @dry_run_option
 def update(
     argument: TableArgument,
@@ -136,27 +134,22 @@ def update(
     where: str,
     *,
     ref: str,
-    values: Mapping[str, str] | None = None,
-    nulls: tuple[str, ...] = (),
+    values: Mapping[str, str],
     **options: Any,
 ) -> Answer:
     """Set columns of the rows for which WHERE is true, as in SQL; "true" means every row.
 
-    A VALUE is read as the type of its column.
+    VALUE is SQL too: a literal, NULL, or an expression over the columns. A text in it has single quotes.
 
     \b
     Examples:
-      deletekit update --warehouse wh demo.users "id = 1" --set name=Ann
-      deletekit update --catalog prod demo.users "id in (2, 3)" --set-null name
+      deletekit update --warehouse wh demo.users "id = 1" --set "name='Ann'" --set "value=value + 1"
+      deletekit update --catalog prod demo.users "id in (2, 3)" --set name=null
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    if not values and not nulls:
-        raise click.UsageError("give --set COLUMN=VALUE or --set-null COLUMN.")
-    if both := sorted(set(nulls) & set(values or {})):
-        raise click.UsageError(f"--set and --set-null both name {', '.join(both)}.")
 
     @wraps(dk.update)
     def verb(table: dk.Table, **given: Any) -> dk.results.Commit:
-        assigned = {**_typed(table, values or {}), **dict.fromkeys(nulls)}
+        assigned = {column: dk.expr(text) for column, text in values.items()}
         return dk.update(table, assigned, where=where, **given)
 
     table, commit = change(verb, argument, output, "Updating", ref=ref, **options)
@@ -237,28 +230,3 @@ def shown_rows(found: Any, rows: Sequence[Mapping[str, Any]], nothing: str) -> I
         yield Text("… and more rows; --limit 0 shows all, --output FILE writes them", style="dim")
     elif not rows:
         yield line((nothing, "bold"))
-
-
-def _typed(table: dk.Table, values: Mapping[str, str]) -> dict[str, Any]:
-    """Return values as the types of the table's columns. Raise InvalidInputError for one that is none of its type."""
-    from uuid import UUID  # noqa: PLC0415
-
-    import pyarrow as pa  # noqa: PLC0415  # not for help
-
-    from deletekit.table.types import arrow_type  # noqa: PLC0415
-
-    kinds = {field.name: field.field_type for field in table.schema.fields}
-    typed: dict[str, Any] = {}
-    for name, text in values.items():
-        if name not in kinds or str(kinds[name]) == "string":
-            typed[name] = text  # the verb refuses an unknown column
-            continue
-        try:
-            typed[name] = UUID(text) if str(kinds[name]) == "uuid" else pa.scalar(text).cast(arrow_type(kinds[name]))
-            if str(kinds[name]) in ("float", "double") and isinf(typed[name].as_py()) and "inf" not in text.lower():
-                raise ValueError("too large")
-        except (pa.ArrowException, ValueError) as e:
-            raise InvalidInputError(
-                "the value is none of the column's type", "assignments", name, text, str(kinds[name])
-            ) from e
-    return typed

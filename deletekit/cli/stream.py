@@ -24,7 +24,7 @@ from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output, show
 from deletekit.cli.verb_command import result_fields, table_answer, verb_command
 
-_key_option = repeated_option("--key", "equality_fields", "COLUMN", "Key column. Repeatable.  [default: the schema's]")
+_on_option = repeated_option("--on", "on", "COLUMN", "Key column. Repeatable.  [default: the schema's]")
 _RATE = "Instead of FILES: make up so many changes per batch."
 _FORMATS = ("debezium-json", "debezium-flat")
 _FORMAT = f"FILES are JSON lines of messages: {', '.join(_FORMATS[:-1])} or {_FORMATS[-1]}."
@@ -38,7 +38,7 @@ _PROMOTION = "Delete old rows by position, or write no delete file."
 @click.option("--rate", type=click.IntRange(1), metavar="ROWS", help=_RATE)
 @click.option("--batches", type=click.IntRange(1), default=10, metavar="N", help="With --rate: make so many batches.")
 @click.option("--sink-id", default="cli", metavar="NAME", help="Name of this stream in the table.")
-@_key_option
+@_on_option
 @choice_option("--mode", ("auto", "eq-only", "index-only"), "How to delete old rows.", default="auto")
 @branch_option("commit to")
 @click.option("--change-type", default="_change_type", metavar="COLUMN", help="Column of the change types.")
@@ -69,8 +69,8 @@ def stream(
 
     \b
     Examples:
-      deletekit stream --warehouse wh demo.users changes/ --key id
-      deletekit stream --warehouse wh demo.users 'changes/*.csv' --key id
+      deletekit stream --warehouse wh demo.users changes/ --on id
+      deletekit stream --warehouse wh demo.users 'changes/*.csv' --on id
       deletekit stream --warehouse wh demo.users m.jsonl --format debezium-json
       deletekit stream --warehouse wh demo.rate --rate 1000 --batches 20
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
@@ -81,7 +81,7 @@ def stream(
     decoder = None if format is None else dk.stream.decoder(format, **_of_format(format_options))
     table = argument.open() if rate is None else _open_or_create(argument)
     if rate is not None:
-        options = {"equality_fields": ("value",), **options, "change_type": "_change_type", "order": None}
+        options = {"on": ("value",), **options, "change_type": "_change_type", "order": None}
     when_interrupted("Start it again: batches that are in the table are skipped.")
     done = []
     with dk.stream.sink(table, sink_id, **options) as sink:
@@ -128,7 +128,7 @@ def sinks(argument: TableArgument, output: Output, *, drop: str | None = None, *
 
 @verb_command("Promoting", verb="stream.promote")
 @click.argument("branch")
-@_key_option
+@_on_option
 @branch_option("bring it to")
 @choice_option("--mode", ("merge-on-read", "copy-on-write"), _PROMOTION, default="merge-on-read")
 @click.option("--reset", is_flag=True, help="Move BRANCH to the new head, so that it does not grow forever.")
@@ -137,7 +137,7 @@ def promote() -> None:
 
     \b
     Examples:
-      deletekit promote --warehouse wh demo.users ingestion --key id --reset
+      deletekit promote --warehouse wh demo.users ingestion --on id --reset
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
 
 

@@ -120,19 +120,20 @@ def compute(value: Value, column_of: Callable[[int], Any], mask: Mask) -> Values
 
 
 def read_as(value: Value, kind: pa.DataType, wanted: it.IcebergType) -> tuple[Value, pa.DataType]:
-    """Return a text literal as a literal of a date or time type, with its Arrow type; other values as they are.
+    """Return a text literal as a literal of a date, time or uuid type, with its Arrow type; other values as they are.
 
-    Raises BadValueError for a text that is no such time.
+    Raises BadValueError for a text that is no such value.
     """
-    target = arrow_type(wanted)
+    target = _storage(arrow_type(wanted))
     text = value.literal if isinstance(value, Literal) else None
-    if not isinstance(text, li.StringLiteral) or not pa.types.is_temporal(target):
+    is_uuid = isinstance(wanted, it.UUIDType)
+    if not isinstance(text, li.StringLiteral) or not (is_uuid or pa.types.is_temporal(target)):
         return value, kind
     made = read_text(text, wanted)
     if made is None:
         raise BadValueError(f"{text.value!r} is not a value of {wanted}", value.at)
-    number = pa.scalar(made.value, pa.int32() if target.bit_width == 32 else pa.int64())
-    return Literal(at=value.at, literal=text, scalar=number.cast(target)), target
+    raw = target if is_uuid else pa.int32() if target.bit_width == 32 else pa.int64()
+    return Literal(at=value.at, literal=text, scalar=pa.scalar(made.value, raw).cast(target)), target
 
 
 def columns_of(value: Any) -> Iterator[Column]:

@@ -138,9 +138,10 @@ def parse_value(
 
 
 def reads_as_expression(text: str, schema: Schema) -> bool:
-    """Tell whether a text that is given as a constant may be meant as an expression of the table's columns.
+    """Tell whether a text that is given as a value may be meant as an expression.
 
-    It is one if it names a column, calls a function, or has a text in quotes or NULL.
+    It is one if it reads a column of the schema, which may be that of a merge's sides, calls a function, or has a text
+    in quotes or NULL.
     """
     if _A_CALL.fullmatch(text):
         return True
@@ -148,8 +149,14 @@ def reads_as_expression(text: str, schema: Schema) -> bool:
         value = filter_parser.Parser(text, str).value()
     except InvalidInputError:
         return False
-    names = {column.name.removeprefix("target.").removeprefix("source.") for column in expression.columns_of(value)}
-    return not names.isdisjoint(schema.column_names) or expression.calls_or_quotes(value)
+    known = {_without_side(name) for name in schema.column_names}
+    read = [column.name for column in expression.columns_of(value)]
+    reads = any(name in known or name != _without_side(name) for name in read)
+    return reads or expression.calls_or_quotes(value)
+
+
+def _without_side(name: str) -> str:
+    return name.removeprefix("target.").removeprefix("source.")
 
 
 def _exact(

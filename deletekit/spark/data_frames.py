@@ -89,12 +89,10 @@ class SparkRows:
                 out.append(getattr(column, f"{'desc' if down else 'asc'}_nulls_{'last' if last else 'first'}")())
         return out
 
-    def delete_keys(
-        self, base: Base, equality_fields: str | Sequence[str] | None, scope: Scope | None
-    ) -> list[DeleteFile]:
+    def delete_keys(self, base: Base, on: str | Sequence[str] | None, scope: Scope | None) -> list[DeleteFile]:
         """Write equality deletes, each worker of a part of the keys."""
         write, metadata, specs = base.write, base.metadata, specs_in_use(base)
-        fields, _ = checked_keys(metadata, self.empty("keys"), equality_fields)
+        fields, _ = checked_keys(metadata, self.empty("keys"), on)
         paths = [metadata.schema.find_column_name(f.field_id) or f.name for f in fields]
         needed = {name for path in paths for name in (path, path.split(".")[0])}
         frame = self.frame.select(*(column_of(self.frame, name) for name in self.frame.columns if name in needed))

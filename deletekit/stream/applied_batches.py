@@ -102,7 +102,7 @@ def check_owner(metadata: TableMetadata, marker: Marker, key: tuple[int, ...]) -
     if marker.key is not None and marker.key != key:
         message = "the sink of this id has another key, and would not find the rows that it wrote"
         names, known = _names(metadata.schema, key), _names(metadata.schema, marker.key)
-        raise InvalidInputError(message, "key-changed", "equality_fields", names, f"{known}, or another sink id")
+        raise InvalidInputError(message, "key-changed", "on", names, f"{known}, or another sink id")
     if marker.table_uuid is not None and marker.table_uuid != metadata.table_uuid:
         message = "the batches of this sink id were written to another table; this one is a copy of it"
         found = f"batch {marker.batch_id} of table {marker.table_uuid}"

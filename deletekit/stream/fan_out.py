@@ -42,7 +42,7 @@ def fan_out(  # options, each given by its name
     sink_id: str,
     *,
     tables: Mapping[str, str] | None = None,
-    key: str | Sequence[str] | Mapping[str, Any] | None = None,
+    on: str | Sequence[str] | Mapping[str, Any] | None = None,
     create: Mapping[str, Any] | Callable[..., Any] | None = None,
     atomic: bool = False,
     allow_gaps: bool = False,
@@ -55,7 +55,7 @@ def fan_out(  # options, each given by its name
     route: the column that names the table of each row. Or a function of a batch's rows that returns a name for each.
     sink_id: names the sink in every table.
     tables: the table of each name, as `namespace.table`; None: the names are those of the tables.
-    key: the key columns of every table, or a mapping from `namespace.table`; default their identifier fields.
+    on: the key columns of every table, or a mapping from `namespace.table`; default their identifier fields.
     create: the arguments of `create_table` for a table that is missing, or a function of `namespace.table` that returns
         them. Otherwise a missing table is refused.
     atomic: write all parts of a batch in one transaction of the catalog. Otherwise one table after another, and if that
@@ -66,7 +66,7 @@ def fan_out(  # options, each given by its name
     Raises InvalidInputError for an option that a sink does not have; UnsupportedError if `atomic` is asked for and the
     catalog has no transactions over several tables.
     """
-    known = set(signature(sink).parameters) - {"table", "sink_id", "equality_fields", "allow_gaps"}
+    known = set(signature(sink).parameters) - {"table", "sink_id", "on", "allow_gaps"}
     unknown = sorted(set(options) - known)
     if unknown:
         message, expected = "a sink has no such option", ", ".join(sorted(known))
@@ -75,25 +75,25 @@ def fan_out(  # options, each given by its name
         catalog.check_transactions()
     router = Router(route, tables)
     of_sinks = SinkOptions(sink_id=sink_id, allow_gaps=True, starts_anywhere=True, **options)
-    return FanOut(catalog, router, of_sinks, _Options(key, create, atomic, allow_gaps))
+    return FanOut(catalog, router, of_sinks, _Options(on, create, atomic, allow_gaps))
 
 
 @dataclass(frozen=True, slots=True)
 class _Options:
     """What `fan_out` was asked for beside the options of its sinks."""
 
-    key: Key | None
+    on: Key | None
     create: Create | None
     atomic: bool
     allow_gaps: bool
 
     def key_of(self, name: str) -> Any:
-        if not isinstance(self.key, Mapping):
-            return self.key
-        if name not in self.key:
-            message, expected = "no key is given for this table", ", ".join(self.key)
-            raise InvalidInputError(message, kind="fan-out-key", field="key", found=name, expected=expected)
-        return self.key[name]
+        if not isinstance(self.on, Mapping):
+            return self.on
+        if name not in self.on:
+            message, expected = "no key columns are given for this table", ", ".join(self.on)
+            raise InvalidInputError(message, kind="fan-out-key", field="on", found=name, expected=expected)
+        return self.on[name]
 
 
 @public_methods
@@ -186,7 +186,7 @@ class FanOut:
         found = {name: self._found(name) for name in names if name not in self.sinks}
         for name, table in found.items():
             made = created_table(self._catalog, name, self._options.create) if table is None else table
-            options = replace(self._of_sinks, equality_fields=self._options.key_of(name))
+            options = replace(self._of_sinks, on=self._options.key_of(name))
             self.sinks[name] = Sink(SinkState(made.refresh(), options))
 
     def _found(self, name: str) -> Table | None:

@@ -74,7 +74,7 @@ def promote(
     branch: str,
     *,
     ref: str = MAIN,
-    equality_fields: str | Sequence[str] | None = None,
+    on: str | Sequence[str] | None = None,
     mode: PromotionMode = "merge-on-read",
     reset: bool = False,
     engine: Engine | None = None,
@@ -85,7 +85,7 @@ def promote(
     ----------
     branch: the staging branch.
     ref: the target branch.
-    equality_fields: the key columns; default the schema's identifier fields. They are needed to find rows again: if
+    on: the key columns; default the schema's identifier fields. They are needed to find rows again: if
         `ref` has data files that the branch did not have.
     mode: `merge-on-read` adds the data files of the branch, and hides by position the rows that are not live;
         `copy-on-write` rewrites data files, and leaves no delete file on `ref`.
@@ -99,7 +99,7 @@ def promote(
     nothing in common any more; CommitConflictError, CommitStateUnknownError as every commit.
     """
     _check(table.refresh(), branch, ref, mode)
-    names = equality_fields if equality_fields is not None else table.schema.identifier_field_ids
+    names = on if on is not None else table.schema.identifier_field_ids
     fields = equality_fields_of(table.schema, names) if names else ()
     run = _Promote(branch, fields, mode, reset, engine_or_default(engine))
     done = commit(plan_change(table, run.build, ref=ref))
@@ -192,7 +192,7 @@ class _Promote:
         """Return the keys of all rows that came or went on the branch, and of its new equality deletes."""
         if not self.fields:
             message = "rows must be found by their key, but the schema has no identifier fields"
-            raise InvalidInputError(message, kind="equality-key", field="equality_fields")
+            raise InvalidInputError(message, kind="equality-key", field="on")
         live = (replace(staged, positions=_all_rows(staged.task) - staged.positions) for staged in found.new_files)
         parts = [_keys_at(found.context, rows, self.fields) for rows in (*found.lost.values(), *live)]
         ids = tuple(f.field_id for f in self.fields)

@@ -41,7 +41,7 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     table: Table,
     sink_id: str,
     *,
-    equality_fields: str | Sequence[str] | None = None,
+    on: str | Sequence[str] | None = None,
     mode: SinkMode = "auto",
     ref: str = MAIN,
     change_type: str | None = "_change_type",
@@ -61,7 +61,7 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     Parameters
     ----------
     sink_id: names the sink in the table, as long as it exists. Each stream has its own.
-    equality_fields: the key columns, the same for all batches of one id; default the schema's identifier fields.
+    on: the key columns, the same for all batches of one id; default the schema's identifier fields.
     mode: how old rows are deleted. `auto`: by position, with an index, and by value where that cannot be; `index-only`:
         by position; `eq-only`: by value.
     ref: the branch.
@@ -80,7 +80,7 @@ def sink(  # noqa: PLR0913  # options, each given by its name
     """
     options = SinkOptions(
         sink_id=sink_id,
-        equality_fields=equality_fields,
+        on=on,
         mode=mode,
         ref=ref,
         change_type=change_type,

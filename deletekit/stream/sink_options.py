@@ -79,7 +79,7 @@ class SinkOptions:
     """
 
     sink_id: str
-    equality_fields: str | Sequence[str] | None = None
+    on: str | Sequence[str] | None = None
     mode: SinkMode = "auto"
     ref: str = MAIN
     change_type: str | None = "_change_type"
@@ -136,10 +136,10 @@ class SinkOptions:
 
     def key_fields(self, schema: Schema) -> tuple[NestedField, ...]:
         """Return the key columns. Raise InvalidInputError."""
-        names: Any = self.equality_fields if self.equality_fields is not None else schema.identifier_field_ids
+        names: Any = self.on if self.on is not None else schema.identifier_field_ids
         if not names:
             message = "a sink needs key columns, but the schema has no identifier fields"
-            raise InvalidInputError(message, kind="equality-key", field="equality_fields")
+            raise InvalidInputError(message, kind="equality-key", field="on")
         return equality_fields_of(schema, names)
 
     def form(self, schema: Schema, *, ordered: bool) -> ChangeFormat:

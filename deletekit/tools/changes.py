@@ -45,7 +45,7 @@ def changes(
     *,
     ref: str = MAIN,
     mode: Mode = "all",
-    key: str | Sequence[str] | None = None,
+    on: str | Sequence[str] | None = None,
     columns: str | Sequence[str] | None = None,
     where: Filter = None,
     inverse: bool = False,
@@ -75,7 +75,7 @@ def changes(
     to_snapshot: changes up to this snapshot, with its schema; None is the head of `ref`, with the schema that `scan`
         reads it with. Older rows are read with this schema too.
     ref: branch or tag.
-    key: the columns that tell which row an update is of. None: `_row_id` on v3, and the schema's identifier fields for
+    on: the columns that tell which row an update is of. None: `_row_id` on v3, and the schema's identifier fields for
         the rows that it does not pair. Without any key an update is a delete and an insert. `[]` takes the identifier
         fields away.
     columns: names, as in `scan`; None is every column. Rows are compared by these columns and the key, so an update of
@@ -96,7 +96,7 @@ def changes(
     >>> dk.changes(users, before, columns=["id"]).to_arrow().select(["id", "_change_type"]).to_pylist()
     [{'id': 3, '_change_type': 'delete'}]
     """
-    options: dict[str, Any] = {"key": key, "columns": columns, "where": where, "inverse": inverse, "engine": engine}
+    options: dict[str, Any] = {"on": on, "columns": columns, "where": where, "inverse": inverse, "engine": engine}
     return changes_in_schema(table, from_snapshot, *_end(table, to_snapshot, ref), mode, **options)
 
 
@@ -107,7 +107,7 @@ def changes_in_schema(
     schema: Schema,
     mode: Mode = "all",
     *,
-    key: str | Sequence[str] | None = None,
+    on: str | Sequence[str] | None = None,
     columns: str | Sequence[str] | None = None,
     where: Filter = None,
     inverse: bool = False,
@@ -129,11 +129,11 @@ def changes_in_schema(
         schema = metadata.schema  # an older one cannot read files that were written with a newer one
     names = [f.name for f in schema.fields] if columns is None else as_names(columns)
     _check_names(names, schema)
-    pair_by = _key_names(schema, key, mode)
+    pair_by = _key_names(schema, on, mode)
     fields = {n: select_field(schema, n) for n in dict.fromkeys((*names, *pair_by))}
     arrow_schema(Schema(*(fields[n] for n in names)))  # refuses, by name, a type that cannot be read
     bound = parse_filter(where, schema)
-    by_row_id = metadata.format_version >= 3 and key in (None, [], ()) and mode != "upsert"
+    by_row_id = metadata.format_version >= 3 and on in (None, [], ()) and mode != "upsert"
     pairing = Pairing(tuple(pair_by), by_row_id, upsert=mode == "upsert")
     engine = engine_or_default(engine)
     return Changes(table, start, end, schema, mode, names, fields, where, bound, steps, pairing, engine)
@@ -251,9 +251,9 @@ def _check_names(names: Sequence[str], schema: Schema) -> None:
         )
 
 
-def _key_names(schema: Schema, key: str | Sequence[str] | None, mode: Mode) -> list[str]:
-    names = sorted(schema.identifier_field_names()) if key is None else as_names(key)
+def _key_names(schema: Schema, on: str | Sequence[str] | None, mode: Mode) -> list[str]:
+    names = sorted(schema.identifier_field_names()) if on is None else as_names(on)
     if not names and mode == "upsert":
         message = "mode 'upsert' needs a key: the schema names no identifier fields"
-        raise InvalidInputError(message, "equality-key", "key", expected="names of columns")
+        raise InvalidInputError(message, "equality-key", "on", expected="names of columns")
     return [str(schema.find_column_name(f.field_id)) for f in equality_fields_of(schema, names)] if names else []

@@ -41,7 +41,7 @@ def delete(
     *,
     mode: str | None = None,
     ref: str = MAIN,
-    equality_fields: str | Sequence[str] | None = None,
+    on: str | Sequence[str] | None = None,
     granularity: str | None = None,
     with_rows: bool = False,
     commit_properties: Mapping[str, str] | None = None,
@@ -56,7 +56,7 @@ def delete(
     mode: `copy-on-write`, `equality-delete`, `position-delete` (v2), `deletion-vector` (v3) or `merge-on-read`
         (the one of the last two that the table's version has); None takes `write.delete.mode`.
     ref: branch to commit to.
-    equality_fields: key columns of equality deletes. By default those the filter looks at. A filter of equalities
+    on: key columns of equality deletes. By default those the filter looks at. A filter of equalities
         (`id in (1, 3)`, `id = 4 and category is null`) on the keys is written down without reading data; any other is
         read, and refused when the keys would take rows with them that the filter does not choose.
     granularity: `file`, a position delete file or Puffin file for each data file, or `partition`; None takes
@@ -86,13 +86,13 @@ def delete(
         chosen = choose_mode(metadata, "delete", mode)
         if with_rows and chosen != "position-delete":
             raise InvalidInputError("only position delete files store rows", "mode", "with_rows", chosen)
-        if equality_fields is not None and chosen != "equality-delete":
-            raise InvalidInputError("only equality deletes have key columns", "mode", "equality_fields", chosen)
+        if on is not None and chosen != "equality-delete":
+            raise InvalidInputError("only equality deletes have key columns", "mode", "on", chosen)
         options = ChangeOptions(chosen, granularity_of(metadata, granularity), with_rows)
         _, bound = found = required_filter(where, metadata.schema)
-        if chosen == "equality-delete" and (listed := _listed_keys(base, bound, equality_fields)):
+        if chosen == "equality-delete" and (listed := _listed_keys(base, bound, on)):
             return listed
-        return change_where(base, found, DeleteWhere(bound), "delete", options, runner, names=equality_fields)
+        return change_where(base, found, DeleteWhere(bound), "delete", options, runner, names=on)
 
     return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
 
@@ -101,7 +101,7 @@ def delete_keys(
     table: Table,
     keys: Any,
     *,
-    equality_fields: str | Sequence[str] | None = None,
+    on: str | Sequence[str] | None = None,
     scope: Scope | None = None,
     ref: str = MAIN,
     commit_properties: Mapping[str, str] | None = None,
@@ -113,7 +113,7 @@ def delete_keys(
     ----------
     keys: rows, as in `append`; each has the same columns. Nested fields are columns named `parent.child`. NULL in a
         key matches NULL, also a field's in a NULL struct. All are held in memory: a stream is read once, into a table.
-    equality_fields: the key columns; default all columns of `keys`. Other columns of `keys` are ignored.
+    on: the key columns; default all columns of `keys`. Other columns of `keys` are ignored.
     scope: `"partition"` writes one file per partition, which needs keys that determine the partition in every spec that
         has data; `"global"` writes one file for the whole table under an unpartitioned spec (added to the table when it
         has none). None takes `partition` where possible.
@@ -131,10 +131,10 @@ def delete_keys(
 
     def plan(base: Base) -> RowDelta:
         if frame is not None:
-            files = frame.delete_keys(base, equality_fields, scope)
+            files = frame.delete_keys(base, on, scope)
             return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
         same = all(getattr(base.metadata, n) == getattr(seen, n) for n in ("schema", "format_version", "properties"))
-        fields, distinct = checked if same else checked_keys(base.metadata, given, equality_fields)
+        fields, distinct = checked if same else checked_keys(base.metadata, given, on)
         if not len(distinct):
             return RowDelta()
         files = write_key_deletes(base.write, specs_in_use(base), distinct, fields, scope)
@@ -144,7 +144,7 @@ def delete_keys(
     check_request(table.refresh(), ref, commit_properties, dry_run=dry_run)
     seen, frame, source = table.metadata, foreign_rows(keys), RowSource(keys, table.schema, "keys")
     given = source.whole(seen.schema) if frame is None else frame.empty("keys")
-    checked = fields, distinct = checked_keys(seen, given, equality_fields)
+    checked = fields, distinct = checked_keys(seen, given, on)
     is_global = scope == "global" or (scope is None and not partitionable(seen, fields))
     if is_global and (frame is not None or len(distinct)):
         table = ensure_unpartitioned_spec(table, dry_run=dry_run)

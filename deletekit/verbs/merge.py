@@ -283,13 +283,9 @@ def on_fields(schema: Schema, source: Sequence[str], on: Mapping[str, str]) -> t
     fields = {f.name: f for f in schema.fields}
     for ours, theirs in on.items():
         if ours not in fields or theirs not in source:
-            raise InvalidInputError(
-                "no such column to match on",
-                "column-not-found",
-                theirs if ours in fields else ours,
-                "in the table" if ours in fields else "in neither or only the source",
-                columns_like(theirs, [n for n in fields if n in source]) or "a column of both",
-            )
+            missing, found = (theirs, "in the table") if ours in fields else (ours, "in neither or only the source")
+            like = columns_like(theirs, [n for n in fields if n in source]) or "a column of both"
+            raise InvalidInputError("no such column to match on", "column-not-found", missing, found, like)
     return tuple(fields[name] for name in on)
 
 
@@ -333,10 +329,5 @@ def check_single(counts: npt.NDArray[np.int64]) -> None:
     counts: how many source rows each matched row of the table matches.
     """
     if len(counts) and counts.max() > 1:
-        raise InvalidInputError(
-            "a table row matches several source rows",
-            "merge-cardinality",
-            "on",
-            int(counts.max()),
-            "one source row for each key",
-        )
+        message, expected = "a table row matches several source rows", "one source row for each key"
+        raise InvalidInputError(message, "merge-cardinality", "on", int(counts.max()), expected)

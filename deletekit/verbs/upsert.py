@@ -50,7 +50,7 @@ def upsert(
     table: Table,
     rows: Any,
     *,
-    key: str | Sequence[str] | None = None,
+    on: str | Sequence[str] | None = None,
     mode: str | None = None,
     ref: str = MAIN,
     granularity: str | None = None,
@@ -65,7 +65,7 @@ def upsert(
     rows: as in `append`; they replace whole rows, so a missing optional column takes its write default, else null. All
         are held in memory: a stream is read once, into a table. Or a Spark DataFrame with the key columns, whose rows
         and keys stay on Spark's executors.
-    key: the column or columns that say which row is meant, `parent.child` for nested ones; None takes the table's
+    on: the column or columns that say which row is meant, `parent.child` for nested ones; None takes the table's
         identifier fields. NULL equals NULL, as in equality deletes and unlike `merge`. Floats cannot be keys.
     mode: as in `delete`; None takes `write.merge.mode`. `equality-delete` writes the keys down and reads nothing of
         the table; the others read the key columns of the files that may hold them.
@@ -81,21 +81,21 @@ def upsert(
 
     Examples
     --------
-    >>> commit = dk.upsert(users, dk.datasets.users(), key="id")
+    >>> commit = dk.upsert(users, dk.datasets.users(), on="id")
     >>> dk.scan(users).count()
     4
     """
     frame, source, runner = foreign_rows(rows, engine), RowSource(rows, table.schema), engine_or_default(engine)
 
     def plan(base: Base) -> RowDelta:
-        fields, options = _checked(base.metadata, key, mode, granularity)
+        fields, options = _checked(base.metadata, on, mode, granularity)
         if frame is not None:
             return frame.upsert(base, fields, options)
         return _replaced(base, *_fitting(source, base.metadata.schema, fields), fields, options, runner)
 
     check_request(table.refresh(), ref, commit_properties, dry_run=dry_run)
     metadata = table.metadata
-    fields, options = _checked(metadata, key, mode, granularity)
+    fields, options = _checked(metadata, on, mode, granularity)
     # Deletes of all partitions are those of a spec without fields.
     is_global = options.mode == "equality-delete" and not partitionable(metadata, fields)
     if is_global and (frame is not None or len(_fitting(source, metadata.schema, fields)[0])):
@@ -104,14 +104,14 @@ def upsert(
 
 
 def _checked(
-    metadata: TableMetadata, key: str | Sequence[str] | None, mode: str | None, granularity: str | None
+    metadata: TableMetadata, on: str | Sequence[str] | None, mode: str | None, granularity: str | None
 ) -> tuple[Fields, ChangeOptions]:
     """Return the key columns, and the options. Raises InvalidInputError for what the table cannot have."""
     options = ChangeOptions(choose_mode(metadata, "merge", mode), granularity_of(metadata, granularity))
-    names: Sequence[Any] = metadata.schema.identifier_field_ids if key is None else key
+    names: Sequence[Any] = metadata.schema.identifier_field_ids if on is None else on
     if not names:
         expected = "column names, or identifier fields of the table"
-        raise InvalidInputError("an upsert needs a key", "upsert-key", "key", expected=expected)
+        raise InvalidInputError("an upsert needs a key", "upsert-key", "on", expected=expected)
     return equality_fields_of(metadata.schema, names), options
 
 
@@ -123,12 +123,9 @@ def _fitting(source: RowSource, schema: Schema, fields: Fields) -> tuple[pa.Tabl
 
 def not_unique(fields: Sequence[it.NestedField], found: str) -> InvalidInputError:
     """Return the error for two rows with one key."""
+    names = ", ".join(f.name for f in fields)
     return InvalidInputError(
-        "two rows have the same key",
-        "upsert-key-not-unique",
-        ", ".join(f.name for f in fields),
-        found,
-        "one row for each key",
+        "two rows have the same key", "upsert-key-not-unique", names, found, "one row for each key"
     )
 
 

@@ -147,7 +147,7 @@ names.show(names.deletes(), "name", "kind", "rows", "positions", "sequence_numbe
 # %%
 indexed = here.table("indexed", dk.datasets.users(), format_version=3)
 of_indexed = Aliases(indexed)
-with_index = dk.stream.sink(indexed, "changes-of-users", equality_fields=["id"])
+with_index = dk.stream.sink(indexed, "changes-of-users", on=["id"])
 done = [with_index.write(first, batch_id=0), with_index.write(second, batch_id=1)]
 
 show([{"batch": p.batch_id, "hits": p.hits, "misses": p.misses, "data files read": p.read_files} for p in done])
@@ -180,7 +180,7 @@ print("operation:", converted.operation, "· rows:", dk.scan(users).count())
 staged = here.table("staged", dk.datasets.users(), format_version=3)
 of_staged = Aliases(staged)
 dk.create_branch(staged, "ingestion")
-with dk.stream.sink(staged, "changes-of-users", equality_fields=["id"], mode="eq-only", ref="ingestion") as to_branch:
+with dk.stream.sink(staged, "changes-of-users", on=["id"], mode="eq-only", ref="ingestion") as to_branch:
     list(to_branch.run([first, second, [put(6, 600.0)]]))
 
 for branch in ("main", "ingestion"):
@@ -197,7 +197,7 @@ predict("13.5", {"snapshots": 1, "equality": 0})
 
 # %%
 here.rewind("promote", staged)
-promotion = dk.stream.promote(staged, "ingestion", equality_fields=["id"])
+promotion = dk.stream.promote(staged, "ingestion", on=["id"])
 head = staged.current_snapshot
 of_staged.show({"head of main": head.snapshot_id, "its parent": head.parent_snapshot_id})
 print("rows that came:", promotion.added_rows, "· rows that went:", promotion.deleted_rows)

@@ -85,7 +85,7 @@ check("16.1")
 
 # %%
 marked = here.table("marked", before)
-inserts = dk.stream.sink(marked, "arrivals", equality_fields=["id"], change_type=None)
+inserts = dk.stream.sink(marked, "arrivals", on=["id"], change_type=None)
 
 
 def write(rows, number):

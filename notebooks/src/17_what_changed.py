@@ -167,7 +167,7 @@ dk.delete(by_place, "id = 6", mode="deletion-vector")
 
 for mode in ("all", "net", "upsert"):
     print(mode)
-    show(changed(by_place, start, mode=mode, key="id"))
+    show(changed(by_place, start, mode=mode, on="id"))
 
 # %%
 check("17.3")
@@ -204,7 +204,7 @@ check("17.4", apply)
 here.rewind("follow", by_place)
 copy = here.table("copy", dk.scan(by_place, snapshot_id=start).to_arrow(), format_version=3)
 news = changed(by_place, start)
-with dk.stream.sink(copy, "follow", equality_fields=["id"]) as sink:
+with dk.stream.sink(copy, "follow", on=["id"]) as sink:
     sink.write(news.select(["id", "value", "_change_type"]), batch_id=0)
 
 there, ours = (dk.scan(table).to_arrow().sort_by("id") for table in (by_place, copy))

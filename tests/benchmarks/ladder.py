@@ -165,7 +165,7 @@ def _table(job: Job) -> Any:
 def _sink(job: Job) -> Any:
     import deletekit as dk
 
-    return dk.stream.sink(_table(job), "ladder", equality_fields=["id"], change_type=None, maintain=job["maintain"])
+    return dk.stream.sink(_table(job), "ladder", on=["id"], change_type=None, maintain=job["maintain"])
 
 
 def _stream(job: Job) -> Facts:

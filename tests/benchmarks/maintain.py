@@ -204,7 +204,7 @@ def perform(table: dk.Table, action: str, source: Any) -> None:
         case "expire_snapshots":
             dk.expire_snapshots(table, older_than=int(time.time() * 1000) + 1, retain_last=1)
         case "upsert":
-            dk.upsert(table, source, key="id", mode="merge-on-read")
+            dk.upsert(table, source, on="id", mode="merge-on-read")
         case "merge":
             dk.merge(table, source, on="id", mode="merge-on-read")
 

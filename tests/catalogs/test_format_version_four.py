@@ -54,7 +54,7 @@ OPENING: dict[str, Callable[[dk.Table], Any]] = {
     "delete": lambda t: dk.delete(t, "id = 1"),
     "delete_keys": lambda t: dk.delete_keys(t, [{"id": 1}]),
     "update": lambda t: dk.update(t, {"id": 9}, where="id = 1"),
-    "upsert": lambda t: dk.upsert(t, ROWS, key="id"),
+    "upsert": lambda t: dk.upsert(t, ROWS, on="id"),
     "compact": lambda t: dk.compact(t, rewrite_all=True),
     "expire_snapshots": dk.expire_snapshots,
     "create_branch": lambda t: dk.create_branch(t, "b"),

@@ -180,5 +180,5 @@ def _evil(catalog: dk.Catalog) -> None:
     rows = pa.table({"id": [1, 2], EVIL: [EVIL, "[red]plain"]})
     table = dk.create_table(catalog, "demo.evil", rows.schema, format_version=2, properties={"note" + EVIL: EVIL})
     dk.append(table, rows, commit_properties={"who" + EVIL: EVIL})
-    dk.delete(table, "id = 1", mode="equality-delete", equality_fields=[EVIL])
+    dk.delete(table, "id = 1", mode="equality-delete", on=[EVIL])
     dk.create_branch(table, "b[red]" + EVIL)

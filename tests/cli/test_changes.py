@@ -32,7 +32,7 @@ def history(tmp_path: Path) -> Iterator[dk.Table]:
         table = dk.create_table(catalog, "demo.users", NAMES, format_version=3)
         dk.append(table, [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
         dk.update(table, {"name": "ü"}, where="id = 2", mode="deletion-vector")
-        dk.delete(table, "id = 1", mode="equality-delete", equality_fields=["id"])
+        dk.delete(table, "id = 1", mode="equality-delete", on=["id"])
         dk.append(table, [{"id": 3, "name": None}])
         yield table
 
@@ -121,12 +121,12 @@ def test_changes_in_a_file(run: Run, history: dk.Table, tmp_path: Path, kind: st
 
 def test_a_table_that_applies_the_events_is_equal(run: Run, history: dk.Table, tmp_path: Path) -> None:
     assert history.catalog is not None
-    for number, options in enumerate(((), ("--key", "id"), ("--key", "id", "--mode", "upsert"), ("--mode", "net"))):
+    for number, options in enumerate(((), ("--on", "id"), ("--on", "id", "--mode", "upsert"), ("--mode", "net"))):
         events = tmp_path / f"{number}.jsonl"
         assert run(*command(tmp_path, "--format", "debezium", "-o", events, *options)).exit_code == 0
         assert run(*command(tmp_path, "--format", "debezium", *options)).stdout == events.read_text()
         copy = dk.create_table(history.catalog, f"demo.copy{number}", NAMES, format_version=3)
-        form = ("--key", "id", "--format", "debezium-json")
+        form = ("--on", "id", "--format", "debezium-json")
         assert run("stream", "--warehouse", tmp_path / "wh", f"demo.copy{number}", events, *form).exit_code == 0
         assert live(copy) == live(history)
 
@@ -213,7 +213,7 @@ def test_a_folder_gets_each_snapshot_once(run: Run, history: dk.Table, tmp_path:
     assert {f.name: f.read_bytes() for f in folder.iterdir() if not f.name.startswith(".")} == files
     assert history.catalog is not None
     copy = dk.create_table(history.catalog, "demo.copy", NAMES, format_version=3)
-    apply = ("stream", "--warehouse", tmp_path / "wh", "demo.copy", folder, "--key", "id", "--format", "debezium-json")
+    apply = ("stream", "--warehouse", tmp_path / "wh", "demo.copy", folder, "--on", "id", "--format", "debezium-json")
     applied = run(*apply)
     assert applied.exit_code == 0, applied.output
     assert live(copy) == live(history)
@@ -251,13 +251,13 @@ def commits(folder: Path) -> None:
 
 def test_a_snapshot_without_changes_in_the_view_is_a_file_too(run: Run, history: dk.Table, tmp_path: Path) -> None:
     folder = tmp_path / "changes"
-    view = ("--where", "id = 2", "--key", "id", "--mode", "upsert", "--format", "debezium", "-o", folder)
+    view = ("--where", "id = 2", "--on", "id", "--mode", "upsert", "--format", "debezium", "-o", folder)
     assert run(*command(tmp_path, "--follow", "--until-idle", "0", *view)).exit_code == 0
     sizes = {f.name.split("-")[0][-1]: len(f.read_text().splitlines()) for f in folder.iterdir()}
     assert sizes == {"1": 1, "2": 1, "3": 0, "4": 0}
     assert history.catalog is not None
     copy = dk.create_table(history.catalog, "demo.copy", NAMES, format_version=3)
-    form = ("--key", "id", "--format", "debezium-json")
+    form = ("--on", "id", "--format", "debezium-json")
     applied = run("stream", "--warehouse", tmp_path / "wh", "demo.copy", folder, *form)
     assert applied.exit_code == 0, applied.output
     assert live(copy) == {2: "ü"}

@@ -19,9 +19,9 @@ def test_options_reach_the_verb(run: Run, fresh: Path) -> None:
     with new_catalog(fresh) as catalog:
         dk.create_branch(dk.load_table(catalog, "demo.old"), "dev")
     where = ["delete", "--warehouse", fresh, "demo.old"]
-    by_keys = run(*where, "id = 1 and name = 'User-1'", "--mode", "equality-delete", "--equality-field", "id", "--json")
+    by_keys = run(*where, "id = 1 and name = 'User-1'", "--mode", "equality-delete", "--on", "id", "--json")
     assert json.loads(by_keys.stdout)["added_delete_files"][0]["equality_ids"] == [1]
-    two = ["--equality-field", "id", "--equality-field", "name"]
+    two = ["--on", "id", "--on", "name"]
     both = run(*where, "id = 2 and name = 'User-2'", "--mode", "equality-delete", *two, "--ref", "dev", "--json")
     assert json.loads(both.stdout)["added_delete_files"][0]["equality_ids"] == [1, 2]
     assert (rows(fresh, "demo.old"), rows(fresh, "demo.old", "dev")) == ([2, 3, 4], [1, 3, 4])

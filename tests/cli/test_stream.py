@@ -37,7 +37,7 @@ def rows(folder: Path, ref: str = "main") -> list[tuple[int, str]]:
 
 
 def test_files_are_applied_once(run: Run, tmp_path: Path) -> None:
-    command = ("stream", "--warehouse", tmp_path / "wh", "demo.users", *make(tmp_path), "--key", "id")
+    command = ("stream", "--warehouse", tmp_path / "wh", "demo.users", *make(tmp_path), "--on", "id")
     first = run(*command)
     assert first.exit_code == 0, first.output
     assert re.search(r"batch id 1 · status committed · rows 1 · keys 1 · hits 1 .*0\.parquet", first.output)
@@ -54,7 +54,7 @@ def test_files_are_applied_once(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_later_file_of_the_same_keys_is_not_taken_for_an_old_one(run: Run, tmp_path: Path) -> None:
-    command = ("stream", "--warehouse", tmp_path / "wh", "demo.users", "--key", "id")
+    command = ("stream", "--warehouse", tmp_path / "wh", "demo.users", "--on", "id")
     make(tmp_path)
     for number, name in enumerate("xyz"):
         row = {"_change_type": "UPDATE_AFTER", "id": 1, "name": name}
@@ -71,7 +71,7 @@ def test_a_later_file_of_the_same_keys_is_not_taken_for_an_old_one(run: Run, tmp
 
 
 def test_the_order_of_files(run: Run, tmp_path: Path) -> None:
-    command = ("stream", "--warehouse", tmp_path / "wh", "demo.users", "--key", "id")
+    command = ("stream", "--warehouse", tmp_path / "wh", "demo.users", "--on", "id")
     make(tmp_path)
     for number in (2, 10):
         (tmp_path / "csv").mkdir(exist_ok=True)
@@ -101,7 +101,7 @@ def test_what_cannot_be_streamed(run: Run, tmp_path: Path) -> None:
     make(tmp_path)
     for name, words in (("x.parquet", "rows cannot be read"), ("x.txt", "Parquet, Arrow, CSV and JSON")):
         (tmp_path / name).write_bytes(b"x")
-        done = run("stream", "--warehouse", tmp_path / "wh", "demo.users", tmp_path / name, "--key", "id")
+        done = run("stream", "--warehouse", tmp_path / "wh", "demo.users", tmp_path / name, "--on", "id")
         assert (done.exit_code, words in done.stderr) == (1, True), done.output
     assert rows(tmp_path) == [(1, "a"), (2, "b")]
 
@@ -110,7 +110,7 @@ def test_sinks_are_listed_and_dropped(run: Run, tmp_path: Path) -> None:
     files = make(tmp_path)
     where = ("--warehouse", tmp_path / "wh", "demo.users")
     for sink_id in ("one", "two"):
-        assert run("stream", *where, *files, "--key", "id", "--sink-id", sink_id).exit_code == 0
+        assert run("stream", *where, *files, "--on", "id", "--sink-id", sink_id).exit_code == 0
     shown = run("sinks", *where).output
     assert shown.index("two") < shown.index("one")
     listed = json.loads(run("sinks", *where, "--json").output)["sinks"]
@@ -129,7 +129,7 @@ def test_files_of_messages(run: Run, tmp_path: Path) -> None:
     ]
     file = tmp_path / "events.jsonl"
     file.write_text("".join(json.dumps(e) + "\n" for e in events), encoding="utf-8")
-    command = ("stream", "--warehouse", tmp_path / "wh", "demo.users", "--key", "id", "--format")
+    command = ("stream", "--warehouse", tmp_path / "wh", "demo.users", "--on", "id", "--format")
     assert "batch id 0 · status committed" in run(*command, "debezium-json", file).stdout
     assert rows(tmp_path) == [(2, "b"), (4, "d")]
     assert "batch id 0 · status skipped" in run(*command, "debezium-json", file).stdout
@@ -145,7 +145,7 @@ def test_options_of_a_format(run: Run, tmp_path: Path) -> None:
     row = {"id": 9, "name": "z", "secret": "no column of the table"}
     events = [{"op": "t"}, {"op": "c", "before": None, "after": row}]
     file.write_text("".join(json.dumps({**e, "source": {"connector": "postgresql"}}) + "\n" for e in events))
-    command = ("stream", "--warehouse", tmp_path / "wh", "demo.users", "--key", "id", file)
+    command = ("stream", "--warehouse", tmp_path / "wh", "demo.users", "--on", "id", file)
     debezium = (*command, "--format", "debezium-json", "--format-option")
     assert run(*command, "--format-option", "truncate=apply").exit_code == 2
     assert "each is NAME=VALUE" in run(*debezium, "truncate").stderr
@@ -167,7 +167,7 @@ def test_a_sink_is_reset(run: Run, tmp_path: Path) -> None:
     rows = [{"_change_type": "INSERT", "id": 9, "name": "z"}]
     with new_catalog(tmp_path / "wh") as catalog:
         table = dk.load_table(catalog, "demo.users")
-        with dk.stream.sink(table, "numbers", equality_fields=["id"]) as sink:
+        with dk.stream.sink(table, "numbers", on=["id"]) as sink:
             sink.write(rows, 0, query_id="lost")
     done = run("sinks", *where, "--reset", "numbers", "--batch", "41", "--query", "new", "--sizes")
     assert done.exit_code == 0, done.output
@@ -177,5 +177,5 @@ def test_a_sink_is_reset(run: Run, tmp_path: Path) -> None:
     assert (listed["batch_id"], listed["query_id"], listed["is_reset"]) == (41, "new", True)
     with new_catalog(tmp_path / "wh") as catalog:
         table = dk.load_table(catalog, "demo.users")
-        with dk.stream.sink(table, "numbers", equality_fields=["id"]) as sink:
+        with dk.stream.sink(table, "numbers", on=["id"]) as sink:
             assert sink.write(rows, 42, query_id="new").status == "committed"

@@ -67,7 +67,7 @@ def merge(mode: str, version: int = 3) -> Case:
 
 
 def upsert(mode: str, version: int = 3) -> Case:
-    return Case(lambda t: dk.upsert(t, SOURCE, key=["id"], mode=mode), version)
+    return Case(lambda t: dk.upsert(t, SOURCE, on=["id"], mode=mode), version)
 
 
 CHANGES = [
@@ -78,18 +78,18 @@ CHANGES = [
 
 
 def write_batch(table: dk.Table, mode: str, ref: str = "main") -> None:
-    with dk.stream.sink(table, "sink", equality_fields=["id"], mode=mode, ref=ref) as sink:
+    with dk.stream.sink(table, "sink", on=["id"], mode=mode, ref=ref) as sink:
         sink.write(CHANGES, 0)
 
 
 def write_file(table: dk.Table) -> None:
     """Apply the same changes from a file, which is logged in a file of the table."""
-    with dk.stream.sink(table, "sink", equality_fields=["id"], mode="eq-only") as sink:
+    with dk.stream.sink(table, "sink", on=["id"], mode="eq-only") as sink:
         list(sink.run_files([Path(__file__).with_name("changes.jsonl")]))
 
 
 def convert_batch(table: dk.Table) -> None:
-    with dk.stream.sink(table, "sink", equality_fields=["id"]) as sink:
+    with dk.stream.sink(table, "sink", on=["id"]) as sink:
         dk.stream.convert(sink)
 
 
@@ -125,7 +125,7 @@ CASES = {
             t,
             SOURCE,
             on="id",
-            when_matched=dk.Clause("update", {"value": "target.value + source.value"}),
+            when_matched=dk.Clause("update", {"value": dk.expr("target.value + source.value")}),
             when_not_matched_by_source=[dk.Clause("delete", where="id = 2")],
             mode="deletion-vector",
         )
@@ -175,11 +175,11 @@ CASES = {
     ),
     "stream.sink, eq-only": Case(partial(write_batch, mode="eq-only"), 2),
     "stream.promote": Case(
-        lambda t: dk.stream.promote(t, "aside", equality_fields=["id"]),
+        lambda t: dk.stream.promote(t, "aside", on=["id"]),
         prepare=partial(write_batch, mode="eq-only", ref="aside"),
     ),
     "stream.promote, copy-on-write, reset": Case(
-        lambda t: dk.stream.promote(t, "aside", equality_fields=["id"], mode="copy-on-write", reset=True),
+        lambda t: dk.stream.promote(t, "aside", on=["id"], mode="copy-on-write", reset=True),
         prepare=partial(write_batch, mode="auto", ref="aside"),
     ),
     "stream.convert": Case(convert_batch, prepare=partial(write_batch, mode="eq-only")),

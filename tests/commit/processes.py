@@ -128,7 +128,7 @@ def change(table: dk.Table, verb: str, some: list[int], new: list[int], value: f
     if verb == "delete":
         return dk.delete(table, where, mode=mode)
     if verb == "delete by value":
-        keys = {"equality_fields": ["id"]} if mode == "equality-delete" else {}
+        keys = {"on": ["id"]} if mode == "equality-delete" else {}
         return dk.delete(table, f"value = {value}", mode=mode, **keys)
     if verb == "update":
         return dk.update(table, {"value": value}, where=where, mode=mode)

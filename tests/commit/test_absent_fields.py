@@ -173,7 +173,7 @@ def verbs(version: int) -> dict[str, Verb]:
                 lambda rows: with_rows(rows, CHANGED),
             ),
             f"upsert {mode}": (
-                lambda t, r, mode=mode: dk.upsert(t, CHANGED, key=["id"], mode=mode, ref=r),
+                lambda t, r, mode=mode: dk.upsert(t, CHANGED, on=["id"], mode=mode, ref=r),
                 lambda rows: with_rows(rows, CHANGED),
             ),
             f"overwrite {mode}": (

@@ -294,7 +294,7 @@ def test_keys_that_were_looked_up_hide_no_row_that_nobody_saw(catalog: dk.Catalo
     table = make(catalog, FIRST, SECOND, properties=properties)
     late = racing(catalog, table, lambda t: dk.append(t, items((5, "n", 0.0))))
     with raises(dk.InvalidInputError, "equality-key-not-unique"):
-        dk.delete(late, "value >= 5", mode="equality-delete", equality_fields=["id"])
+        dk.delete(late, "value >= 5", mode="equality-delete", on=["id"])
     assert ids(table.refresh()) == [1, 2, 3, 4, 5, 5]
     check_table(table)
     late = racing(catalog, table, lambda t: dk.append(t, items((1, "n", 7.0))))

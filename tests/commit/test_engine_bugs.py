@@ -113,7 +113,7 @@ def test_whole_files_of_a_branch(catalog: dk.Catalog, version: int, mode: str) -
     dk.create_branch(table, "wap")
     dk.append(table, items((6, "c", 6.0)), ref="wap")
     dk.delete(table, "id in (1, 2, 3)", mode="copy-on-write")
-    keys = {"equality_fields": ["id"]} if mode == "equality-delete" else {}
+    keys = {"on": ["id"]} if mode == "equality-delete" else {}
     dk.delete(table, "id >= 4", mode=mode, ref="wap", **keys)
     assert ids(table, ref="wap") == [1, 2, 3]
     assert ids(table) == [4, 5]

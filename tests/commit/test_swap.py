@@ -61,7 +61,7 @@ NEW = items((6, "n", 6.0), (1, "n", 1.5))
 
 
 def verbs(mode: str) -> dict[str, Verb]:
-    by_id = {"equality_fields": ["id", "category"]} if mode == "equality-delete" else {}
+    by_id = {"on": ["id", "category"]} if mode == "equality-delete" else {}
     found: dict[str, Verb] = {
         "append": lambda t: dk.append(t, items((7, "v", 7.0))),
         "delete": lambda t: dk.delete(t, "id <= 2", mode=mode),

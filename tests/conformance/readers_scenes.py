@@ -89,7 +89,7 @@ def upserted(catalog: dk.Catalog, version: int) -> Scene:
     """A key and a new row with it in one commit, and a newer file with a key that was deleted before."""
     table = make(catalog, items((1, "a", 1.0), (2, "b", 2.0), (3, "c", 3.0)), format_version=version)
     dk.delete_keys(table, [{"id": 3}])
-    dk.upsert(table, items((2, "b", 20.0), (3, "c", 30.0)), key="id", mode="equality-delete")
+    dk.upsert(table, items((2, "b", 20.0), (3, "c", 30.0)), on="id", mode="equality-delete")
     return table.refresh(), items((1, "a", 1.0), (2, "b", 20.0), (3, "c", 30.0)), {(E,): 2}
 
 

@@ -167,5 +167,5 @@ def avro_data_and_positions(b: Bench) -> None:
 def upserted_by_a_verb(b: Bench) -> None:
     """Two upserts of deletekit by key. Each commit has equality deletes of all its keys, and the new rows."""
     people(b)
-    dk.upsert(b.table, b.rows((1, "first"), (9, "new")), key="id", mode="equality-delete")
-    dk.upsert(b.table, b.rows((1, "second"), (2, "again")), key="id", mode="equality-delete")
+    dk.upsert(b.table, b.rows((1, "first"), (9, "new")), on="id", mode="equality-delete")
+    dk.upsert(b.table, b.rows((1, "second"), (2, "again")), on="id", mode="equality-delete")

@@ -45,12 +45,12 @@ def put_positions(table: dk.Table, *positions: int, ref: str = "main") -> None:
 
 
 def sink(table: dk.Table, change: str, row: Row, mode: str = "auto") -> None:
-    with dk.stream.sink(table, "s", equality_fields=["id"], mode=mode) as to:  # type: ignore[arg-type]
+    with dk.stream.sink(table, "s", on=["id"], mode=mode) as to:  # type: ignore[arg-type]
         to.write([row | {"_change_type": change}], 0)
 
 
 def convert_with_an_index(table: dk.Table, _: str) -> None:
-    with dk.stream.sink(table, "s", equality_fields=["id"]) as to:
+    with dk.stream.sink(table, "s", on=["id"]) as to:
         dk.delete_keys(table, [{"id": 0}])
         dk.stream.convert(to)
 
@@ -63,7 +63,7 @@ def convert(table: dk.Table, _: str) -> None:
 def promote(table: dk.Table, mode: str) -> None:
     dk.delete(table, "id = 0", mode=mode, ref="branch")
     put_positions(table, *BEHIND)
-    dk.stream.promote(table, "branch", equality_fields=["id"])
+    dk.stream.promote(table, "branch", on=["id"])
 
 
 WAYS: dict[str, Callable[[dk.Table, str], Any]] = {
@@ -72,7 +72,7 @@ WAYS: dict[str, Callable[[dk.Table, str], Any]] = {
     "merge": lambda t, mode: dk.merge(
         t, [{"id": 0}], on=["id"], when_matched="delete", when_not_matched=None, mode=mode
     ),
-    "upsert": lambda t, mode: dk.upsert(t, items((0, "z", 9.0)), key=["id"], mode=mode),
+    "upsert": lambda t, mode: dk.upsert(t, items((0, "z", 9.0)), on=["id"], mode=mode),
     "sink that deletes": lambda t, _: sink(t, "DELETE", {"id": 0}),
     "sink that puts": lambda t, _: sink(t, "INSERT", {"id": 0, "category": "z", "value": 9.0}, "index-only"),
     "convert": convert,
@@ -123,7 +123,7 @@ def test_a_data_file_without_a_row_left_is_dropped_with_its_deletes(
         dk.delete(table, "id in (1, 2, 3, 4)", mode=MODE[version])
         dk.create_branch(table, "branch")
         dk.delete(table, "id = 0", mode=MODE[version], ref="branch")
-        dk.stream.promote(table, "branch", equality_fields=["id"])
+        dk.stream.promote(table, "branch", on=["id"])
     else:
         put_positions(table, 1, 2, 3, 4, 6)
         WAYS[way](table, MODE[version])
@@ -146,7 +146,7 @@ def test_what_two_writers_hide_is_united_without_what_is_behind_the_end(catalog:
 def test_positions_behind_the_end_that_come_while_a_sink_runs(catalog: dk.Catalog, version: int) -> None:
     """They are not taken for rows that are gone, or the data file would be dropped with rows that are live."""
     table = make(catalog, FIVE, OTHER, format_version=version, properties=BY_FILE)
-    with dk.stream.sink(table, "s", equality_fields=["id"]) as to:
+    with dk.stream.sink(table, "s", on=["id"]) as to:
         to.write([{"id": 99, "_change_type": "DELETE"}], 0)
         put_positions(table, *BEHIND)
         to.write([{"id": 0, "_change_type": "DELETE"}], 1)

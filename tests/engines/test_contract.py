@@ -65,13 +65,12 @@ class Verb:
     said: Callable[[Any], Any] = lambda _: None  # a field's default
 
 
+ADDED = dk.expr("coalesce(value, 0.0) + id")
 VERBS = [
     Verb("delete", lambda t, mode, e: dk.delete(t, "id in (5, 6, 30, 57)", mode=mode, engine=e)),
-    Verb(
-        "delete a filter's rows",
-        lambda t, mode, e: dk.delete(t, "id >= 20 and id < 24", mode=mode, engine=e),
-    ),
+    Verb("delete a filter's rows", lambda t, mode, e: dk.delete(t, "id >= 20 and id < 24", mode=mode, engine=e)),
     Verb("update", lambda t, mode, e: dk.update(t, {"value": 1e9}, where="id in (1, 25, 40)", mode=mode, engine=e)),
+    Verb("an expression", lambda t, mode, e: dk.update(t, {"value": ADDED}, where="id < 9", mode=mode, engine=e)),
     Verb(
         "update by a function",
         lambda t, mode, e: dk.update(

@@ -56,16 +56,16 @@ def test_upsert(spark: SparkSession, shared: dk.Catalog, version: int, mode: str
     known = by_key(there, "_row_id") if version == 3 else {}
     frame = spark.createDataFrame(ROWS, "id long, v double")  # type: ignore[type-var]
     before = files_below(there.location)
-    planned = dk.upsert(there, frame, key="id", mode=mode, dry_run=True)
+    planned = dk.upsert(there, frame, on="id", mode=mode, dry_run=True)
     assert files_below(there.location) == before, "executors of a dry run write nothing"
-    done = dk.upsert(there, frame, key="id", mode=mode)
+    done = dk.upsert(there, frame, on="id", mode=mode)
     counters = [
         {name: n for name, n in c.summary.items() if name.startswith(("added-", "deleted-")) and "size" not in name}
         for c in (planned, done)
     ]
     assert counters[0] == counters[1]
     assert planned.matched_rows == done.matched_rows
-    dk.upsert(here, ROWS, key="id", mode=mode)
+    dk.upsert(here, ROWS, on="id", mode=mode)
     assert live(there) == live(here)
     check_table(there)
     if version == 3 and mode != "equality-delete":
@@ -81,8 +81,8 @@ def test_a_key_that_the_table_has_twice_and_text_keys(spark: SparkSession, share
     there, here = (make(shared, base, schema=SCHEMA, format_version=3) for _ in range(2))
     for _ in range(2):
         frame = spark.createDataFrame(rows, "id long, c string, v double")  # type: ignore[type-var]
-        dk.upsert(there, frame, key="c", mode="deletion-vector")
-        dk.upsert(here, rows, key="c", mode="deletion-vector")
+        dk.upsert(there, frame, on="c", mode="deletion-vector")
+        dk.upsert(here, rows, on="c", mode="deletion-vector")
         assert live(there) == live(here)
     assert by_key(there, "_row_id")[100] == by_key(here, "_row_id")[100] == 0
 
@@ -93,12 +93,12 @@ def test_what_is_refused(spark: SparkSession, shared: dk.Catalog, mode: str) -> 
     table = make(shared, BASE, schema=SCHEMA, format_version=3)
     twice = spark.createDataFrame([(1, 1.0), (1, 2.0), (2, 1.0)], "id long, v double")
     with refused(table, dk.InvalidInputError, "upsert-key-not-unique", field="id"):
-        dk.upsert(table, twice, key="id", mode=mode)
+        dk.upsert(table, twice, on="id", mode=mode)
     with refused(table, dk.InvalidInputError, "column-not-found", field="id"):
-        dk.upsert(table, spark.createDataFrame([("a",)], "c string"), key="id", mode=mode)
+        dk.upsert(table, spark.createDataFrame([("a",)], "c string"), on="id", mode=mode)
     with refused(table, dk.InvalidInputError, "column-not-found"):
-        dk.upsert(table, spark.createDataFrame([(1, 2)], "id long, w long"), key="id", mode=mode)
-    assert dk.upsert(table, spark.createDataFrame([], "id long"), key="id", mode=mode).snapshot_id is None
+        dk.upsert(table, spark.createDataFrame([(1, 2)], "id long, w long"), on="id", mode=mode)
+    assert dk.upsert(table, spark.createDataFrame([], "id long"), on="id", mode=mode).snapshot_id is None
 
 
 def test_equality_deletes_by_filter(spark: SparkSession, shared: dk.Catalog) -> None:

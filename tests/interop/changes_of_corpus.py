@@ -136,14 +136,14 @@ def check_against_java(spark: SparkSession, catalog: str, case: Case) -> tuple[i
             return found
 
         if (java := theirs(line[0])) is not None:
-            same_changes(in_two_types(ours(line[0], key=[])), java)
+            same_changes(in_two_types(ours(line[0], on=[])), java)
         for start in line[:-1]:
             if (java := theirs(start, "net_changes => true")) is not None:
-                same_changes(in_two_types(ours(start, key=[], mode="net")), java, ["_change_type"])
+                same_changes(in_two_types(ours(start, on=[], mode="net")), java, ["_change_type"])
         if "id" in metadata.schema.column_names:
             by_key = "compute_updates => true, identifier_columns => array('id')"
             if (java := theirs(line[0], by_key)) is not None:
-                same_changes(ours(line[0], key="id"), java)
+                same_changes(ours(line[0], on="id"), java)
     return answers[True], answers[False]
 
 

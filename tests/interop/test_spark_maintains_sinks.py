@@ -45,7 +45,7 @@ class Sinks:
         seq, gone = 10 * self.number, self.number % 4
         changes = [self.put(i, seq) for i in (0, 1, 2, 3, 10 + self.number) if i != gone]
         self.state.pop(gone, None)
-        with dk.stream.sink(self.table, "guarded", equality_fields="id", sequence_by="seq") as sink:
+        with dk.stream.sink(self.table, "guarded", on="id", sequence_by="seq") as sink:
             done = sink.write([*changes, {"id": gone, "name": None, "seq": seq, "_change_type": "DELETE"}], self.number)
             # Older than the delete.
             self.number += 1
@@ -53,7 +53,7 @@ class Sinks:
             assert sink.write([late], self.number).late == 1
         path = self.folder / f"{self.number:03d}.parquet"
         pq.write_table(pa.Table.from_pylist([self.put(i, seq) for i in (100, 101 + seq)], CHANGES), path)
-        with dk.stream.sink(self.table, "files", equality_fields="id") as sink:
+        with dk.stream.sink(self.table, "files", on="id") as sink:
             files = list(sink.run_files(sorted(self.folder.iterdir())))
         assert [p.status for p in files] == ["skipped"] * (len(files) - 1) + ["committed"]
         return done.read_files
@@ -127,14 +127,14 @@ def test_another_tool_removes_all_files_of_sinks(spark: SparkSession, sinks: Sin
     assert live(table) == sorted(sinks.state.values(), key=order) == read_by_spark(spark, table)
     assert {f.kind for f in dk.verify(table).findings} == {"key-index", "sequence-deletes", "file-log"}
     changes = [{"id": 0, "name": "x", "seq": 1, "_change_type": "INSERT"}]
-    guarded: Any = {"equality_fields": "id", "sequence_by": "seq"}
+    guarded: Any = {"on": "id", "sequence_by": "seq"}
     with dk.stream.sink(table, "guarded", **guarded) as sink, refused(table, dk.FormatError, "sequence-deletes"):
         sink.write(changes, sinks.number + 1)
     sinks.known = {"file-log"}  # until snapshots that name the logs expire
     given = sorted(sinks.folder.iterdir())
-    with dk.stream.sink(table, "files", equality_fields="id") as sink, refused(table, dk.FormatError, "file-log"):
+    with dk.stream.sink(table, "files", on="id") as sink, refused(table, dk.FormatError, "file-log"):
         list(sink.run_files(given))
-    with dk.stream.sink(table, "files", equality_fields="id", allow_rewind=True) as sink:
+    with dk.stream.sink(table, "files", on="id", allow_rewind=True) as sink:
         done = list(sink.run_files(given))
     assert [p.status for p in done] == ["committed"] * len(given)
     assert done[0].read_files > 1, "without an index all are read"

@@ -119,10 +119,10 @@ def test_null_structs_and_structs_with_a_null_key(spark: SparkSession, catalog: 
         dk.delete_keys(table, pa.table(keys))
 
     def by_filter(table: dk.Table) -> None:
-        dk.delete(table, "p.in.k is null and n > 1", mode="equality-delete", equality_fields=["p.in.k", "id"])
+        dk.delete(table, "p.in.k is null and n > 1", mode="equality-delete", on=["p.in.k", "id"])
 
     def by_stream(table: dk.Table) -> None:
-        with dk.stream.sink(table, "s", equality_fields=["p.in.k", "n"], mode="eq-only") as sink:
+        with dk.stream.sink(table, "s", on=["p.in.k", "n"], mode="eq-only") as sink:
             sink.write([{"p": None, "n": 0, "_change_type": "DELETE"}], 0)
 
     cases = {

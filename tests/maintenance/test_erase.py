@@ -54,7 +54,7 @@ def filled(catalog: dk.Catalog, version: int, kind: str) -> tuple[dk.Table, list
     mode = {1: "copy-on-write", 2: "position-delete", 3: "deletion-vector"}[version]
     dk.delete(table, "id = 702", mode=mode, with_rows=version == 2)
     if version > 1:
-        dk.delete_keys(table, [{"category": NAME, "id": 5}], equality_fields=["category", "id"])
+        dk.delete_keys(table, [{"category": NAME, "id": 5}], on=["category", "id"])
     return table, [*rows, *items((701, "a", 1.0), (703, "a", 1.0))]
 
 

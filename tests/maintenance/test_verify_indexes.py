@@ -18,7 +18,7 @@ PEOPLE = pa.schema([("id", pa.int64()), ("name", pa.string()), ("score", pa.floa
 
 
 def write(table: dk.Table, key: int, number: int) -> Any:
-    with dk.stream.sink(table, "s", equality_fields=["id"], change_type=None) as sink:
+    with dk.stream.sink(table, "s", on=["id"], change_type=None) as sink:
         return sink.write([{"id": key, "name": "y", "score": 1.0}], number)
 
 
@@ -50,7 +50,7 @@ def test_verify_names_each_log_of_files_that_is_damaged_missing_or_foreign(catal
     tables = [make(catalog, schema=PEOPLE, format_version=3) for _ in range(2)]
     for table in tables:
         for sink_id in ("a", "b"):
-            with dk.stream.sink(table, sink_id, equality_fields=["id"], change_type=None) as sink:
+            with dk.stream.sink(table, sink_id, on=["id"], change_type=None) as sink:
                 for number in range(3):
                     file = tmp_path / f"{number}.jsonl"
                     file.write_text(f'{{"id": {number}, "name": "x", "score": 0.0}}\n')

@@ -112,7 +112,7 @@ def test_changes_with_times_and_uuids_as_keys(catalog: dk.Catalog, tmp_path: Pat
         file.write_text("\n".join(lines) + "\n")
     else:
         file.write_text("".join(json.dumps({"k": k, "v": v, "_change_type": t}) + "\n" for k, v, t in changes))
-    with dk.stream.sink(table, "s", equality_fields="k") as sink:
+    with dk.stream.sink(table, "s", on="k") as sink:
         assert len(list(sink.run_files([file]))) == 1
     assert dk.scan(table.refresh()).to_arrow().to_pylist() == [{"k": UUID(int=1), "v": time(12)}]
 

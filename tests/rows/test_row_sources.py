@@ -32,7 +32,7 @@ BATCHES = WHOLE.to_batches(max_chunksize=7)
 
 
 KEYED: list[Callable[[dk.Table, Any], dk.results.Commit]] = [
-    lambda table, rows: dk.upsert(table, rows, key="id"),
+    lambda table, rows: dk.upsert(table, rows, on="id"),
     lambda table, rows: dk.merge(table, rows, on="id"),
 ]
 
@@ -125,7 +125,7 @@ def test_overwrite_and_blind_upsert_take(catalog: dk.Catalog, tmp_path: Path, ki
     old = items((3, "old", 0.5), (500, "kept", 0.5))
     table = make(catalog, old, partition_by="category")
     (tmp_path / "a").mkdir()
-    dk.upsert(table, SOURCES[kind](tmp_path / "a"), key="id", mode="equality-delete")
+    dk.upsert(table, SOURCES[kind](tmp_path / "a"), on="id", mode="equality-delete")
     assert live(table) == expected([*ROWS, old[1]])
     dk.overwrite(table, SOURCES[kind](tmp_path), "id < 100")
     assert live(table) == expected([*ROWS, old[1]])
@@ -136,7 +136,7 @@ def test_overwrite_and_blind_upsert_take(catalog: dk.Catalog, tmp_path: Path, ki
 def test_delete_keys_takes(catalog: dk.Catalog, tmp_path: Path, kind: str) -> None:
     kept = items((3, "not c0", 0.75), (500, "kept", 0.5))
     table = make(catalog, ROWS, kept)
-    done = dk.delete_keys(table, SOURCES[kind](tmp_path), equality_fields=["id", "category"])
+    done = dk.delete_keys(table, SOURCES[kind](tmp_path), on=["id", "category"])
     assert live(table) == expected(kept)
     assert done.summary["added-equality-deletes"] == "100"
 
@@ -285,9 +285,9 @@ def test_a_source_that_breaks_leaves_nothing(
     table = make(catalog, ROWS, partition_by=partition_by, format_version=version, properties=properties)
     arguments: dict[str, Any] = {
         "append": {},
-        "upsert": {"key": "id", "mode": mode},
+        "upsert": {"on": "id", "mode": mode},
         "merge": {"on": "id", "mode": mode},
-        "delete_keys": {"equality_fields": ["id"]},
+        "delete_keys": {"on": ["id"]},
     }[verb]
     for rows, error, message in BROKEN.values():
         with unchanged(table), pytest.raises(error, match=message):
@@ -388,7 +388,7 @@ def test_files_are_rows(catalog: dk.Catalog, tmp_path: Path) -> None:
             assert live(table.refresh()) == live(other.refresh())
     table = make(catalog, WHOLE)
     pq.write_table(WHOLE.select(["id"]).slice(0, 90), tmp_path / "keys[1].parquet")  # a file's name, and no pattern
-    dk.delete_keys(table, tmp_path / "keys[1].parquet", equality_fields="id")
+    dk.delete_keys(table, tmp_path / "keys[1].parquet", on="id")
     assert sorted(row["id"] for row in live(table.refresh())) == list(range(90, 100))
     for wrong in ("nothing.parquet", "nothing*.parquet", "s3://bucket/a.parquet"):
         with pytest.raises(dk.InvalidInputError) as error:
@@ -444,7 +444,7 @@ def test_no_rows_are_no_commit(catalog: dk.Catalog) -> None:
     sources: list[Any] = [iter([]), [], empty, pl.LazyFrame(schema={"id": pl.Int32})]
     for rows in sources:
         assert dk.append(table, rows).snapshot_id is None
-        assert dk.upsert(table, rows, key="id").snapshot_id is None
+        assert dk.upsert(table, rows, on="id").snapshot_id is None
     assert dk.merge(table, iter([]), on="id").snapshot_id is None
 
 
@@ -455,7 +455,7 @@ def test_pieces_of_a_merge_have_the_same_columns(catalog: dk.Catalog) -> None:
         dk.merge(table, iter(pieces), on="id")
     assert live(table) == expected(ROWS)
     # As in append, an upsert's row has NULL where it has no value, in whatever piece or type it comes.
-    dk.upsert(table, iter([*pieces, pa.record_batch({"id": pa.array([3], pa.int64())})]), key="id")
+    dk.upsert(table, iter([*pieces, pa.record_batch({"id": pa.array([3], pa.int64())})]), on="id")
     new: list[Row] = [{"id": i, "category": None, "value": 0.5 if i == 1 else None} for i in (1, 2, 3)]
     assert live(table) == expected([*new, ROWS[0], *ROWS[4:]])
 

@@ -120,7 +120,7 @@ def test_every_writing_verb_sorts(catalog: dk.Catalog) -> None:
     assert [order_id for _, order_id in files(table)] == [0]
     dk.set_sort_order(table, "id")
     dk.append(table, items((9, "a", 1.0), (7, "b", 2.0), (8, "c", 3.0)))
-    dk.upsert(table, items((12, "x", 0.0), (10, "y", 0.0), (7, "z", 0.0)), key=["id"])
+    dk.upsert(table, items((12, "x", 0.0), (10, "y", 0.0), (7, "z", 0.0)), on=["id"])
     dk.update(table, {"category": "new"}, where="id in (3, 1)", mode="copy-on-write")
     found = [(read["id"].to_pylist(), order_id) for read, order_id in files(table)]
     assert all(keys == sorted(keys) and order_id == 1 for keys, order_id in found), found
@@ -164,7 +164,7 @@ def test_packing_a_sorted_table_ends(catalog: dk.Catalog, monkeypatch: pytest.Mo
 def test_a_sink_hides_the_right_rows_of_a_sorted_table(catalog: dk.Catalog, mode: str) -> None:
     table = make(catalog, schema=PEOPLE, format_version=3, partition_by="name", sort_by="id desc")
     batches = list(random_batches(1, batches=4, rows=12, keys=9))
-    with dk.stream.sink(table, "people", equality_fields=["id"], mode=mode) as sink:
+    with dk.stream.sink(table, "people", on=["id"], mode=mode) as sink:
         for number, batch in enumerate(batches):
             sink.write(batch, number)
             check(table, replay(batches[: number + 1]))

@@ -187,7 +187,7 @@ class TableMachine(RuleBasedStateMachine):
     def upsert(self, data: st.DataObject, count: int, threads: int) -> None:
         ref, mode, names = self._ref(data), self._mode(data), self._key_names(data)
         rows = list({self._key(row, names): row for row in (self._row(data) for _ in range(count))}.values())
-        done = dk.upsert(self.table, rows, key=names, mode=mode, ref=ref, engine=LocalEngine(threads))
+        done = dk.upsert(self.table, rows, on=names, mode=mode, ref=ref, engine=LocalEngine(threads))
         after, changed = self._put(ref, rows, names)
         self._commit(ref, done, after, changed, keeps=mode != "equality-delete")
 
@@ -200,7 +200,7 @@ class TableMachine(RuleBasedStateMachine):
         deletes = data.draw(st.integers(0, len(rows)), label="deletes")
         changes = [row | {"_change_type": "DELETE" if i < deletes else "INSERT"} for i, row in enumerate(rows)]
         sink_id = self._name()
-        with dk.stream.sink(self.table, sink_id, equality_fields=names, mode=mode, ref=ref) as sink:
+        with dk.stream.sink(self.table, sink_id, on=names, mode=mode, ref=ref) as sink:
             done = sink.write(changes, 0).commit
         dk.drop_ref(self.table, sink_tag(sink_id))
         assert done is not None

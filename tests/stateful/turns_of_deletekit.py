@@ -137,7 +137,7 @@ def upsert(m: Machine) -> None:
     else:
         chosen, key, column, kind = [*changed, *new], ["uid"], m.model.columns_uid, row_ids(mode)
     keyed(m, mode, [column])
-    m.ours(dk.upsert, m.model.shown(chosen), key=key, mode=mode, ref=ref, engine=engine(m))
+    m.ours(dk.upsert, m.model.shown(chosen), on=key, mode=mode, ref=ref, engine=engine(m))
     keys = {column.shown(row) for row in chosen}
     left = [row for row in rows if column.shown(row) not in keys]
     m.replace_rows(ref, [*left, *chosen], {m.model.uid(row): kind for row in chosen})
@@ -249,7 +249,7 @@ def promote(m: Machine) -> None:
     new, changed = [m.model.row(m.rng)], [m.model.row_of(m.rng, m.model.uid(row)) for row in some(m, main.rows, 2)]
     mode = m.rng.choice(MODES[m.version])
     keyed(m, "equality-delete", [m.model.columns_uid])
-    m.ours(dk.upsert, m.model.shown([*new, *changed]), key=["uid"], mode=mode, ref=name)
+    m.ours(dk.upsert, m.model.shown([*new, *changed]), on=["uid"], mode=mode, ref=name)
     by_uid = {m.model.uid(row): row for row in changed}
     after = [*(by_uid.get(m.model.uid(row), row) for row in main.rows), *new]
     if m.rng.random() < 0.5:
@@ -257,7 +257,7 @@ def promote(m: Machine) -> None:
         m.ours(dk.append, m.model.shown(more))
         after += more
     way = m.rng.choice(["merge-on-read", "copy-on-write"])
-    m.ours(dk.stream.promote, name, equality_fields=["uid"], mode=way)
+    m.ours(dk.stream.promote, name, on=["uid"], mode=way)
     m.ours(dk.drop_ref, name)
     m.replace_rows("main", after, dict.fromkeys((m.model.uid(row) for row in after), MAYBE))
 
@@ -317,7 +317,7 @@ def stream(m: Machine) -> None:
     if m.sink is None or m.rng.random() < 0.2:
         mode = m.rng.choice(["auto", "auto", "eq-only", "index-only"])
         m.note(f"deletekit: sink, mode {mode}")
-        m.sink = dk.stream.sink(m.table, "turns", equality_fields=["uid"], mode=mode, allow_rewind=True)
+        m.sink = dk.stream.sink(m.table, "turns", on=["uid"], mode=mode, allow_rewind=True)
     rows = m.model.branches["main"].rows
     new = [m.model.row(m.rng) for _ in range(m.rng.randint(0, 3))]
     changed = [m.model.row_of(m.rng, m.model.uid(row)) for row in some(m, rows, 3)]

@@ -42,7 +42,7 @@ def make_all(catalog: dk.Catalog) -> None:
 
 def _fan(number: int, table: dk.Table) -> Any:
     catalog = table.require_catalog()
-    with dk.stream.fan_out(catalog, "_table", "s", key="id", atomic=True, maintain=POLICY) as fan:
+    with dk.stream.fan_out(catalog, "_table", "s", on="id", atomic=True, maintain=POLICY) as fan:
         return fan.write(BATCHES[number], number)
 
 

@@ -83,7 +83,7 @@ def live(job: Job) -> None:
     batches = batches_of(job.seed)
     with new_catalog(Path(job.folder) / "wh") as catalog, faulty(Kills(job.at, job.when), catalog):
         table = dk.load_table(catalog, NAME)
-        with dk.stream.sink(table, SINK, equality_fields=["id"], mode=job.mode) as sink:  # type: ignore[arg-type]
+        with dk.stream.sink(table, SINK, on=["id"], mode=job.mode) as sink:  # type: ignore[arg-type]
             last = sink.last_batch()
             # The source does not know whether the newest batch was told to be in, and sends it again.
             for number in range(0 if last is None else last[1], BATCHES):

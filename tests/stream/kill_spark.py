@@ -82,7 +82,7 @@ def drive(folder: Path, mode: Any) -> None:
     table = dk.load_table(dk.local_catalog(folder / "wh"), NAME)
     schema = "id LONG, name STRING, score DOUBLE, _change_type STRING, _at LONG"
     rows = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "changes"))
-    with dk.stream.sink(table, SINK, equality_fields=["id"], mode=mode, order="_at") as sink:
+    with dk.stream.sink(table, SINK, on=["id"], mode=mode, order="_at") as sink:
 
         def each(frame: Any, number: int) -> None:
             (folder / "started").touch()

@@ -69,7 +69,7 @@ def main(master: str, folder: str, *steps: str) -> None:
     batches: list[list[Row]] = []
     lost: dict[str, int] = {}
     held: dict[str, int] = {}
-    with dk.stream.sink(table, "lossy", equality_fields=["id"], mode="index-only", order="_at") as sink:
+    with dk.stream.sink(table, "lossy", on=["id"], mode="index-only", order="_at") as sink:
 
         def write() -> None:
             number = len(batches)

@@ -29,7 +29,7 @@ def make_people(catalog: dk.Catalog, version: int) -> dk.Table:
 
 
 def write_next(table: dk.Table, number: int = 2) -> dk.stream.BatchProgress:
-    with dk.stream.sink(table, "people", equality_fields=["id"], mode="eq-only", maintain=POLICY) as sink:
+    with dk.stream.sink(table, "people", on=["id"], mode="eq-only", maintain=POLICY) as sink:
         return sink.write(BATCHES[number], number)
 
 

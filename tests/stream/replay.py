@@ -32,7 +32,7 @@ def people(catalog: dk.Catalog, **options: Any) -> dk.Table:
 
 def opened(table: dk.Table, sink_id: str = "people", **options: Any) -> dk.stream.Sink:
     """Open a sink whose key is `id`."""
-    return dk.stream.sink(table, sink_id, **{"equality_fields": ["id"], **options})
+    return dk.stream.sink(table, sink_id, **{"on": ["id"], **options})
 
 
 def put(key: Any, name: str | None = "x") -> Row:

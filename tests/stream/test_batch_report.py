@@ -21,7 +21,7 @@ def write_three(table: dk.Table, letters: dk.Table) -> None:
     """One batch of two rows of an hour ago, the same again, and one with a row that does not fit."""
     at = datetime.now(UTC) - timedelta(hours=1)
     first = [change(1, at=at), change(2, at=at)]
-    with dk.stream.sink(table, "s", equality_fields=["id"], order="at", dead_letters=letters) as sink:
+    with dk.stream.sink(table, "s", on=["id"], order="at", dead_letters=letters) as sink:
         sink.write(first, 0, query_id="q")
         sink.write(first, 0, query_id="q")
         sink.write([change(1, at=at), change(3, at=None)], 1, query_id="q")

@@ -48,7 +48,7 @@ class Stream:
 
     def run(self, *names: str, **options: Any) -> list[str]:
         """Give files to a new sink; the status of each, and the table holds what the applied ones come to."""
-        with dk.stream.sink(self.table, "files", equality_fields=["id"], **options, maintain=None) as sink:
+        with dk.stream.sink(self.table, "files", on=["id"], **options, maintain=None) as sink:
             done = list(sink.run_files([self.file(n) for n in names]))
         self.applied += [Path(p.file).name for p in done if p.status == "committed"]
         check(self.table, replay([self.rows(name) for name in self.applied]), known=self.known)
@@ -56,7 +56,7 @@ class Stream:
 
     def refuses(self, kind: str, *names: str, error: type[dk.DeletekitError] = dk.InvalidInputError) -> None:
         files = [self.file(n) for n in names]
-        with dk.stream.sink(self.table, "files", equality_fields=["id"]) as sink, refused(self.table, error, kind):
+        with dk.stream.sink(self.table, "files", on=["id"]) as sink, refused(self.table, error, kind):
             list(sink.run_files(files))
 
     def logs(self) -> list[Path]:
@@ -109,7 +109,7 @@ def test_a_log_that_is_lost_is_asked_for(stream: Stream, lost: Callable[[Path], 
 
 
 def test_batches_of_no_file_are_not_those_of_files(stream: Stream) -> None:
-    with dk.stream.sink(stream.table, "files", equality_fields=["id"]) as sink:
+    with dk.stream.sink(stream.table, "files", on=["id"]) as sink:
         sink.write(pq.read_table(stream.file("0.parquet")), 0)
     stream.applied.append("0.parquet")
     stream.refuses("file-unknown", "0.parquet", "1.parquet")
@@ -160,13 +160,13 @@ def test_a_lost_race_keeps_the_log_of_its_batch(stream: Stream, monkeypatch: pyt
         return logged(base, batch, **options)
 
     monkeypatch.setattr("deletekit.stream.batch_run.logged", append_meanwhile)
-    with dk.stream.sink(stream.table, "files", equality_fields=["id"], mode="eq-only") as sink:
+    with dk.stream.sink(stream.table, "files", on=["id"], mode="eq-only") as sink:
         assert [p.status for p in sink.run_files([stream.file("0.parquet")])] == ["committed"]
     assert counted
     stream.expire()
     [log] = stream.logs()
     assert log.name in head_json(stream.table)["summary"]["deletekit.batch-files"]
-    with dk.stream.sink(stream.table, "files", equality_fields=["id"]) as sink:
+    with dk.stream.sink(stream.table, "files", on=["id"]) as sink:
         assert [p.status for p in sink.run_files([stream.file("0.parquet")])] == ["skipped"]
 
 
@@ -208,7 +208,7 @@ def test_files_of_one_name_in_several_folders(stream: Stream) -> None:
     for day in range(3):
         path = stream.file(f"day-{day}/part-0.parquet")
         pq.write_table(pa.Table.from_pylist([put(0, f"day {day}")], CHANGES), path)
-    with dk.stream.sink(stream.table, "files", equality_fields=["id"]) as sink:
+    with dk.stream.sink(stream.table, "files", on=["id"]) as sink:
         for _ in range(2):
             done = list(sink.run_files([stream.folder]))
     assert [(Path(p.file).parent.name, p.status) for p in done] == [(f"day-{n}", "skipped") for n in range(3)]
@@ -324,12 +324,12 @@ def test_values_have_the_types_of_the_table(catalog: dk.Catalog, tmp_path: Path,
     table = make(catalog, schema=pa.schema([(name, kind) for name, (kind, _) in TYPES.items()]), format_version=3)
     path = tmp_path / f"0.{suffix}"
     path.write_text(FILES[suffix], encoding="utf-8")
-    with dk.stream.sink(table, "s", equality_fields=["id"]) as sink:
+    with dk.stream.sink(table, "s", on=["id"]) as sink:
         assert [p.status for p in sink.run_files([path])] == ["committed"]
     first = {name: value for name, (_, value) in TYPES.items()}
     found = sorted(dk.scan(table).to_arrow().to_pylist(), key=lambda r: r["id"])
     assert found == [first, {**dict.fromkeys(TYPES), "id": "7", "text": ""}]
     path.write_text(FILES[suffix].replace("1234567890.25", "much"), encoding="utf-8")
-    other = dk.stream.sink(table, "other", equality_fields=["id"])
+    other = dk.stream.sink(table, "other", on=["id"])
     with other, refused(table, dk.InvalidInputError, "rows"):
         list(other.run_files([path]))

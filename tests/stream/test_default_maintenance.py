@@ -21,7 +21,7 @@ SHORT = {"history.expire.max-snapshot-age-ms": "1"}
 
 
 def people(table: dk.Table, **options: Any) -> dk.stream.Sink:
-    return dk.stream.sink(table, "people", equality_fields=["id"], **options)
+    return dk.stream.sink(table, "people", on=["id"], **options)
 
 
 def batches_of(table: dk.Table, count: int, first: int = 0, **options: Any) -> None:

@@ -16,7 +16,7 @@ FILES = [[{"id": 10 * n + i, "name": "old", "score": 0.0} for i in range(4)] for
 
 def write(table: dk.Table, *numbers: int) -> None:
     """Delete a row of each data file in one batch, and then another one."""
-    with dk.stream.sink(table, "people", equality_fields=["id"]) as sink:
+    with dk.stream.sink(table, "people", on=["id"]) as sink:
         for batch, i in enumerate(numbers):
             sink.write([{"id": 10 * n + i, "_change_type": "DELETE"} for n in range(6)], batch)
     left = set(range(4)) - set(numbers)

@@ -19,7 +19,7 @@ NARROW = pa.schema(
 
 
 def opened(table: dk.Table, evolve: str, mode: str = "auto", **options: Any) -> dk.stream.Sink:
-    return dk.stream.sink(table, "s", equality_fields="id", change_type=None, evolve=evolve, mode=mode, **options)  # type: ignore[arg-type]
+    return dk.stream.sink(table, "s", on="id", change_type=None, evolve=evolve, mode=mode, **options)  # type: ignore[arg-type]
 
 
 def types(table: dk.Table) -> dict[str, str]:
@@ -120,7 +120,7 @@ def test_a_batch_that_is_refused_changes_no_schema(catalog: dk.Catalog) -> None:
 
 def test_columns_of_the_stream_are_not_added(catalog: dk.Catalog) -> None:
     table = make(catalog, schema=PEOPLE)
-    with dk.stream.sink(table, "s", equality_fields="id", order="at", sequence_by="score", evolve="widen") as sink:
+    with dk.stream.sink(table, "s", on="id", order="at", sequence_by="score", evolve="widen") as sink:
         sink.write([{"id": 1, "score": 1.0, "name": "x", "at": 1, "_change_type": "INSERT", "new": 1}], 0)
         sink.write([{"id": 1, "score": 0.5, "at": 1, "_change_type": "DELETE", "newer": "x"}], 1)
     assert [*types(table)] == ["id", "name", "score", "new", "newer"]

@@ -124,11 +124,11 @@ def test_options_that_cannot_be(catalog: dk.Catalog) -> None:
         opened(table, mode="upsert")
     for sink_id in ("", "a/b", "../x", "x" * 101, "a b"):
         with refused(table, dk.InvalidInputError, "sink-id"):
-            dk.stream.sink(table, sink_id, equality_fields=["id"])
+            dk.stream.sink(table, sink_id, on=["id"])
     with refused(table, dk.InvalidInputError, "equality-key"):
         dk.stream.sink(table, "people")
     with refused(table, dk.InvalidInputError, "equality-key"):
-        dk.stream.sink(table, "people", equality_fields=["score"])
+        dk.stream.sink(table, "people", on=["score"])
     old = make(catalog, schema=PEOPLE, format_version=1)
     with refused(old, dk.InvalidInputError, "delete-kind"):
         opened(old)

@@ -55,7 +55,7 @@ def people(store: Store, names: tuple[str, ...] = NAMES, **properties: str) -> d
 
 
 def opened(store: Store, catalog: dk.Catalog | None = None, **options: Any) -> dk.stream.FanOut:
-    options = {"key": "id", "tables": {n: store.full(n) for n in NAMES}} | options
+    options = {"on": "id", "tables": {n: store.full(n) for n in NAMES}} | options
     return dk.stream.fan_out(catalog or store.open(), options.pop("route", "_table"), "s", **options)
 
 
@@ -143,7 +143,7 @@ def test_tables_of_other_columns(store: Store) -> None:
 def test_options_of_sinks_and_keys_of_tables(store: Store) -> None:
     people(store)
     keys = {store.full("a"): ["id"], store.full("b"): ["id", "name"]}
-    with opened(store, key=keys, sequence_by="score", evolve="add", change_type="op") as fan:
+    with opened(store, on=keys, sequence_by="score", evolve="add", change_type="op") as fan:
         fan.write([{"_table": "a", "id": 1, "score": 2.0, "op": "c", "new": 1}], 0)
         assert fan.write([{"_table": "a", "id": 1, "score": 1.0, "op": "d"}], 1)[store.full("a")].late == 1
         fan.write([{"_table": "b", "id": 1, "name": n, "score": 1.0, "op": "u"} for n in "xy"], 2)
@@ -305,7 +305,7 @@ def test_a_twin_that_was_faster(store: Store, monkeypatch: pytest.MonkeyPatch) -
             twin.write(batches[0], 0)
 
     def half() -> None:
-        with dk.stream.sink(store.load("b"), "s", equality_fields="id", allow_gaps=True) as twin:
+        with dk.stream.sink(store.load("b"), "s", on="id", allow_gaps=True) as twin:
             twin.write([{n: v for n, v in put("b", 2).items() if n != "_table"}], 1)
 
     with opened(store, catalog, atomic=True) as fan:
@@ -443,7 +443,7 @@ def dying(self, name, *statements):
     os._exit(9)
 SqlStore._execute = dying
 row = {"name": "x", "score": 0.5, "_change_type": "INSERT"}
-with dk.stream.fan_out(catalog, "_table", "s", key="id", atomic=True) as fan:
+with dk.stream.fan_out(catalog, "_table", "s", on="id", atomic=True) as fan:
     fan.write([{"_table": f"{sys.argv[2]}.{n}", "id": 1, **row} for n in "ab"], 0)
 """
 

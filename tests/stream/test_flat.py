@@ -19,7 +19,7 @@ Maintain = dk.stream.Maintain
 
 
 def people(table: dk.Table, maintain: Any, mode: Any = "auto") -> dk.stream.Sink:
-    return dk.stream.sink(table, "people", equality_fields=["id"], mode=mode, maintain=maintain)
+    return dk.stream.sink(table, "people", on=["id"], mode=mode, maintain=maintain)
 
 
 @pytest.fixture

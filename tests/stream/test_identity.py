@@ -96,14 +96,14 @@ def test_another_key_under_the_same_id_is_refused(catalog: dk.Catalog) -> None:
         running.write([put(1, "a")], 0)
     for rewind in (False, True):
         with refused(table, dk.InvalidInputError, "key-changed", found="name", expected="id, or another sink id"):
-            opened(table, equality_fields=["name"], allow_rewind=rewind).write([put(1, "b")], 1)
+            opened(table, on=["name"], allow_rewind=rewind).write([put(1, "b")], 1)
     with refused(table, dk.InvalidInputError, "key-changed"):
-        opened(table, equality_fields=["id", "name"])
+        opened(table, on=["id", "name"])
     dk.expire_snapshots(table, older_than=FAR, retain_last=1)
     with refused(table, dk.InvalidInputError, "key-changed"):
-        opened(table, equality_fields=["name"])
+        opened(table, on=["name"])
     dk.rename_column(table, "id", "number")
-    with opened(table, equality_fields=["number"]) as renamed:
+    with opened(table, on=["number"]) as renamed:
         renamed.write([{"number": 1, "name": "b", "score": 1.0, "_change_type": "INSERT"}], 1)
     assert dk.scan(table).to_arrow().to_pylist() == [{"number": 1, "name": "b", "score": 1.0}]
 

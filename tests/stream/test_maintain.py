@@ -34,7 +34,7 @@ BOTH = pytest.mark.parametrize(
 
 
 def people(table: dk.Table, mode: Any = "auto", maintain: Any = POLICY) -> dk.stream.Sink:
-    return dk.stream.sink(table, "people", equality_fields=["id"], mode=mode, maintain=maintain)
+    return dk.stream.sink(table, "people", on=["id"], mode=mode, maintain=maintain)
 
 
 @pytest.mark.sampled(4)

@@ -37,7 +37,7 @@ def write(place: Place, name: str) -> list[str]:
     kind, folder, properties, catalog, namespace = place
     store = Store(kind, Path(folder), properties, catalog, namespace)
     statuses: list[str] = []
-    with dk.stream.sink(store.load("t"), name, equality_fields=["id"]) as sink:
+    with dk.stream.sink(store.load("t"), name, on=["id"]) as sink:
         for number, batch in enumerate(batches_of(name)):
             while len(statuses) == number:
                 try:

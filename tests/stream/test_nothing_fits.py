@@ -47,14 +47,14 @@ def test_every_option_that_the_columns_need_is_named(catalog: dk.Catalog, lackin
     form = decoder("debezium-json", **{n: v for n, v in NEEDED.items() if n not in lacking})
     for count in (1, 20):
         with (
-            dk.stream.sink(table, "cdc", equality_fields="id", dead_letters=dead) as sink,
+            dk.stream.sink(table, "cdc", on="id", dead_letters=dead) as sink,
             refused(table, dk.InvalidInputError, "nothing-fits") as refusal,
         ):
             write(sink, form, messages(*map(event, range(count))), 0)
         for name in NEEDED:
             assert (f"{name} ({COLUMNS[name]}" in str(refusal.error.expected)) == (name in lacking), name
     assert dk.scan(dead.refresh()).count() == 0
-    with dk.stream.sink(table, "cdc", equality_fields="id", dead_letters=dead) as sink:
+    with dk.stream.sink(table, "cdc", on="id", dead_letters=dead) as sink:
         assert write(sink, decoder("debezium-json", **NEEDED), messages(event(1)), 0).rows == 1
 
 
@@ -66,7 +66,7 @@ def test_files_stop_at_the_first_one(catalog: dk.Catalog, tmp_path: Path) -> Non
         (folder / f"{number}.jsonl").write_text("".join(json.dumps(event(n)) + "\n" for n in range(20)))
     for _ in range(2):  # and again
         with (
-            dk.stream.sink(table, "cdc", equality_fields="id", dead_letters=dead) as sink,
+            dk.stream.sink(table, "cdc", on="id", dead_letters=dead) as sink,
             refused(table, dk.InvalidInputError, "nothing-fits"),
         ):
             list(sink.run_files([folder], format="debezium-json"))
@@ -90,7 +90,7 @@ BAD, QUIET = {"op": "x"}, {"ts_ms": 1}
 def test_which_batches_are_refused(catalog: dk.Catalog, begun: bool, batch: list[Any], is_refused: bool) -> None:
     table, dead = make(catalog, schema=WIDE), dk.stream.create_dead_letters(catalog, "d.dead")
     form = decoder("debezium-json", **NEEDED)
-    with dk.stream.sink(table, "cdc", equality_fields="id", dead_letters=dead) as sink:
+    with dk.stream.sink(table, "cdc", on="id", dead_letters=dead) as sink:
         if begun:
             write(sink, form, messages(event(1)), 0)
         if is_refused:
@@ -106,7 +106,7 @@ def test_which_batches_are_refused(catalog: dk.Catalog, begun: bool, batch: list
 def test_an_option_that_is_lost_later(catalog: dk.Catalog) -> None:
     """Ten messages that lack an option are not an accident; fewer are."""
     table, dead = make(catalog, schema=WIDE), dk.stream.create_dead_letters(catalog, "d.dead")
-    with dk.stream.sink(table, "cdc", equality_fields="id", dead_letters=dead) as sink:
+    with dk.stream.sink(table, "cdc", on="id", dead_letters=dead) as sink:
         write(sink, decoder("debezium-json", **NEEDED), messages(event(1)), 0)
         assert write(sink, decoder("debezium-json"), messages(event(2)), 1).dead_letters == 1
         with refused(table, dk.InvalidInputError, "nothing-fits"):
@@ -114,7 +114,7 @@ def test_an_option_that_is_lost_later(catalog: dk.Catalog) -> None:
         rows = [{"id": "x", "_change_type": "INSERT"}] * 2
         assert sink.write(rows, 2).dead_letters == 2
     with (
-        dk.stream.sink(table, "new", equality_fields="id", dead_letters=dead) as sink,
+        dk.stream.sink(table, "new", on="id", dead_letters=dead) as sink,
         refused(table, dk.InvalidInputError, "nothing-fits"),
     ):
         sink.write(rows, 0)

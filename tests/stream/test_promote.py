@@ -36,16 +36,16 @@ def test_many_batches_arrive_in_one_commit(
     batches = list(random_batches(4, batches=8, rows=12, keys=12))
     # Another process writes the second half: nothing of a sink is needed to go on, but its id.
     for half in (range(4), range(4, 8)):
-        with dk.stream.sink(table, "people", equality_fields=["id"], mode=mode, ref=STAGING) as sink:
+        with dk.stream.sink(table, "people", on=["id"], mode=mode, ref=STAGING) as sink:
             for number in half:
                 sink.write(batches[number], number)
                 if number % 4 == 1:
                     before = table.refresh().metadata.last_sequence_number
-                    promotion = dk.stream.promote(table, STAGING, equality_fields=["id"], mode=to, reset=reset)
+                    promotion = dk.stream.promote(table, STAGING, on=["id"], mode=to, reset=reset)
                     assert promotion.commit is not None
                     assert table.metadata.last_sequence_number == before + 1
                     check(table, replay(batches[: number + 1], start=START_STATE))
-    dk.stream.promote(table, STAGING, equality_fields=["id"], mode=to, reset=reset)
+    dk.stream.promote(table, STAGING, on=["id"], mode=to, reset=reset)
     state = replay(batches, start=START_STATE)
     check(table, state)
     check(table, state, ref=STAGING)
@@ -54,7 +54,7 @@ def test_many_batches_arrive_in_one_commit(
     assert to == "merge-on-read" or deletes == []
     assert version == 2 or len(vectors(table)) == len(deletes)
     with unchanged(table):
-        assert dk.stream.promote(table, STAGING, equality_fields=["id"], mode=to).commit is None
+        assert dk.stream.promote(table, STAGING, on=["id"], mode=to).commit is None
 
 
 def test_a_key_that_only_main_has_goes_when_the_branch_writes_it(catalog: dk.Catalog) -> None:
@@ -64,9 +64,9 @@ def test_a_key_that_only_main_has_goes_when_the_branch_writes_it(catalog: dk.Cat
         {"id": 50, "name": "branch", "score": 1.0, "_change_type": "INSERT"},
         {"id": 51, "name": None, "score": None, "_change_type": "DELETE"},
     ]
-    with dk.stream.sink(table, "s", equality_fields=["id"], mode="eq-only", ref=STAGING) as sink:
+    with dk.stream.sink(table, "s", on=["id"], mode="eq-only", ref=STAGING) as sink:
         sink.write(changes, 0)
-    dk.stream.promote(table, STAGING, equality_fields=["id"])
+    dk.stream.promote(table, STAGING, on=["id"])
     check(table, replay([changes], start=START_STATE))
 
 
@@ -77,21 +77,21 @@ def test_a_required_key_is_found_by_value(catalog: dk.Catalog) -> None:
     dk.create_branch(table, STAGING)
     dk.append(table, [{"id": 3, "name": "main"}])
     dk.upsert(
-        table, [{"id": 1, "name": "new"}, {"id": 3, "name": "new"}], key=["id"], mode="equality-delete", ref=STAGING
+        table, [{"id": 1, "name": "new"}, {"id": 3, "name": "new"}], on=["id"], mode="equality-delete", ref=STAGING
     )
-    dk.stream.promote(table, STAGING, equality_fields=["id"])
+    dk.stream.promote(table, STAGING, on=["id"])
     assert live(table) == [{"id": 1, "name": "new"}, {"id": 2, "name": "old"}, {"id": 3, "name": "new"}]
 
 
 def test_it_is_planned_again_after_each_compaction_that_wins(catalog: dk.Catalog) -> None:
     table = staged(catalog, properties={"commit.retry.num-retries": "10", "commit.retry.min-wait-ms": "1"})
     batches = list(random_batches(6, batches=3, rows=10, keys=12))
-    with dk.stream.sink(table, "s", equality_fields=["id"], ref=STAGING) as sink:
+    with dk.stream.sink(table, "s", on=["id"], ref=STAGING) as sink:
         for number, batch in enumerate(batches):
             sink.write(batch, number)
     store = Interfering(catalog)
     store.others += [lambda: dk.compact(dk.load_table(catalog, table.name), rewrite_all=True)] * 5
-    dk.stream.promote(dk.load_table(store, table.name), STAGING, equality_fields=["id"])
+    dk.stream.promote(dk.load_table(store, table.name), STAGING, on=["id"])
     check(table, replay(batches, start=START_STATE))
 
 
@@ -120,7 +120,7 @@ def test_a_row_has_one_id_on_both_branches(catalog: dk.Catalog, to: str, *, rese
             assert ids.setdefault(row["id"], row["_row_id"]) == row["_row_id"], (ref, row)
         assert len(set(ids.values())) == len(ids)
 
-    with dk.stream.sink(table, "people", equality_fields=["id"], ref=STAGING) as sink:
+    with dk.stream.sink(table, "people", on=["id"], ref=STAGING) as sink:
         for number in range(3):
             puts = [{"id": k, "name": str(number), "score": 0.5} for k in (number, 20 + number, 20, 3)]
             sink.write([{**row, "_change_type": "UPDATE_AFTER"} for row in puts], number)
@@ -128,7 +128,7 @@ def test_a_row_has_one_id_on_both_branches(catalog: dk.Catalog, to: str, *, rese
             if number == 1:
                 dk.compact(table, ref=STAGING, rewrite_all=True)
                 dk.append(table, [{"id": 50, "name": "main", "score": 0.0}])
-            dk.stream.promote(table, STAGING, equality_fields=["id"], mode=to, reset=reset)
+            dk.stream.promote(table, STAGING, on=["id"], mode=to, reset=reset)
             hold("main")
             hold(STAGING)
     dk.compact(table, rewrite_all=True)

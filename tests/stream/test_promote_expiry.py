@@ -52,7 +52,7 @@ class History:
         keys = self.chance.sample(range(14), 5)
         put, gone = {"name": f"{number}", "_change_type": "UPDATE_AFTER"}, {"name": None, "_change_type": "DELETE"}
         changes = [{"id": k, "score": 0.5, **(put if i < 3 else gone)} for i, k in enumerate(keys)]
-        with dk.stream.sink(self.table, "s", equality_fields=["id"], ref=STAGING, allow_rewind=True) as sink:
+        with dk.stream.sink(self.table, "s", on=["id"], ref=STAGING, allow_rewind=True) as sink:
             sink.write(changes, self.batch)
         self.batch += 1
         self.rows[STAGING] = replay([changes], start=self.rows[STAGING])
@@ -60,7 +60,7 @@ class History:
     def promote(self, _number: int, ref: str) -> None:
         """What differs between the branch and what both had in common is applied to the target's dict."""
         mode, reset = self.chance.choice(["merge-on-read", "copy-on-write"]), self.chance.random() < 0.3
-        call: dict[str, Any] = {"ref": ref, "equality_fields": ["id"], "mode": mode, "reset": reset}
+        call: dict[str, Any] = {"ref": ref, "on": ["id"], "mode": mode, "reset": reset}
         try:
             done = dk.stream.promote(self.table, STAGING, **call)
         except dk.InvalidInputError as e:
@@ -123,15 +123,15 @@ def test_a_branch_that_was_moved_back_takes_its_rows_back(catalog: dk.Catalog) -
     branch_that_goes_on(table)
     before = table.refresh().metadata.refs[STAGING]["snapshot-id"]
     branch_that_goes_on(table, 30)
-    dk.stream.promote(table, STAGING, equality_fields=["id"])
+    dk.stream.promote(table, STAGING, on=["id"])
     dk.set_current_snapshot(table, before, branch=STAGING)
-    assert dk.stream.promote(table, STAGING, equality_fields=["id"]).deleted_rows == 2
+    assert dk.stream.promote(table, STAGING, on=["id"]).deleted_rows == 2
     assert ids(table) == [*range(12), 20, 21]
     dk.delete(table, "id = 1", ref=STAGING, mode="deletion-vector")
-    dk.stream.promote(table, STAGING, equality_fields=["id"])
+    dk.stream.promote(table, STAGING, on=["id"])
     dk.set_current_snapshot(table, before, branch=STAGING)
     with refused(table, dk.InvalidInputError, "no-common-snapshot"):
-        dk.stream.promote(table, STAGING, equality_fields=["id"])
+        dk.stream.promote(table, STAGING, on=["id"])
 
 
 def test_what_expired_before_any_promotion(catalog: dk.Catalog) -> None:
@@ -140,22 +140,22 @@ def test_what_expired_before_any_promotion(catalog: dk.Catalog) -> None:
     branch_that_goes_on(table)
     dk.expire_snapshots(table, older_than=NOW, retain_last=1)
     with refused(table, dk.InvalidInputError, "no-common-snapshot") as told:
-        dk.stream.promote(table, STAGING, equality_fields=["id"])
+        dk.stream.promote(table, STAGING, on=["id"])
     assert "set_current_snapshot" in str(told.error)
     dk.set_current_snapshot(table, ref=STAGING)
     dk.append(table, [{"id": 100, "name": "main", "score": 0.0}])
-    with dk.stream.sink(table, "s", equality_fields=["id"], change_type=None, ref=STAGING) as sink:
+    with dk.stream.sink(table, "s", on=["id"], change_type=None, ref=STAGING) as sink:
         for number in (0, 1):
             sink.write([{"id": 50 + number, "name": "sink", "score": 0.0}], number)
     dk.expire_snapshots(table, older_than=NOW, retain_last=1)
-    assert dk.stream.promote(table, STAGING, equality_fields=["id"]).added_rows == 2
+    assert dk.stream.promote(table, STAGING, on=["id"]).added_rows == 2
     assert ids(table) == [*range(12), 20, 21, 50, 51, 100]
 
 
 def test_tags_of_branches_that_are_gone_go_too(catalog: dk.Catalog) -> None:
     table = staged(catalog)
     branch_that_goes_on(table)
-    dk.stream.promote(table, STAGING, equality_fields=["id"])
+    dk.stream.promote(table, STAGING, on=["id"])
     dk.drop_ref(table, STAGING)
     done = dk.expire_snapshots(table, older_than=NOW, retain_last=1)
     assert done.refs == ("deletekit-promoted-staging",)

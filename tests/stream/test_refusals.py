@@ -79,7 +79,7 @@ def test_sequences_that_are_refused(table: dk.Table, name: str) -> None:
 
 
 def test_a_branch_that_vanishes(table: dk.Table) -> None:
-    with dk.stream.sink(table, "staged", equality_fields=["id"], ref="aside") as live:
+    with dk.stream.sink(table, "staged", on=["id"], ref="aside") as live:
         live.write(BATCHES[0], 0)
         dk.drop_ref(table, "aside")
         for number in (0, 1):
@@ -105,7 +105,7 @@ def test_a_table_that_becomes_too_new(table: dk.Table) -> None:
 
 
 def test_a_column_of_the_key_that_is_dropped(table: dk.Table) -> None:
-    with dk.stream.sink(table, "named", equality_fields=["name"]) as live:
+    with dk.stream.sink(table, "named", on=["name"]) as live:
         live.write([put(200, "n")], 0)
         dk.drop_column(table, "name")
         with refused(table, dk.InvalidInputError, "column-not-found"):
@@ -117,7 +117,7 @@ def test_files_and_numbers_under_one_id(table: dk.Table, tmp_path: Path) -> None
     pq.write_table(rows, tmp_path / "0.parquet")
     with refused(table, dk.InvalidInputError, "file-unknown"):
         list(opened(table).run_files([tmp_path / "0.parquet"]))
-    with dk.stream.sink(table, "files", equality_fields=["id"]) as files:
+    with dk.stream.sink(table, "files", on=["id"]) as files:
         list(files.run_files([tmp_path / "0.parquet"]))
         with refused(table, dk.InvalidInputError, "batch-changed"):
             files.write(rows, 0)
@@ -145,7 +145,7 @@ def test_records_that_do_not_parse(table: dk.Table, tmp_path: Path, name: str) -
     file, text, error, kind = RECORDS[name]
     (tmp_path / "first.csv").write_text("_change_type,id\nINSERT,1\n", encoding="utf-8")
     (tmp_path / file).write_text(text, encoding="utf-8")
-    with dk.stream.sink(table, "files", equality_fields=["id"]) as files:
+    with dk.stream.sink(table, "files", on=["id"]) as files:
         list(files.run_files([tmp_path / "first.csv"]))
         with refused(table, error, kind):
             list(files.run_files([tmp_path / "first.csv", tmp_path / file]))
@@ -168,7 +168,7 @@ def test_a_file_that_changes_while_it_is_read(table: dk.Table, tmp_path: Path, m
         return rows
 
     monkeypatch.setattr(file_batches, "read_changes_file", slow)
-    with dk.stream.sink(table, "files", equality_fields=["id"]) as files:
+    with dk.stream.sink(table, "files", on=["id"]) as files:
         with refused(table, dk.InvalidInputError, "file-changed"):
             list(files.run_files([path]))
         monkeypatch.undo()

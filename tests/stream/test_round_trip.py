@@ -36,8 +36,8 @@ def rows_of(table: dk.Table, **options: Any) -> list[dict[str, Any]]:
 
 def copied(source: dk.Table, copy: dk.Table, mode: str = "auto", **options: Any) -> list[dk.stream.BatchProgress]:
     """Bring a copy up to date, by a sink that is opened for it, and hold that it equals the table."""
-    with dk.stream.sink(copy, "copy", equality_fields="id", mode=mode, evolve="add") as sink:
-        done = list(sink.run_source(dk.stream.table_changes(source, key="id", **options)))
+    with dk.stream.sink(copy, "copy", on="id", mode=mode, evolve="add") as sink:
+        done = list(sink.run_source(dk.stream.table_changes(source, on="id", **options)))
     same_rows(rows_of(copy), rows_of(source))
     return done
 
@@ -63,7 +63,7 @@ def test_a_copy_is_equal_after_each_batch(catalog: dk.Catalog, mode: str, versio
     source = make(catalog, schema=PEOPLE, format_version=version, properties=QUICK)
     copy = make(catalog, schema=PEOPLE, format_version=choose.choice([2, 3]), properties=QUICK)
     state: State = {}
-    with dk.stream.sink(source, "in", equality_fields="id", mode=mode) as sink:
+    with dk.stream.sink(source, "in", on="id", mode=mode) as sink:
         for number, batch in enumerate(random_batches(seed, batches=5, rows=10, keys=9)):
             sink.write(batch, number)
             state = replay([batch], start=state)
@@ -89,7 +89,7 @@ def test_a_process_that_is_killed_goes_on(tmp_path: Path) -> None:
         copy = dk.create_table(catalog, NAME, PEOPLE, format_version=3, properties=QUICK)
         killed = 0
         for number, batch in enumerate(batches):
-            with dk.stream.sink(source, "in", equality_fields="id", mode=choose.choice(SINK_MODES)) as sink:
+            with dk.stream.sink(source, "in", on="id", mode=choose.choice(SINK_MODES)) as sink:
                 sink.write(batch, number)
             if number == 4:
                 dk.compact(source, rewrite_all=True)

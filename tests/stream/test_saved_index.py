@@ -31,7 +31,7 @@ TEXTS = pa.schema([("id", pa.string()), ("name", pa.string()), ("score", pa.floa
 
 def write(table: dk.Table, changes: list[Row], number: int, **options: Any) -> Any:
     """Write a batch as a process that knows nothing."""
-    with dk.stream.sink(table, "s", equality_fields=["id"], **options) as sink:
+    with dk.stream.sink(table, "s", on=["id"], **options) as sink:
         return sink.write(changes, number)
 
 
@@ -124,9 +124,9 @@ def test_branches_and_other_keys_have_their_own(catalog: dk.Catalog) -> None:
     table = make(catalog, [{"id": i, "name": str(i), "score": 0.0} for i in range(6)], schema=PEOPLE, format_version=3)
     write(table, [put(1)], 0)
     dk.create_branch(table, "b")
-    with dk.stream.sink(table, "b", equality_fields=["id"], ref="b") as sink:
+    with dk.stream.sink(table, "b", on=["id"], ref="b") as sink:
         assert sink.write([put(1, "branch"), put(8)], 0).read_files == 0
-    with dk.stream.sink(table, "by-name", equality_fields=["name"]) as sink:
+    with dk.stream.sink(table, "by-name", on=["name"]) as sink:
         sink.write([{"id": 70, "name": "3", "score": 0.0, "_change_type": "INSERT"}], 0)
     progress = write(table, [put(1, "main"), put(8), put(70)], 1)
     assert (progress.read_files, progress.hits, progress.misses) == (1, 2, 1)
@@ -138,7 +138,7 @@ def test_a_lost_race_leaves_a_whole_index(catalog: dk.Catalog) -> None:
     table = make(catalog, [{"id": i, "name": "x", "score": 0.0} for i in range(6)], schema=PEOPLE, format_version=3)
     for number, other in enumerate((lambda t: dk.delete(t, "id = 5"), lambda t: dk.append(t, [{"id": 9}]))):
         store = Interfering(catalog)
-        with dk.stream.sink(dk.load_table(store, table.name), "s", equality_fields=["id"]) as sink:
+        with dk.stream.sink(dk.load_table(store, table.name), "s", on=["id"]) as sink:
             store.others.append(lambda act=other: act(dk.load_table(catalog, table.name)))
             sink.write([put(1), put(20 + number)], 2 * number)
             assert index_of(table).files
@@ -202,7 +202,7 @@ def test_damage_while_a_sink_is_open(catalog: dk.Catalog) -> None:
     keys = pa.table({"id": np.arange(5000), "name": ["x"] * 5000, "score": np.zeros(5000)})
     table = make(catalog, keys, schema=PEOPLE, format_version=3)
     write(table, [put(1)], 0)
-    with dk.stream.sink(table, "s", equality_fields=["id"]) as sink:
+    with dk.stream.sink(table, "s", on=["id"]) as sink:
         sink.write([put(2)], 1)
         for path in index_files(table):
             path.unlink()
@@ -286,7 +286,7 @@ def test_the_index_goes_on_if_snapshots_between_the_batch_and_the_head_expired(
 ) -> None:
     """The sink's tag keeps the snapshot that names the root; only files that came later are read."""
     table = make(catalog, [{"id": i, "name": "x", "score": 0.0} for i in range(6)], schema=PEOPLE, format_version=3)
-    sink = dk.stream.sink(table, "s", equality_fields="id")
+    sink = dk.stream.sink(table, "s", on="id")
     state: State = {}
     for number in range(4):
         changes = [put(number, "y"), put(10 + number)]
@@ -300,7 +300,7 @@ def test_the_index_goes_on_if_snapshots_between_the_batch_and_the_head_expired(
         assert len(table.refresh().metadata.snapshots) == 2
         assert of_sinks(table) <= known
         if not keeps_sink:
-            sink = dk.stream.sink(table, "s", equality_fields="id")
+            sink = dk.stream.sink(table, "s", on="id")
     assert len(of_sinks(table)) < 8, "the runs are not written again for each batch"
     check_table(table)
     others = [put(i) for i in (4, 5, *range(100, 104), *range(200, 204))]
@@ -312,10 +312,10 @@ def test_a_sink_whose_index_files_expired_saves_them_again(catalog: dk.Catalog) 
     """Two processes of one sink take turns, and each has an index of its own. Then no snapshot names the first's."""
     table = make(catalog, schema=PEOPLE, format_version=3)
     twin_table = dk.load_table(catalog, table.name)
-    with dk.stream.sink(table, "s", equality_fields="id") as one:
+    with dk.stream.sink(table, "s", on="id") as one:
         one.write([put(n) for n in range(900)], 0)
         one.state.with_index(read_base(one.state.table), lambda _: None)  # it knows that the commit happened
-        with dk.stream.sink(twin_table, "s", equality_fields="id") as twin:
+        with dk.stream.sink(twin_table, "s", on="id") as twin:
             for number in range(1, 3):  # it merges its runs, and the other will not
                 twin.write([put(n, "y") for n in range(300)], number)
         dk.expire_snapshots(table, older_than=2**50, retain_last=1)
@@ -336,7 +336,7 @@ def test_nothing_is_left_of_a_table_that_is_dropped(catalog: dk.Catalog) -> None
 
 def test_erased_keys_are_in_no_index(catalog: dk.Catalog) -> None:
     table = make(catalog, schema=PEOPLE, format_version=3)
-    with dk.stream.sink(table, "s", equality_fields=["id"]) as sink:
+    with dk.stream.sink(table, "s", on=["id"]) as sink:
         for number in range(4):
             sink.write([put(number), put(10 + number)], number)
         done = dk.erase(table, "id = 11")

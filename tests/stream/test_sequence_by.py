@@ -43,7 +43,7 @@ def highest(events: list[Row]) -> dict[Any, Row]:
 
 
 def guarded(table: dk.Table, **options: Any) -> dk.stream.Sink:
-    return dk.stream.sink(table, "s", equality_fields="id", sequence_by="seq", **options)
+    return dk.stream.sink(table, "s", on="id", sequence_by="seq", **options)
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -251,7 +251,7 @@ def test_another_writer_in_the_middle_of_a_batch(catalog: dk.Catalog, monkeypatc
 
         def racing(*arguments: Any) -> Any:
             monkeypatch.setattr(type(catalog), "commit", commit)
-            dk.upsert(other, [{"id": 1, "name": "other", "seq": 5}], key=["id"])
+            dk.upsert(other, [{"id": 1, "name": "other", "seq": 5}], on=["id"])
             return commit(*arguments)
 
         monkeypatch.setattr(type(catalog), "commit", racing)
@@ -292,7 +292,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 def test_options_that_are_refused(catalog: dk.Catalog, options: dict[str, Any], kind: str) -> None:
     table = make(catalog, schema=EVENTS.append(pa.field("flag", pa.bool_())))
     with refused(table, dk.InvalidInputError, kind):
-        dk.stream.sink(table, "s", equality_fields="id", **options)
+        dk.stream.sink(table, "s", on="id", **options)
 
 
 def test_changes_that_are_refused(catalog: dk.Catalog) -> None:
@@ -315,7 +315,7 @@ def test_a_guard_is_not_left_out_later(catalog: dk.Catalog) -> None:
         sink.write([put(1, 1)], 0)
     for options in ({}, {"sequence_by": "other"}):
         with refused(table, dk.InvalidInputError, "sequence-changed", field="sequence_by"):
-            dk.stream.sink(table, "s", equality_fields="id", **options)
+            dk.stream.sink(table, "s", on="id", **options)
 
 
 def test_expiry_and_orphan_removal_keep_what_counts(catalog: dk.Catalog) -> None:

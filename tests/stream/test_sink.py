@@ -23,7 +23,7 @@ def test_every_mode_is_a_dict(
 ) -> None:
     table = make(catalog, schema=PEOPLE, format_version=version, partition_by=partition_by)
     batches = list(random_batches(seed, batches=6, rows=15, keys=12))
-    with dk.stream.sink(table, "people", equality_fields=["id"], mode=mode) as sink:
+    with dk.stream.sink(table, "people", on=["id"], mode=mode) as sink:
         for number, batch in enumerate(batches):
             progress = sink.write(batch, number)
             assert progress.status == "committed"
@@ -48,7 +48,7 @@ def test_rows_that_delete_need_their_key_only(catalog: dk.Catalog, mode: str, ve
     """Also where the table has required columns and the batch has no row that is put."""
     rows = [{"id": i, "name": "x", "token": bytes(16), "at": {"k": i, "r": 1}} for i in range(8)]
     table = make(catalog, rows, schema=STRICT, format_version=version)
-    with dk.stream.sink(table, "people", equality_fields=["id"], mode=mode) as sink:
+    with dk.stream.sink(table, "people", on=["id"], mode=mode) as sink:
         sink.write([{"id": 1, "_change_type": "DELETE"}], 0)
         sink.write(pa.table({"id": pa.array([2]), "_change_type": ["-D"]}), 1)
         sink.write([{"id": 3, "_change_type": "DELETE"}, {**rows[4], "name": "y", "_change_type": "UPDATE_AFTER"}], 2)
@@ -56,7 +56,7 @@ def test_rows_that_delete_need_their_key_only(catalog: dk.Catalog, mode: str, ve
             sink.write([{"id": 4, "nome": "z", "_change_type": "DELETE"}], 3)
         with refused(table, dk.InvalidInputError, "column-not-found", field="token"):
             sink.write([{"id": 9, "name": "z", "_change_type": "INSERT"}], 3)
-    with dk.stream.sink(table, "places", equality_fields=["at.k"], mode=mode) as sink:
+    with dk.stream.sink(table, "places", on=["at.k"], mode=mode) as sink:
         sink.write([{"at": {"k": 5}, "_change_type": "DELETE"}], 0)
     found = dk.scan(table, columns=["id", "name"]).to_arrow().sort_by("id").to_pylist()
     assert [tuple(row.values()) for row in found] == [(0, "x"), (4, "y"), (6, "x"), (7, "x")]

@@ -83,7 +83,7 @@ def test_a_query_that_breaks_off_and_goes_on(
     batches = list(random_batches(2, batches=4, rows=10, keys=9))
 
     def sink() -> dk.stream.Sink:
-        return dk.stream.sink(table, "spark", equality_fields=["id"], mode=mode, order="_at")
+        return dk.stream.sink(table, "spark", on=["id"], mode=mode, order="_at")
 
     for number in (0, 2):
         for batch in batches[number : number + 2]:
@@ -108,14 +108,14 @@ def test_a_checkpoint_that_is_lost_and_an_order_that_is_missing(
     table = make(catalog, schema=PEOPLE, format_version=3)
     batch = [{"id": 1, "name": n, "score": 0.0, "_change_type": "INSERT"} for n in "ab"]
     source.add(batch)
-    with dk.stream.sink(table, "spark", equality_fields=["id"], order="_at") as sink:
+    with dk.stream.sink(table, "spark", on=["id"], order="_at") as sink:
         source.run(sink)
         source.checkpoint = tmp_path / "another"
         with pytest.raises(Exception, match="another query wrote"):
             source.run(sink)
     source.checkpoint = tmp_path / "third"
     with (
-        dk.stream.sink(table, "bare", equality_fields=["id"]) as bare,
+        dk.stream.sink(table, "bare", on=["id"]) as bare,
         pytest.raises(Exception, match="a column the table does not"),
     ):
         source.run(bare)
@@ -130,16 +130,16 @@ def test_ingestion_and_promotion(spark: SparkSession, catalog: dk.Catalog, tmp_p
     batches = list(random_batches(4, batches=3, rows=10, keys=9))
     for batch in batches:
         source.add(batch)
-    with dk.stream.sink(table, "spark", equality_fields=["id"], order="_at", mode="eq-only", ref="ingestion") as sink:
+    with dk.stream.sink(table, "spark", on=["id"], order="_at", mode="eq-only", ref="ingestion") as sink:
         source.run(sink)
         state = replay(batches, start=start)
         spark_reads(spark, table, state, "ingestion")
         spark_reads(spark, table, start)
-        dk.stream.promote(table, "ingestion", equality_fields=["id"], reset=True)
+        dk.stream.promote(table, "ingestion", on=["id"], reset=True)
         source.add([{"id": 100, "name": "last", "score": 1.0, "_change_type": "+U"}])
         source.run(sink)
     spark_reads(spark, table, state)
-    dk.stream.promote(table, "ingestion", equality_fields=["id"])
+    dk.stream.promote(table, "ingestion", on=["id"])
     state[100,] = {"id": 100, "name": "last", "score": 1.0}
     for ref in ("main", "ingestion"):
         spark_reads(spark, table, state, ref)
@@ -155,12 +155,12 @@ def test_spark_reads_what_a_sink_maintains(spark: SparkSession, catalog: dk.Cata
     dk.create_branch(table, "ingestion")
     batches = list(random_batches(2, batches=7, rows=10, keys=9))
     policy = dk.stream.Maintain(every=3, min_small_files=2)
-    with dk.stream.sink(table, "s", equality_fields=["id"], mode=mode, ref="ingestion", maintain=policy) as sink:
+    with dk.stream.sink(table, "s", on=["id"], mode=mode, ref="ingestion", maintain=policy) as sink:
         done = list(sink.run(batches))
     assert sum(p.maintained.rewritten_data_files for p in done if p.maintained) > 1
     state = replay(batches, start=start)
     spark_reads(spark, table, state, "ingestion")
-    dk.stream.promote(table, "ingestion", equality_fields=["id"])
+    dk.stream.promote(table, "ingestion", on=["id"])
     check(table, state)
     spark_reads(spark, table, state)
     if version == 2:

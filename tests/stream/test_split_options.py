@@ -252,7 +252,7 @@ def test_fan_out(catalog: dk.Catalog, framed: Framed, monkeypatch: pytest.Monkey
     tables = [make(catalog, schema=pa.schema(list(c.items())), format_version=3) for c in columns]
     names = [t.name for t in tables]
     by: Any = (lambda rows: [names[n is None] for n in rows.column("name").to_pylist()]) if atomic else "to"
-    options: dict[str, Any] = {"order": "_at", "key": "id", "atomic": atomic}
+    options: dict[str, Any] = {"order": "_at", "on": "id", "atomic": atomic}
     expected: dict[str, dict[int, Row]] = {name: {} for name in names}
     with dk.stream.fan_out(catalog, by, "fan", **options) as fan:
         for number, batch in enumerate(fan_batches(1, names)):
@@ -314,7 +314,7 @@ def test_a_frame_that_changes_is_refused(
 
     frame = spark.range(1).coalesce(1).mapInArrow(rows, "to string, id long")
     monkeypatch.setattr(type(frame), "persist", lambda self: self)
-    fan_out = dk.stream.fan_out(catalog, "to", "fan", key="id", change_type=None)
+    fan_out = dk.stream.fan_out(catalog, "to", "fan", on="id", change_type=None)
     with fan_out as fan, refused(table, dk.InvalidInputError, "fan-out-rows", found=3):
         fan.write(frame, 0)
     assert not left_files(table)
@@ -338,7 +338,7 @@ def test_sequence_by(catalog: dk.Catalog, framed: Framed, monkeypatch: pytest.Mo
     arrivals = random_.sample([*history, *history[:12]], 72)
     highest: dict[int, Row] = {}
     late = 0
-    options: dict[str, Any] = {"equality_fields": "id", "sequence_by": "seq"}
+    options: dict[str, Any] = {"on": "id", "sequence_by": "seq"}
     with dk.stream.sink(split, "s", **options) as sink, dk.stream.sink(held, "s", **options) as other:
         for number in range(4):
             once = {e["seq"]: e for e in arrivals[18 * number : 18 * number + 18]}

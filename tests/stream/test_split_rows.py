@@ -39,7 +39,7 @@ def framed(spark: SparkSession, batch: Sequence[Row], ddl: str = DDL) -> DataFra
 
 
 def sink(table: dk.Table, **options: Any) -> dk.stream.Sink:
-    return dk.stream.sink(table, "split", **{"equality_fields": ["id"], "order": "_at", **options})
+    return dk.stream.sink(table, "split", **{"on": ["id"], "order": "_at", **options})
 
 
 def left_files(table: dk.Table) -> list[Path]:
@@ -117,7 +117,7 @@ def test_parts_and_groups(spark: SparkSession, catalog: dk.Catalog, monkeypatch:
         return [{"who": w, "v": value, "_change_type": "INSERT"} for w in who]
 
     engine = dk.engine.spark(spark, threads=3)
-    with sink(table, equality_fields=["who.name", "who.born"], engine=engine) as running:
+    with sink(table, on=["who.name", "who.born"], engine=engine) as running:
         for number, rows in enumerate((batch(0, 200, 0), batch(100, 300, 1), batch(150, 250, 2))):
             with nothing_is_collected() as sizes:
                 done = running.write(framed(spark, rows, ddl), number)

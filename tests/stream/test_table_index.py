@@ -53,7 +53,7 @@ def test_keys_of_every_kind(catalog: dk.Catalog, kind: str, *, two: bool) -> Non
         kinds = [chance.choice(["INSERT", "DELETE"]) for _ in rows]
         batches.append([{**r, "n": int(r["n"] * 99), "_change_type": k} for r, k in zip(rows, kinds, strict=True)])
     key = ["id", "part"] if two else ["id"]
-    with dk.stream.sink(table, "s", equality_fields=key, mode="index-only") as sink:
+    with dk.stream.sink(table, "s", on=key, mode="index-only") as sink:
         list(sink.run(batches))
     check(table, replay(batches, key))
 
@@ -67,7 +67,7 @@ def test_others_write_maintain_and_roll_back(catalog: dk.Catalog, seed: int, ver
     state = {(200,): {"id": 200, "name": "x", "score": 0.0}}
     batches = iter(random_batches(2 * seed, batches=40, rows=6, keys=10))
     number = 0
-    with dk.stream.sink(table, "s", equality_fields=["id"], allow_rewind=True) as sink:
+    with dk.stream.sink(table, "s", on=["id"], allow_rewind=True) as sink:
         for _ in range(20):
             act = chance.choice(["batch", "batch", "append", "delete", "keys", "compact", "convert", "rollback"])
             before = table.refresh().current_snapshot.snapshot_id, dict(state)
@@ -105,7 +105,7 @@ def test_deletes_that_are_rolled_back_are_forgotten(catalog: dk.Catalog) -> None
     start = [{"id": i, "name": "x", "score": 0.0} for i in range(6)]
     table = make(catalog, start, schema=PEOPLE, format_version=3)
     kept = table.current_snapshot.snapshot_id
-    with dk.stream.sink(table, "s", equality_fields=["id"], allow_rewind=True) as sink:
+    with dk.stream.sink(table, "s", on=["id"], allow_rewind=True) as sink:
         for number, key in enumerate((1, 2, 3)):  # the index has seen the first two
             sink.write([{"id": key, "_change_type": "DELETE"}], number)
         dk.rollback(table, kept)
@@ -117,7 +117,7 @@ def test_deletes_that_are_rolled_back_are_forgotten(catalog: dk.Catalog) -> None
 def test_foreign_commits_are_read_once_and_nothing_else(catalog: dk.Catalog) -> None:
     rows = [[{"id": 10 * f + i, "name": "x", "score": 0.0} for i in range(5)] for f in range(6)]
     table = make(catalog, *rows, schema=PEOPLE, format_version=3)
-    with dk.stream.sink(table, "s", equality_fields=["id"]) as sink:
+    with dk.stream.sink(table, "s", on=["id"]) as sink:
         assert sink.write([put(id=0, name="y", score=1.0)], 0).read_files == 6
         assert sink.write([put(id=1, name="y", score=1.0)], 1).read_files == 0
         dk.append(table, [{"id": 900, "name": "x", "score": 0.0}])
@@ -135,7 +135,7 @@ def test_foreign_commits_are_read_once_and_nothing_else(catalog: dk.Catalog) -> 
 def test_updated_rows_keep_their_id(catalog: dk.Catalog) -> None:
     table = make(catalog, [{"id": i, "name": "x", "score": 0.0} for i in range(5)], schema=PEOPLE, format_version=3)
     before = lineage(table)
-    with dk.stream.sink(table, "s", equality_fields=["id"]) as sink:
+    with dk.stream.sink(table, "s", on=["id"]) as sink:
         sink.write([put(id=k, name="y", score=1.0) for k in (1, 7)], 0)
         born = lineage(table)[7]
         sink.write([put(id=k, name="z", score=2.0) for k in (7, 1, 3)], 1)
@@ -149,7 +149,7 @@ def test_updated_rows_keep_their_id(catalog: dk.Catalog) -> None:
 def test_one_vector_a_file_and_files_without_rows_go(catalog: dk.Catalog) -> None:
     rows = [{"id": i, "name": "x", "score": 0.0} for i in range(8)]
     table = make(catalog, rows[:4], rows[4:], schema=PEOPLE, format_version=3)
-    with dk.stream.sink(table, "s", equality_fields=["id"]) as sink:
+    with dk.stream.sink(table, "s", on=["id"]) as sink:
         for number, key in enumerate((0, 1, 2, 3, 4)):
             sink.write([put(id=key, name="y", score=1.0)], number)
             assert len(live_files(table, 1)) == len(vectors(table))
@@ -164,7 +164,7 @@ def test_others_are_always_a_little_faster(catalog: dk.Catalog, mode: Any, races
     table = make(catalog, start[:5], start[5:], schema=PEOPLE, format_version=3, properties=properties)
     batches = list(random_batches(0, batches=2, rows=10, keys=9))
     store = Interfering(catalog)
-    with dk.stream.sink(dk.load_table(store, table.name), "s", equality_fields=["id"], mode=mode) as sink:
+    with dk.stream.sink(dk.load_table(store, table.name), "s", on=["id"], mode=mode) as sink:
         sink.write(batches[0], 0)
         store.others += [lambda: dk.compact(dk.load_table(catalog, table.name), rewrite_all=True)] * (races - 1)
         # A key that was not there when it was looked for.
@@ -180,7 +180,7 @@ def test_others_are_always_a_little_faster(catalog: dk.Catalog, mode: Any, races
 def test_a_column_changes_while_it_streams(catalog: dk.Catalog) -> None:
     schema = pa.schema([("id", pa.int32()), ("n", pa.int32())])
     table = make(catalog, [{"id": i, "n": i} for i in range(4)], schema=schema, format_version=3)
-    with dk.stream.sink(table, "s", equality_fields=["id"]) as sink:
+    with dk.stream.sink(table, "s", on=["id"]) as sink:
         sink.write([put(id=1, n=10)], 0)
         dk.update_column(table, "id", type="long")
         dk.add_column(table, "more", "string")

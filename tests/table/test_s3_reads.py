@@ -111,7 +111,7 @@ def test_verbs_survive_storage_that_fails_now_and_then(table: dk.Table, requests
     for start in (0, 500):
         dk.append(table, ROWS.slice(start, 500))
     dk.delete(table, "id = 7", mode="deletion-vector")
-    dk.delete(table, "name = 'n13'", mode="equality-delete", equality_fields=["name"])
+    dk.delete(table, "name = 'n13'", mode="equality-delete", on=["name"])
     wanted = [row for row in ROWS.to_pylist() if row["id"] not in (7, 13)]
     assert sorted(dk.scan(table).to_arrow().to_pylist(), key=lambda row: row["id"]) == wanted
     dk.compact(table)

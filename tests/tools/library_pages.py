@@ -41,7 +41,7 @@ tables: Tables and catalogs: local_catalog load_catalog Catalog create_table loa
     Table drop_table results.DroppedTable add_column drop_column rename_column update_column add_partition_field
     drop_partition_field set_properties set_sort_order upgrade_format_version
 read: Read: scan results.Scan scan_polars changes results.Changes explain results.Explanation inspect
-write: Write: append add_files delete delete_keys update merge Clause upsert overwrite overwrite_partitions
+write: Write: append add_files delete delete_keys update merge Clause expr upsert overwrite overwrite_partitions
     results.Commit
 refs: Branches, tags and snapshots: create_branch create_tag drop_ref rollback set_current_snapshot fast_forward
     cherry_pick results.MovedRef results.CherryPick

@@ -219,7 +219,7 @@ def test_ids_inside_lists_and_maps_are_the_tables(catalog: dk.Catalog, tmp_path:
 def test_a_name_stays_with_its_column(catalog: dk.Catalog, tmp_path: Path) -> None:
     table = make(catalog, schema=SCHEMA, format_version=2)
     dk.add_files(table, [written(tmp_path / "a.parquet", items((1, "gone", 1.0), (2, "b", 2.0)))])
-    dk.delete(table, "category = 'gone'", mode="equality-delete", equality_fields=["category"])
+    dk.delete(table, "category = 'gone'", mode="equality-delete", on=["category"])
     dk.drop_column(table, "category")
     late = written(tmp_path / "late.parquet")
     for _ in range(2):

@@ -50,27 +50,27 @@ def test_unknown_and_foreign_snapshots(catalog: dk.Catalog, mode: Any) -> None:
     table, other = written(catalog), written(catalog)
     first, *_, last = line(table)
     for foreign in (12345, line(other)[1]):
-        ask = lambda i=foreign: dk.changes(table, i, mode=mode, key="id")  # noqa: E731
+        ask = lambda i=foreign: dk.changes(table, i, mode=mode, on="id")  # noqa: E731
         error = fails("snapshot-not-found", ask, dk.NotFoundError)
         assert (error.field, error.found) == ("from_snapshot", foreign)
-        ask = lambda i=foreign: dk.changes(table, first, i, mode=mode, key="id")  # noqa: E731
+        ask = lambda i=foreign: dk.changes(table, first, i, mode=mode, on="id")  # noqa: E731
         assert fails("snapshot-not-found", ask, dk.NotFoundError).found == foreign
-    assert dk.changes(table, last, mode=mode, key="id").to_arrow().num_rows == 0
+    assert dk.changes(table, last, mode=mode, on="id").to_arrow().num_rows == 0
 
 
 @pytest.mark.parametrize("mode", ["all", "net", "upsert"])
 def test_from_after_to_and_from_on_another_branch(catalog: dk.Catalog, mode: Any) -> None:
     table = written(catalog)
     first, second, *_ = line(table)
-    error = fails("snapshot-order", lambda: dk.changes(table, second, first, mode=mode, key="id"))
+    error = fails("snapshot-order", lambda: dk.changes(table, second, first, mode=mode, on="id"))
     assert error.field == "from_snapshot"
     assert "inverse=True" in error.expected
     dk.create_branch(table, "b", second)
     dk.append(table, [{"id": 9, "v": 9}], ref="b")
     on_branch = line(table, "b")[-1]
-    error = fails("snapshot-branch", lambda: dk.changes(table, on_branch, mode=mode, key="id"))
+    error = fails("snapshot-branch", lambda: dk.changes(table, on_branch, mode=mode, on="id"))
     assert str(second) in error.found
-    found = dk.changes(table, first, ref="b", mode=mode, key="id").to_arrow()
+    found = dk.changes(table, first, ref="b", mode=mode, on="id").to_arrow()
     assert sorted(found["id"].to_pylist()) == [1, 9]
 
 
@@ -114,11 +114,11 @@ def test_a_key_that_is_not_unique_is_named(catalog: dk.Catalog, mode: Any) -> No
     dk.update(table, {"v": 5}, where="id > 6", mode="copy-on-write")
     if mode == "all":
         start = line(table)[1]
-    error = fails("key-not-unique", lambda: dk.changes(table, start, mode=mode, key="id")) if mode != "net" else None
+    error = fails("key-not-unique", lambda: dk.changes(table, start, mode=mode, on="id")) if mode != "net" else None
     if error is not None:
         assert (error.field, error.found) == ("id", "7")
     # Rows of which none left need no key, nor do those that row ids tell apart.
-    assert dk.changes(table, start, mode="net", key="id").count() in (3, 4)
+    assert dk.changes(table, start, mode="net", on="id").count() in (3, 4)
     kinds = dk.changes(table, line(table)[2]).to_arrow()["_change_type"].to_pylist()
     assert kinds == ["update_before"] * 3 + ["update_after"] * 3
 
@@ -144,7 +144,7 @@ def test_other_arguments(catalog: dk.Catalog) -> None:
     start = line(table)[0]
     fails("time-travel", lambda: dk.changes(table, start, start, ref="b"))
     fails("column-not-found", lambda: dk.changes(table, start, columns=["no"]))
-    fails("column-not-found", lambda: dk.changes(table, start, key="no"))
+    fails("column-not-found", lambda: dk.changes(table, start, on="no"))
     fails("filter", lambda: dk.changes(table, start, where="no = 1"))
     fails("equality-key", lambda: dk.changes(table, start, mode="upsert"))
     fails("no-columns", lambda: dk.changes(table, start, columns=[]), dk.UnsupportedError)

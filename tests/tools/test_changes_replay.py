@@ -119,7 +119,7 @@ class History:
     def upsert(self, ref: str) -> None:
         rows = [self._row(i) for i in self.choose.sample(KEYS, self.choose.randint(1, 3))]
         self._without(ref, [row["id"] for row in rows])
-        dk.upsert(self.table, self._saw(ref, rows), key=["id"], mode=self.mode, ref=ref)
+        dk.upsert(self.table, self._saw(ref, rows), on=["id"], mode=self.mode, ref=ref)
 
     def keys(self, ref: str) -> str | None:
         """Write equality deletes without a look at the table; some hide rows that are hidden already."""
@@ -356,7 +356,7 @@ def check_pair(snapshots: Snapshots, start: int | None, end: int, schema: Any, *
     old, new = snapshots.rows(start, schema), snapshots.rows(end, schema)
     asked: list[dict[str, Any]] = [{"mode": "all"}, {"mode": "net"}]
     by_key = random.Random(start).choice(["all", "net", "upsert"])
-    asked += [{"mode": by_key, "key": "id"}, {"mode": "upsert", "key": "id"}][by_key == "upsert" :] if unique else []
+    asked += [{"mode": by_key, "on": "id"}, {"mode": "upsert", "on": "id"}][by_key == "upsert" :] if unique else []
     asked += [view(random.Random(end), schema)]
     if snapshots.metadata.format_version > 2:
         check_sides(snapshots, start, end)

@@ -330,7 +330,7 @@ def test_partitions_of_floating_point(catalog: dk.Catalog, version: int, mode: s
         "v = 0.0": [0, 0, 1, 1], "v is nan": [2, 2], "v is null": [3, 3], "v > 1": [2, 2, 4, 4, 5, 5],
         "v != 0.0 and v < 9": [4, 4],
     }  # fmt: skip
-    by_id = {"equality_fields": ["id"]} if mode == "equality-delete" else {}
+    by_id = {"on": ["id"]} if mode == "equality-delete" else {}
     dk.delete(table, "v is nan and id > 0", mode=mode, **by_id)
     dk.delete(table, "v = 0.0 and id < 1", mode=mode, **by_id)
     assert ids(table) == [1, 1, 3, 3, 4, 4, 5, 5]

@@ -55,8 +55,8 @@ BAD_CALLS: dict[str, tuple[Call, type[dk.DeletekitError], str, str]] = {
         dk.InvalidInputError, "mode", "with_rows",
     ),
     "keys of another mode": (
-        lambda t: dk.delete(t, "id = 1", mode="copy-on-write", equality_fields=["id"]),
-        dk.InvalidInputError, "mode", "equality_fields",
+        lambda t: dk.delete(t, "id = 1", mode="copy-on-write", on=["id"]),
+        dk.InvalidInputError, "mode", "on",
     ),
     "double key": (
         lambda t: dk.delete(t, "value = 1.0", mode="equality-delete"), dk.InvalidInputError, "equality-key", "value",
@@ -72,9 +72,9 @@ BAD_CALLS: dict[str, tuple[Call, type[dk.DeletekitError], str, str]] = {
         dk.InvalidInputError, "equality-key", "value"),
     "struct key": (lambda t: dk.delete_keys(t, [{"s": {"x": 1}}]), dk.InvalidInputError, "equality-key", "s"),
     "unknown key": (lambda t: dk.delete_keys(t, [{"nope": 1}]), dk.InvalidInputError, "column-not-found", "nope"),
-    "no key": (lambda t: dk.delete_keys(t, [{}]), dk.InvalidInputError, "equality-key", "equality_fields"),
+    "no key": (lambda t: dk.delete_keys(t, [{}]), dk.InvalidInputError, "equality-key", "on"),
     "missing key": (
-        lambda t: dk.delete_keys(t, [{"id": 1}], equality_fields=["id", "category"]),
+        lambda t: dk.delete_keys(t, [{"id": 1}], on=["id", "category"]),
         dk.InvalidInputError, "column-not-found", "category",
     ),
     "keys that differ": (lambda t: dk.delete_keys(t, [{"id": 1}, {"category": "a"}]),

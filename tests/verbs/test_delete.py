@@ -74,7 +74,7 @@ def test_deleting_a_row_twice_commits_once(catalog: dk.Catalog, version: int, mo
 
 
 def keys_for(mode: str) -> dict[str, Any]:
-    return {"equality_fields": ["id"]} if mode == "equality-delete" else {}
+    return {"on": ["id"]} if mode == "equality-delete" else {}
 
 
 # --- what is written --------------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def test_any_other_filter_is_read(catalog: dk.Catalog) -> None:
 
 def test_equality_fields_name_the_key(catalog: dk.Catalog) -> None:
     table = make(catalog, FIVE)
-    dk.delete(table, "value > 1.5 and category is null", mode="equality-delete", equality_fields=["id"])
+    dk.delete(table, "value > 1.5 and category is null", mode="equality-delete", on=["id"])
     (delete,) = live_files(table, 1)
     assert delete["equality_ids"] == [1]
     assert parquet(delete["file_path"]).to_pydict() == {"id": [2, 5]}
@@ -246,20 +246,20 @@ def test_equality_fields_name_the_key(catalog: dk.Catalog) -> None:
 def test_keys_that_would_take_other_rows_along_are_refused(catalog: dk.Catalog) -> None:
     table = make(catalog, FIVE)
     with refused(table, dk.InvalidInputError, "equality-key-not-unique", field="category") as refusal:
-        dk.delete(table, "id = 1", mode="equality-delete", equality_fields=["category"])
+        dk.delete(table, "id = 1", mode="equality-delete", on=["category"])
     assert (refusal.error.found, refusal.error.expected) == ("2 rows with these keys", "1 rows chosen")
-    dk.delete(table, "category = 'a' and id > 0", mode="equality-delete", equality_fields=["category"])
+    dk.delete(table, "category = 'a' and id > 0", mode="equality-delete", on=["category"])
     assert ids(table) == [2, 3, 5]
 
 
 def test_keys_need_only_be_unique_in_their_partition(catalog: dk.Catalog) -> None:
     rows = items((1, "a", 1.0), (1, "b", 2.0), (2, "a", 3.0))
     table = make(catalog, rows, partition_by=["category"])
-    dk.delete(table, "id = 1 and category = 'a' and value > 0", mode="equality-delete", equality_fields=["id"])
+    dk.delete(table, "id = 1 and category = 'a' and value > 0", mode="equality-delete", on=["id"])
     assert live(table) == expected(rows[1:]), "the file's partition spares category b"
     whole = make(catalog, rows)
     with refused(whole, dk.InvalidInputError, "equality-key-not-unique"):
-        dk.delete(whole, "id = 1 and category = 'a' and value > 0", mode="equality-delete", equality_fields=["id"])
+        dk.delete(whole, "id = 1 and category = 'a' and value > 0", mode="equality-delete", on=["id"])
 
 
 # --- partitions -------------------------------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ def test_a_delete_prunes_partitions(catalog: dk.Catalog, version: int, mode: str
         table,
         "category = 'a' and value > 0",
         mode=mode,
-        **({"equality_fields": ["id", "category"]} if mode == "equality-delete" else {}),
+        **({"on": ["id", "category"]} if mode == "equality-delete" else {}),
     )
     assert ids(table, where="category = 'a'") == [4]
 
@@ -311,7 +311,7 @@ def test_many_rows_in_row_groups_that_end_anywhere(catalog: dk.Catalog, version:
         ("x is null or x = 0.0", lambda _, x: x is None or x == 0.0),
         ("id between 65530 and 65541", lambda i, _: 65_530 <= i <= 65_541),
     ):
-        fields = {"equality_fields": "id"} if mode == "equality-delete" else {}
+        fields = {"on": "id"} if mode == "equality-delete" else {}
         dk.delete(table, where, mode=mode, **fields)  # type: ignore[arg-type]
         kept = {i: x for i, x in kept.items() if not goes(i, x)}
         found = dk.scan(table).to_arrow()

@@ -77,7 +77,7 @@ def test_no_keys_commit_nothing(catalog: dk.Catalog) -> None:
     table = make(catalog, FIVE, partition_by=["category"])
     with unchanged(table):
         assert dk.delete_keys(table, []).snapshot_id is None
-        assert dk.delete_keys(table, [], equality_fields=["id"]).snapshot_id is None
+        assert dk.delete_keys(table, [], on=["id"]).snapshot_id is None
         assert dk.delete_keys(table, pa.table({"id": pa.array([], pa.int32())}), scope="global").snapshot_id is None
 
 
@@ -90,7 +90,7 @@ def test_equal_keys_are_written_once(catalog: dk.Catalog) -> None:
 
 def test_equality_fields_choose_among_the_columns_of_the_keys(catalog: dk.Catalog) -> None:
     table = make(catalog, FIVE)
-    dk.delete_keys(table, [{"category": "not a's", "id": 1}], equality_fields=["id"])
+    dk.delete_keys(table, [{"category": "not a's", "id": 1}], on=["id"])
     (delete,) = live_files(table, 1)
     assert delete["equality_ids"] == [1]
     assert ids(table) == [2, 3, 4, 5]
@@ -99,7 +99,7 @@ def test_equality_fields_choose_among_the_columns_of_the_keys(catalog: dk.Catalo
 def test_the_order_of_key_columns_does_not_matter(catalog: dk.Catalog) -> None:
     table = make(catalog, FIVE)
     dk.delete_keys(table, [{"category": "a", "id": 1}])
-    dk.delete_keys(table, [{"id": 3, "category": "b"}], equality_fields=["category", "id"])
+    dk.delete_keys(table, [{"id": 3, "category": "b"}], on=["category", "id"])
     assert [f["equality_ids"] for f in live_files(table, 1)] == [[1, 2], [1, 2]]
     assert ids(table) == [2, 4, 5]
 
@@ -212,11 +212,11 @@ def test_a_void_field_beside_another_needs_no_key_column(
     assert ids(table) == [1, 2, 4, 5]
     dk.delete(table, "category = 'a'", mode="equality-delete")
     assert ids(table) == [2, 5]
-    dk.upsert(table, items((6, None, None), (7, "a", None)), key=["category"], mode="equality-delete")
+    dk.upsert(table, items((6, None, None), (7, "a", None)), on=["category"], mode="equality-delete")
     assert ids(table) == [6, 7]
     dk.update(table, {"value": 9.0}, where="category = 'a'", mode="equality-delete")
     for number, mode in enumerate(("eq-only", "auto")):
-        with dk.stream.sink(table, mode, equality_fields=["category"], mode=mode) as sink:
+        with dk.stream.sink(table, mode, on=["category"], mode=mode) as sink:
             sink.write([{"id": 8 + number, "category": None, "value": 1.0, "_change_type": "INSERT"}], 0)
         assert ids(table) == [7, 8 + number]
     assert {f["partition"].get("id_null") for f in live_files(table, 1)} == {None}
@@ -356,8 +356,8 @@ def test_a_nested_key_that_is_not_there(catalog: dk.Catalog, key: Row) -> None:
     table = make(catalog, PEOPLE, schema=NESTED)
     names = ["person.home.city"]
     with refused(table, dk.InvalidInputError, "column-not-found", field=names[0]):
-        dk.delete_keys(table, [key], equality_fields=names)
-    with dk.stream.sink(table, "s", equality_fields=names) as sink:
+        dk.delete_keys(table, [key], on=names)
+    with dk.stream.sink(table, "s", on=names) as sink:
         with refused(table, dk.InvalidInputError, "column-not-found", field=names[0]):
             sink.write([key | {"_change_type": "DELETE"}], 0)
         sink.write([{"person": None, "_change_type": "DELETE"}], 0)
@@ -377,7 +377,7 @@ def test_the_required_leaf_of_a_null_struct(catalog: dk.Catalog, version: int) -
     dk.delete_keys(table, [{"s.x": None, "s.y": None}, {"s.x": 1, "s.y": "a"}])
     assert live(table) == rows[2:]
     dk.append(table, rows)
-    dk.delete(table, "id = 2", mode="equality-delete", equality_fields=["s.x"])
+    dk.delete(table, "id = 2", mode="equality-delete", on=["s.x"])
     assert ids(table) == [1, 3, 3]
 
 

@@ -44,7 +44,7 @@ def calls(table: dk.Table, mode: str, rng: random.Random) -> Calls:
     where = rng.choice([f"id in ({ids[0]}, {ids[-1]})", f"id < {ids[0]}", "category = 'a'", "id >= 0"])
     keyed = f"id in ({', '.join(map(str, ids))})"
     keys = pa.table({"id": pa.array(ids, pa.int32())})
-    by = {"equality_fields": "id"} if mode == "equality-delete" else {}
+    by = {"on": "id"} if mode == "equality-delete" else {}
     return {
         "append": lambda **o: dk.append(table, rows, **o),
         "delete": lambda **o: dk.delete(table, where, mode=mode, **o),
@@ -52,7 +52,7 @@ def calls(table: dk.Table, mode: str, rng: random.Random) -> Calls:
         "delete_keys": lambda **o: dk.delete_keys(table, keys, **o),
         "update": lambda **o: dk.update(table, {"value": 0.5}, where=keyed, mode=mode, **by, **o),
         "merge": lambda **o: dk.merge(table, rows, on="id", mode=mode, **o),
-        "upsert": lambda **o: dk.upsert(table, rows, key="id", mode=mode, **o),
+        "upsert": lambda **o: dk.upsert(table, rows, on="id", mode=mode, **o),
         "overwrite": lambda **o: dk.overwrite(table, rows, keyed, mode=mode, **o),
     }
 
@@ -110,7 +110,7 @@ def test_the_counted_rows_are_those_that_go(catalog: dk.Catalog) -> None:
         table = random_table(catalog, version, random.Random(version))
         rows = len(live(table))
         planned = (
-            dk.delete(table, "value < 0.5", mode=mode, equality_fields="id", dry_run=True)
+            dk.delete(table, "value < 0.5", mode=mode, on="id", dry_run=True)
             if (mode == "equality-delete")
             else dk.delete(table, "value < 0.5", mode=mode, dry_run=True)
         )
@@ -124,7 +124,7 @@ def test_keys_of_all_partitions_need_no_spec_before(catalog: dk.Catalog, warehou
     keys = pa.table({"id": pa.array([1], pa.int32())})
     for call in (
         lambda **o: dk.delete_keys(table, keys, **o),
-        lambda **o: dk.upsert(table, items((2, "b", 3.0)), key="id", mode="equality-delete", **o),
+        lambda **o: dk.upsert(table, items((2, "b", 3.0)), on="id", mode="equality-delete", **o),
     ):
         before, specs = everything(warehouse), len(table.metadata.specs)
         planned = call(dry_run=True)

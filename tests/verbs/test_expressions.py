@@ -265,7 +265,7 @@ def test_verbs_take_expressions(catalog: dk.Catalog) -> None:
     for mode in ("copy-on-write", "deletion-vector", "equality-delete"):
         table = make(catalog, ROWS, schema=ROWS.schema, format_version=3)
         fields = None if mode != "equality-delete" else ["id"]
-        dk.delete(table, "a = b or length(s) > 2", mode=mode, equality_fields=fields)
+        dk.delete(table, "a = b or length(s) > 2", mode=mode, on=fields)
         gone = set(chosen("a = b or length(s) > 2"))
         assert dk.scan(table, columns=["id"]).to_arrow().column("id").to_pylist() == [
             i for i in range(48) if i not in gone

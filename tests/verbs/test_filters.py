@@ -241,10 +241,10 @@ IDS = pa.schema([pa.field(n, pa.int64()) for n in ("id", "i", "d")])
 ONE_NAME: dict[str, Callable[[dk.Table], Any]] = {
     "merge": lambda t: dk.merge(t, [{"id": 2, "i": 9, "d": 9}], on="id"),
     "merge by equality deletes": lambda t: dk.merge(t, [{"id": 2, "i": 9, "d": 9}], on="id", mode="equality-delete"),
-    "upsert": lambda t: dk.upsert(t, [{"id": 2, "i": 9, "d": 9}], key="id"),
-    "delete": lambda t: dk.delete(t, "d = 6", mode="equality-delete", equality_fields="id"),
-    "delete_keys": lambda t: dk.delete_keys(t, [{"id": 2, "i": 5, "d": 5}], equality_fields="id"),
-    "update": lambda t: dk.update(t, {"d": 9, "i": 9}, where="d = 6", mode="equality-delete", equality_fields="id"),
+    "upsert": lambda t: dk.upsert(t, [{"id": 2, "i": 9, "d": 9}], on="id"),
+    "delete": lambda t: dk.delete(t, "d = 6", mode="equality-delete", on="id"),
+    "delete_keys": lambda t: dk.delete_keys(t, [{"id": 2, "i": 5, "d": 5}], on="id"),
+    "update": lambda t: dk.update(t, {"d": 9, "i": 9}, where="d = 6", mode="equality-delete", on="id"),
 }
 
 
@@ -264,7 +264,7 @@ def test_one_name_to_read_and_to_partition_by(catalog: dk.Catalog) -> None:
     assert [f.name for f in table.metadata.spec.fields] == ["id"]
     assert dk.scan(table, columns="id").to_arrow().column_names == ["id"]
     assert [v.row for v in dk.explain(table, "id = 1", columns="id").versions] == [{"id": 1}]
-    with dk.stream.sink(table, "s", equality_fields="id", change_type=None) as sink:
+    with dk.stream.sink(table, "s", on="id", change_type=None) as sink:
         sink.write([{"id": 2, "i": 9, "d": 9}], 0)
     assert sorted(dk.scan(table).to_arrow().to_pylist(), key=str) == [ROWS[0], {"id": 2, "i": 9, "d": 9}]
 
@@ -277,7 +277,7 @@ MISTYPED: dict[str, Callable[[dk.Table], Any]] = {
     "update": lambda t: dk.update(t, {"categroy": "a"}, where="id = 1"),
     "merge": lambda t: dk.merge(t, [{"id": 1, "category": "a"}], on=["categroy"]),
     "merge's source": lambda t: dk.merge(t, [{"id": 1, "categroy": "a"}], on="id"),
-    "upsert": lambda t: dk.upsert(t, [{"id": 1, "category": "a"}], key="categroy"),
+    "upsert": lambda t: dk.upsert(t, [{"id": 1, "category": "a"}], on="categroy"),
     "delete_keys": lambda t: dk.delete_keys(t, [{"categroy": "a"}]),
     "rename": lambda t: dk.rename_column(t, "categroy", "x"),
     "partition": lambda t: dk.add_partition_field(t, "truncate(3, categroy)"),

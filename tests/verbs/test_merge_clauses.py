@@ -75,7 +75,7 @@ class Merge(NamedTuple):
 
 def _sql(words: str, clause: dk.Clause) -> str:
     values = clause.assignments or {}
-    told = {n: "NULL" if v is None else str(v) for n, v in values.items()}
+    told = {n: "NULL" if v is None else str(getattr(v, "text", v)) for n, v in values.items()}
     then = {
         "delete": "DELETE",
         "update": "UPDATE SET " + ", ".join(f"{n} = {v}" for n, v in told.items()),
@@ -99,20 +99,21 @@ def lineage_by_duckdb(rows: Sequence[Row], source: Sequence[Row], merge: Merge) 
         return expected(left.to_arrow_table().to_pylist())
 
 
+E = dk.expr
 UPDATES: list[dict[str, Any]] = [
-    {"v": "target.v + source.amount", "s": "source.op"},
-    {"v": "coalesce(amount, v) * 2"},
-    {"s": "coalesce(s, '') || lower(op)", "v": 1.5},
+    {"v": E("target.v + source.amount"), "s": E("source.op")},
+    {"v": E("coalesce(amount, v) * 2")},
+    {"s": E("coalesce(s, '') || lower(op)"), "v": 1.5},
     {"s": None},
-    {"k": "k + 100", "v": "CASE WHEN amount > 15 THEN amount ELSE v END"},
-    {"id": "id + 1000"},
+    {"k": E("k + 100"), "v": E("CASE WHEN amount > 15 THEN amount ELSE v END")},
+    {"id": E("id + 1000")},
 ]
 INSERTS: list[dict[str, Any]] = [
-    {"id": "coalesce(key, -1)", "k": "key", "v": "amount", "s": "op"},
-    {"id": "coalesce(key, 0) + 50", "v": "source.amount / 2"},
-    {"id": 77, "s": "'new'"},
+    {"id": E("coalesce(key, -1)"), "k": E("key"), "v": E("amount"), "s": E("op")},
+    {"id": E("coalesce(key, 0) + 50"), "v": E("source.amount / 2")},
+    {"id": 77, "s": E("'new'")},
 ]
-MISSES: list[dict[str, Any]] = [{"v": "v + 0.5", "s": "'gone'"}, {"k": None}, {"s": "upper(target.s)"}]
+MISSES: list[dict[str, Any]] = [{"v": E("v + 0.5"), "s": E("'gone'")}, {"k": None}, {"s": E("upper(target.s)")}]
 MATCHED = ["op = 'D'", "amount > v", "target.v IS NULL OR op <> 'U'", "target.id % 2 = 0", "s = 'a' AND amount > 5"]
 NOT_MATCHED = ["op = 'D'", "amount > 50", "key IS NULL", "NOT (op = 'U')"]
 MISSED = ["v > 3", "k IS NULL", "s = 'a' OR target.id = 5", "target.v < id"]
@@ -261,17 +262,17 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"when_not_matched_by_source": "insert"}, "merge", "when_not_matched_by_source"),
     ({"when_not_matched_by_source": "update"}, "merge", "when_not_matched_by_source"),
     ({"when_matched": dk.Clause("update", {"nope": 1})}, "column-not-found", "nope"),
-    ({"when_matched": dk.Clause("update", {"v": "nope"})}, "filter", "when_matched"),
-    ({"when_matched": dk.Clause("update", {"v": "amount +"})}, "filter", "when_matched"),
-    ({"when_matched": dk.Clause("update", {"v": "op"})}, "column-type", "v"),
+    ({"when_matched": dk.Clause("update", {"v": E("nope")})}, "filter", "when_matched"),
+    ({"when_matched": dk.Clause("update", {"v": E("amount +")})}, "filter", "when_matched"),
+    ({"when_matched": dk.Clause("update", {"v": E("op")})}, "column-type", "v"),
     ({"when_matched": dk.Clause("update", {"id": None})}, "null-in-required", "id"),
-    ({"when_matched": dk.Clause("update", {"id": "key % 0"})}, "null-in-required", "id"),
-    ({"when_matched": dk.Clause("update", {"k": "amount / 3"})}, "column-type", "k"),
-    ({"when_matched": dk.Clause("update", {"s": "5"})}, "column-type", "s"),
+    ({"when_matched": dk.Clause("update", {"id": E("key % 0")})}, "null-in-required", "id"),
+    ({"when_matched": dk.Clause("update", {"k": E("amount / 3")})}, "column-type", "k"),
+    ({"when_matched": dk.Clause("update", {"s": E("5")})}, "column-type", "s"),
     ({"when_matched": dk.Clause("delete", where="amount = 'x'")}, "filter", "when_matched"),
     ({"when_matched": dk.Clause("delete", where="v")}, "filter", "when_matched"),
-    ({"when_not_matched": dk.Clause("insert", {"id": "target.id"})}, "filter", "when_not_matched"),
-    ({"when_not_matched": dk.Clause("insert", {"v": "amount"})}, "column-not-found", "id"),
+    ({"when_not_matched": dk.Clause("insert", {"id": E("target.id")})}, "filter", "when_not_matched"),
+    ({"when_not_matched": dk.Clause("insert", {"v": E("amount")})}, "column-not-found", "id"),
     ({"when_not_matched_by_source": dk.Clause("delete", where="amount > 1")}, "filter", "when_not_matched_by_source"),
     ({"on": {"k": "key", "v": "nope"}}, "column-not-found", "nope"),
     ({"on": {}}, "merge", "on"),
@@ -289,8 +290,8 @@ def test_clauses_that_cannot_be(catalog: dk.Catalog, options: dict[str, Any], ki
 def test_a_column_of_both_sides_needs_its_side(catalog: dk.Catalog) -> None:
     table = make(catalog, ROWS, schema=TABLE)
     with refused(table, dk.InvalidInputError, "filter", field="when_matched"):
-        dk.merge(table, [{"id": 1, "v": 2.0}], on="id", when_matched=dk.Clause("update", {"v": "v + 1"}))
-    dk.merge(table, [{"id": 1, "v": 2.0}], on="id", when_matched=dk.Clause("update", {"v": "target.v + source.v"}))
+        dk.merge(table, [{"id": 1, "v": 2.0}], on="id", when_matched=dk.Clause("update", {"v": E("v + 1")}))
+    dk.merge(table, [{"id": 1, "v": 2.0}], on="id", when_matched=dk.Clause("update", {"v": E("target.v + source.v")}))
     assert live(table)[0]["v"] == 3.0
 
 
@@ -299,11 +300,11 @@ def test_structs_dates_and_constants_are_assigned(catalog: dk.Catalog) -> None:
     schema = pa.schema([pa.field("id", pa.int64()), ("p", kind), ("day", pa.date32()), ("n", pa.decimal128(9, 2))])
     table = make(catalog, [{"id": 1, "p": None, "day": None, "n": None}], schema=schema, format_version=3)
     source = [{"id": 1, "p": {"a": 4, "b": "x"}, "rate": 1.5}]
-    values = {"p": "source.p", "day": "'2024-02-29'", "n": "source.p.a * 2 + 1"}
+    values = {"p": E("source.p"), "day": E("'2024-02-29'"), "n": E("source.p.a * 2 + 1")}
     dk.merge(table, source, on="id", when_matched=dk.Clause("update", values), when_not_matched=None)
     (row,) = live(table)
     assert (row["p"], str(row["day"]), str(row["n"])) == ({"a": 4, "b": "x"}, "2024-02-29", "9.00")
-    bad = dk.Clause("update", {"day": "'soon'"})
+    bad = dk.Clause("update", {"day": E("'soon'")})
     with refused(table, dk.InvalidInputError, "filter", field="when_matched"):
         dk.merge(table, source, on="id", when_matched=bad, when_not_matched=None)
 
@@ -316,9 +317,12 @@ def test_spark_merges_the_same(spark: Any, catalog: dk.Catalog) -> None:
     with refused(table, dk.UnsupportedError, "merge", field="when_matched"):
         dk.merge(table, frame, on="id", when_matched=dk.Clause("delete", where="op = 'D'"), when_not_matched=None)
     merge = Merge(
-        (dk.Clause("delete", where="op = 'D'"), dk.Clause("update", {"v": "target.v + amount", "s": "source.op"})),
+        (
+            dk.Clause("delete", where="op = 'D'"),
+            dk.Clause("update", {"v": E("target.v + amount"), "s": E("source.op")}),
+        ),
         (dk.Clause("insert", INSERTS[0], where="op = 'U'"),),
-        (dk.Clause("update", {"s": "upper(s)"}, where="v > 4"), dk.Clause("delete", where="k IS NULL")),
+        (dk.Clause("update", {"s": E("upper(s)")}, where="v > 4"), dk.Clause("delete", where="k IS NULL")),
     )
     merge.apply(table, CHANGES)
     spark.sql("CREATE NAMESPACE IF NOT EXISTS local.merged")
@@ -330,7 +334,7 @@ def test_spark_merges_the_same(spark: Any, catalog: dk.Catalog) -> None:
 
 def test_a_stream_is_a_source(catalog: dk.Catalog) -> None:
     """It is read once, into a table, also where the change is planned twice."""
-    merge = Merge((dk.Clause("update", {"v": "amount"}),), (dk.Clause("insert", INSERTS[0]),))
+    merge = Merge((dk.Clause("update", {"v": E("amount")}),), (dk.Clause("insert", INSERTS[0]),))
     rows = pa.Table.from_pylist(CHANGES, SOURCE)
     left = []
     for source in (iter(CHANGES), iter(rows.to_batches(2)), rows.to_reader(2), pl.LazyFrame(rows), pds.dataset(rows)):

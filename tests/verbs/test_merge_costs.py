@@ -50,7 +50,11 @@ def columns_read(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         ("update", SCHEMA.names, set()),
         ("update", ["id", "name"], {"value", "tags"}),
         ("delete", SCHEMA.names, set()),
-        (dk.Clause("update", {"value": "target.value + source.value"}), SCHEMA.names, {"name", "value", "tags"}),
+        (
+            dk.Clause("update", {"value": dk.expr("target.value + source.value")}),
+            SCHEMA.names,
+            {*SCHEMA.names} - {"id"},
+        ),
         (dk.Clause("update", where="source.value > target.value"), SCHEMA.names, {"value"}),
         (dk.Clause("update", dict.fromkeys(["name", "value", "tags"])), SCHEMA.names, set()),
     ],
@@ -87,7 +91,7 @@ def test_files_and_row_groups_without_the_keys_are_not_read(
     if verb == "merge":
         dk.merge(table, source, on=key, mode=mode, engine=LocalEngine(1))
     else:
-        dk.upsert(table, source, key=key, mode=mode, engine=LocalEngine(1))
+        dk.upsert(table, source, on=key, mode=mode, engine=LocalEngine(1))
     (data,) = (path for path in used.opened if path.endswith(".parquet"))
     assert parquet(data)["id"].to_pylist() == list(range(30, 60)), "the file with the keys"
     assert columns_read[key] <= (10 if mode == "deletion-vector" else 40)
@@ -112,7 +116,7 @@ def test_files_between_keys_that_lie_far_apart_are_not_read(
     if verb == "merge":
         dk.merge(table, pa.Table.from_pylist([*source, *nowhere], schema), on=key, mode="position-delete")
     else:
-        dk.upsert(table, pa.Table.from_pylist(source, schema), key=key, mode="position-delete")
+        dk.upsert(table, pa.Table.from_pylist(source, schema), on=key, mode="position-delete")
     opened = [parquet(path)["id"].to_pylist() for path in used.opened if path.endswith(".parquet")]
     assert opened
     assert all(any(min(ids) <= i <= max(ids) for i in (-5, 3, 99)) for ids in opened)

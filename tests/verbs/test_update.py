@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import uuid
 from decimal import Decimal
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -93,15 +94,8 @@ def test_delete_and_insert_share_a_sequence_number(catalog: dk.Catalog, version:
     assert done.operation == "overwrite"
     added = [e for e in entries(table) if e["status"] == 1 and e["snapshot_id"] == done.snapshot_id]
     assert {e["inherited"] for e in added} == {None if version == 1 else 2}
-    assert (
-        sorted(e["data_file"].get("content") or 0 for e in added)
-        == {
-            "copy-on-write": [0],
-            "position-delete": [0, 1],
-            "deletion-vector": [0, 1],
-            "equality-delete": [0, 2],
-        }[mode]
-    )
+    kinds = {"copy-on-write": [0], "position-delete": [0, 1], "deletion-vector": [0, 1], "equality-delete": [0, 2]}
+    assert sorted(e["data_file"].get("content") or 0 for e in added) == kinds[mode]
 
 
 @EVERY_MODE
@@ -189,7 +183,7 @@ def test_functions_that_do_not_fit(catalog: dk.Catalog, version: int, mode: str,
 
 
 def by_id(mode: str) -> dict[str, Any]:
-    return {"equality_fields": ["id"]} if mode == "equality-delete" else {}
+    return {"on": ["id"]} if mode == "equality-delete" else {}
 
 
 def test_a_filter_is_required(catalog: dk.Catalog) -> None:
@@ -199,20 +193,34 @@ def test_a_filter_is_required(catalog: dk.Catalog) -> None:
             dk.update(table, {"value": 0.0}, where=where)
 
 
-def test_a_text_that_reads_as_an_expression_is_refused(catalog: dk.Catalog) -> None:
-    """A merge takes the same text for an expression: here it was stored, silently."""
+def test_a_text_that_reads_as_an_expression_is_refused_with_both_ways_out(catalog: dk.Catalog) -> None:
+    """An update stored the text that a merge computed, silently."""
     rows = pa.table({"id": [1], "name": ["ann"], "x": [1.0], "s": ["a"]})
     table = make(catalog, rows, schema=rows.schema, format_version=3)
+
+    def updated(value: Any, column: str = "s") -> Any:
+        dk.update(table, {column: value}, where="id = 1")
+        return dk.scan(table).to_arrow()[column].to_pylist()
+
+    def merged(value: Any, column: str = "s") -> Any:
+        clause = dk.Clause("update", {column: value})
+        dk.merge(table, [{"id": 1, "own": "b"}], on="id", when_matched=clause, when_not_matched=None)
+        return dk.scan(table).to_arrow()[column].to_pylist()
+
     texts = [
-        "upper(name)", "name", "target.name", "source.s", "name || s", "x + 1", "'new'", "NULL", "null", "concat(a)",
-        "now()",
-        "upper(nmae)", "CASE WHEN x > 1 THEN 'a' END", "DATE '2020-01-01'", "`name`", '"s"', "cast(x as int)",
+        "upper(name)", "name", "target.name", "source.own", "name || s", "x + 1", "'new'", "NULL", "null", "concat(a)",
+        "now()", "upper(nmae)", "CASE WHEN x > 1 THEN 'a' END", "DATE '2020-01-01'", "`name`", '"s"', "cast(x as int)",
     ]  # fmt: skip
-    for text in texts:
+    for verb, text in [(merged, "own"), *product((updated, merged), texts)]:
         with refused(table, dk.InvalidInputError, "assignments", field="s") as refusal:
-            dk.update(table, {"s": text}, where="id = 1")
-        assert "pa.scalar" in str(refusal.error)
-    for text in (
+            verb(text)
+        quoted = "'" + text.replace("'", "''") + "'"
+        assert refusal.error.expected == f"dk.expr({text!r}) to compute it, dk.expr({quoted!r}) to store the text"
+        assert verb(dk.expr(quoted)) == verb(pa.scalar(text)) == [text]
+        with refused(table, dk.InvalidInputError, "assignments", field="x"):
+            verb(text, "x")
+    for text in [
+        "done",
         "N/A",
         "2024-01-31",
         "5",
@@ -223,14 +231,21 @@ def test_a_text_that_reads_as_an_expression_is_refused(catalog: dk.Catalog) -> N
         "O'Neil",
         "50% off",
         "Smith (jr)",
-        "\u00fc",
         "- ",
-    ):
-        dk.update(table, {"s": text}, where="id = 1")
-        assert dk.scan(table).to_arrow()["s"].to_pylist() == [text]
-    for text in ("upper(name)", "name", "'new'", "NULL"):
-        dk.update(table, {"s": pa.scalar(text)}, where="id = 1")
-        assert dk.scan(table).to_arrow()["s"].to_pylist() == [text]
-        clause = dk.Clause("update", {"s": pa.scalar(text)})
-        dk.merge(table, [{"id": 1}], on="id", when_matched=clause, when_not_matched=None)
-        assert dk.scan(table).to_arrow()["s"].to_pylist() == [text], "a scalar is a constant in both verbs"
+    ]:
+        assert updated(text) == merged(text) == [text]
+
+
+def test_expressions_are_computed_of_each_row(catalog: dk.Catalog) -> None:
+    rows = pa.table({"id": [1, 2], "p": [{"a": "u"}, {"a": None}], "x": [1.0, 2.0], "s": ["a", "b"], "u": [None] * 2})
+    table = make(catalog, rows, schema=rows.schema.set(4, pa.field("u", pa.uuid())), format_version=3)
+    values = {"s": dk.expr("upper(s) || coalesce(p.a, '')"), "x": dk.expr("x + id"), "id": lambda r: pc.add(r["id"], 5)}
+    dk.update(table, values | {"u": dk.expr(f"'{uuid.UUID(int=7)}'")}, where="true")
+    found = [(row["id"], row["x"], row["s"], row["u"]) for row in live(table)]
+    assert found == [(6, 2.0, "Au", uuid.UUID(int=7)), (7, 4.0, "B", uuid.UUID(int=7))]
+    for column, text in [("s", "upper(nmae)"), ("s", "x +"), ("u", "'7'")]:
+        with refused(table, dk.InvalidInputError, "filter", field="assignments"):
+            dk.update(table, {column: dk.expr(text)}, where="id = 99")
+    for column, text in [("s", "x"), ("id", "9223372036854775808")]:
+        with refused(table, dk.InvalidInputError, "column-type", field=column):
+            dk.update(table, {column: dk.expr(text)}, where="id = 99")

@@ -45,7 +45,7 @@ def test_rows_are_those_of_a_dict(catalog: dk.Catalog, version: int, mode: str, 
     table = make(catalog, rows[:12], rows[12:], schema=SCHEMA, format_version=version, partition_by=partition_by)
     for step in range(1, 4):
         new = [row(*key, float(step), dice.randint(1, 3)) for key in dice.sample(keys, 6)]
-        dk.upsert(table, new, key=["id", "part"], mode=mode)
+        dk.upsert(table, new, on=["id", "part"], mode=mode)
         rows = model(rows, new, ["id", "part"])
         assert live(table) == expected(rows)
     assert dk.verify(table).ok
@@ -56,7 +56,7 @@ def test_equality_deletes_read_nothing(catalog: dk.Catalog) -> None:
     table = make(catalog, items((1, "a", 1.0), (2, "b", 2.0)))
     for entry in entries(table, 0):
         stored_at(entry["data_file"]["file_path"]).unlink()
-    commit = dk.upsert(table, items((2, "z", 9.0)), key=["id"], mode="equality-delete")
+    commit = dk.upsert(table, items((2, "z", 9.0)), on=["id"], mode="equality-delete")
     assert [f.record_count for f in commit.added_delete_files] == [1]
     assert [f.record_count for f in commit.added_data_files] == [1]
 
@@ -66,7 +66,7 @@ def test_files_without_the_keys_are_not_read(catalog: dk.Catalog) -> None:
     first = next(e["data_file"]["file_path"] for e in entries(table, 0) if e["inherited"] == 1)
     stored = stored_at(first).read_bytes()
     stored_at(first).unlink()
-    dk.upsert(table, items((12, "z", 9.0), (30, "n", 0.0)), key=["id"], mode="deletion-vector")
+    dk.upsert(table, items((12, "z", 9.0), (30, "n", 0.0)), on=["id"], mode="deletion-vector")
     stored_at(first).write_bytes(stored)
     assert {r["id"] for r in live(table) if r["category"] in ("z", "n")} == {12, 30}
     assert list(vectors(table).values()) == [{1}]
@@ -85,7 +85,7 @@ def test_the_key_defaults_to_the_identifier_fields(catalog: dk.Catalog) -> None:
 
 def test_missing_columns_are_null(catalog: dk.Catalog) -> None:
     table = make(catalog, items((1, "a", 1.0), (2, "b", 2.0)))
-    dk.upsert(table, [{"id": 2, "category": "z"}], key=["id"], mode="position-delete")
+    dk.upsert(table, [{"id": 2, "category": "z"}], on=["id"], mode="position-delete")
     assert live(table) == expected(items((1, "a", 1.0), (2, "z", None)))
 
 
@@ -99,7 +99,7 @@ def test_a_nested_key(catalog: dk.Catalog, mode: str) -> None:
         {"id": 3, "person": None},
     ]
     table = make(catalog, rows, schema=schema, format_version=3)
-    dk.upsert(table, [{"id": 9, "person": {"name": None, "zip": 7}}], key=["person.name"], mode=mode)
+    dk.upsert(table, [{"id": 9, "person": {"name": None, "zip": 7}}], on=["person.name"], mode=mode)
     # The name of no person is NULL, as in an equality delete.
     assert live(table) == expected([*rows[:2], {"id": 9, "person": {"name": None, "zip": 7}}])
 
@@ -107,22 +107,22 @@ def test_a_nested_key(catalog: dk.Catalog, mode: str) -> None:
 def test_a_branch_and_the_summary(catalog: dk.Catalog) -> None:
     table = make(catalog, items((1, "a", 1.0)))
     dk.create_branch(table, "side")
-    dk.upsert(table, items((1, "z", 0.0)), key=["id"], ref="side", commit_properties={"why": "test"})
+    dk.upsert(table, items((1, "z", 0.0)), on=["id"], ref="side", commit_properties={"why": "test"})
     assert live(table) == items((1, "a", 1.0))
     assert live(table, ref="side") == items((1, "z", 0.0))
     assert table.metadata.snapshot_of_ref("side").summary["why"] == "test"
 
 
 REFUSED: list[tuple[str, Any, dict[str, Any], str, str]] = [
-    ("two rows of a key", items((1, "a", 1.0), (1, "b", 2.0)), {"key": ["id"]}, "upsert-key-not-unique", "id"),
-    ("two NULLs", items((1, None, 1.0), (2, None, 2.0)), {"key": ["category"]}, "upsert-key-not-unique", "category"),
-    ("no key", items((1, "a", 1.0)), {}, "upsert-key", "key"),
-    ("an empty key", items((1, "a", 1.0)), {"key": []}, "upsert-key", "key"),
-    ("a float", items((1, "a", 1.0)), {"key": ["value"]}, "equality-key", "value"),
-    ("no such column", items((1, "a", 1.0)), {"key": ["nope"]}, "column-not-found", "nope"),
-    ("a column too many", [{"id": 1, "x": 1}], {"key": ["id"]}, "column-not-found", "x"),
-    ("a mode of v3", items((1, "a", 1.0)), {"key": ["id"], "mode": "deletion-vector"}, "delete-kind", "mode"),
-    ("a tag", items((1, "a", 1.0)), {"key": ["id"], "ref": "tagged"}, "ref", "ref"),
+    ("two rows of a key", items((1, "a", 1.0), (1, "b", 2.0)), {"on": ["id"]}, "upsert-key-not-unique", "id"),
+    ("two NULLs", items((1, None, 1.0), (2, None, 2.0)), {"on": ["category"]}, "upsert-key-not-unique", "category"),
+    ("no key", items((1, "a", 1.0)), {}, "upsert-key", "on"),
+    ("an empty key", items((1, "a", 1.0)), {"on": []}, "upsert-key", "on"),
+    ("a float", items((1, "a", 1.0)), {"on": ["value"]}, "equality-key", "value"),
+    ("no such column", items((1, "a", 1.0)), {"on": ["nope"]}, "column-not-found", "nope"),
+    ("a column too many", [{"id": 1, "x": 1}], {"on": ["id"]}, "column-not-found", "x"),
+    ("a mode of v3", items((1, "a", 1.0)), {"on": ["id"], "mode": "deletion-vector"}, "delete-kind", "mode"),
+    ("a tag", items((1, "a", 1.0)), {"on": ["id"], "ref": "tagged"}, "ref", "ref"),
 ]
 
 
@@ -145,7 +145,7 @@ def test_a_row_that_lands_meanwhile_is_replaced_too(catalog: dk.Catalog, version
     store = Interfering(catalog)
     store.others.append(lambda: dk.append(dk.load_table(catalog, table.name), items((5, "theirs", 0.0))))
     ours = dk.load_table(store, table.name)
-    commit = dk.upsert(ours, items((5, "ours", 0.0)), key=["id"], mode=mode)
+    commit = dk.upsert(ours, items((5, "ours", 0.0)), on=["id"], mode=mode)
     assert commit.attempts == 2
     assert live(table.refresh()) == expected(items((1, "a", 1.0), (5, "ours", 0.0)))
     assert dk.verify(table).ok

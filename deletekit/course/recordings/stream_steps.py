@@ -122,7 +122,7 @@ class _Recording:
         if self._mode is None or self._mode == "flink":
             return nullcontext()
         table = load_table(catalog, _NAME)
-        return sink(table, _SINK, equality_fields=["id"], mode=self._mode, engine=LocalEngine(1))
+        return sink(table, _SINK, on=["id"], mode=self._mode, engine=LocalEngine(1))
 
     def _write(
         self, process: int, opened: Sink | None, gate: StoppingCatalog, number: int, crash: Crash | Literal[""]

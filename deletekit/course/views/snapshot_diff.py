@@ -142,7 +142,7 @@ def _net_changes(view: TableView, old: Snapshot | None, new: Snapshot) -> pa.Tab
         if e.kind != "key-not-unique":
             raise
         # Writers need not check that identifier fields are unique. Without a key an update is a delete and an insert.
-        return changes(view.table, *between, mode="net", inverse=True, key=[]).to_arrow()
+        return changes(view.table, *between, mode="net", inverse=True, on=[]).to_arrow()
 
 
 def _most_rows(change: FileChange) -> int:

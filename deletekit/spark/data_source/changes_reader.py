@@ -62,12 +62,12 @@ def changes_of(table: Table, options: SourceOptions) -> Changes:
 
 def change_arguments(options: SourceOptions) -> dict[str, Any]:
     """Return the arguments of `changes` that a batch and a stream have. Raises InvalidInputError for a bad option."""
-    mode, key = options.get("changes-mode") or "all", options.get("changes-key")
+    mode, on = options.get("changes-mode") or "all", options.get("changes-on")
     if mode not in get_args(Mode):
         expected = " or ".join(get_args(Mode))
         raise InvalidInputError("bad option", kind="option", field="changes-mode", found=mode, expected=expected)
-    named = None if key is None else names_of(key)
-    return {"mode": mode, "key": named, "columns": options.columns, "where": options.get("where")}
+    named = None if on is None else names_of(on)
+    return {"mode": mode, "on": named, "columns": options.columns, "where": options.get("where")}
 
 
 def spark_schema_of_changes(found: Changes) -> st.StructType:

@@ -20,12 +20,12 @@ from deletekit.table.table import Table, from_metadata, load_table
 READ_OPTIONS = frozenset({"as-of-timestamp", "branch", "columns", "ref", "snapshot-id", "split-size", "tag", "where"})
 CHANGES_OPTIONS = frozenset(
     {
-        *("branch", "changes-from", "changes-inverse", "changes-key", "changes-mode", "changes-to"),
+        *("branch", "changes-from", "changes-inverse", "changes-on", "changes-mode", "changes-to"),
         *("columns", "ref", "tag", "where"),
     }
 )
 STREAM_READ_OPTIONS = frozenset(
-    {"branch", "changes-key", "changes-mode", "columns", "max-snapshots-per-trigger", "starting", "where"}
+    {"branch", "changes-on", "changes-mode", "columns", "max-snapshots-per-trigger", "starting", "where"}
 )
 WRITE_OPTIONS = frozenset({"branch"})
 SUMMARY_PREFIX = "snapshot-property."
@@ -56,7 +56,7 @@ class SourceOptions:
             ):
                 expected = f"{', '.join(sorted(known))}, or a property of the catalog as {CATALOG_PREFIX}<name>"
                 if known is WRITE_OPTIONS and name in ("delete-mode", "key"):
-                    expected = "deletekit.upsert(table, frame, key=...): this data source appends"
+                    expected = "deletekit.upsert(table, frame, on=...): this data source appends"
                 raise InvalidInputError("unknown option", kind="option", field=name, expected=expected)
 
     def get(self, name: str) -> str | None:

@@ -30,12 +30,12 @@ class DefaultSource(DataSource):
 
     Options of a read of changes, as `deletekit.changes` has them: `changes-from` and `changes-to`, ids of snapshots
     (`start` is before the first row, and without `changes-to` it is the head of `branch`, `tag` or `ref`),
-    `changes-mode` (`all`, `net`, `upsert`), `changes-key`, separated by commas, `changes-inverse` (`true`), `columns`
+    `changes-mode` (`all`, `net`, `upsert`), `changes-on`, separated by commas, `changes-inverse` (`true`), `columns`
     and `where`. A filter of a query is taken over where it cannot part the two images of an update.
 
     Options of a stream's read, which gives changes: `starting`, for a new checkpoint: `full` (first all rows as
     inserts), `now`, `start`, or the id of a snapshot whose changes the reader has; `max-snapshots-per-trigger`;
-    `branch`, `changes-mode`, `changes-key`, `columns` and `where`. The trigger `availableNow` runs one batch, so with a
+    `branch`, `changes-mode`, `changes-on`, `columns` and `where`. The trigger `availableNow` runs one batch, so with a
     limit it stops there: Spark 4.1 does not tell a Python source more. The columns are those of the table at `load()`.
 
     Options of a write, which appends: `branch`, `snapshot-property.<name>`. `deletekit.upsert(table, frame)` upserts,

@@ -107,7 +107,7 @@ def check_deletes(table: pa.Table, key: Collection[str]) -> None:
             kind="message-key",
             field=", ".join(lacking),
             found="only the columns of the message's key",
-            expected="equality_fields of the message's key, or REPLICA IDENTITY FULL and replica_identity='full'; for"
+            expected="the columns of the message's key as on, or REPLICA IDENTITY FULL and replica_identity='full'; for"
             " tombstones of a topic that is not compacted, the decoder's option tombstones='ignore'",
         )
 

@@ -29,7 +29,7 @@ def table_changes(
     *,
     from_snapshot: int | None = None,
     ref: str = MAIN,
-    key: str | Sequence[str] | None = None,
+    on: str | Sequence[str] | None = None,
     columns: str | Sequence[str] | None = None,
     where: Filter = None,
     inverse: bool = False,
@@ -47,7 +47,7 @@ def table_changes(
     from_snapshot: begin with the changes after this snapshot. None begins with the rows of the oldest snapshot that has
         not expired, as one batch. Once the sink has a batch, that says where to go on.
     ref: the branch that is followed, or a tag.
-    key: the columns that the sink has as its key, which must be unique in the table; of the rows of a batch that is
+    on: the columns that the sink has as its key, which must be unique in the table; of the rows of a batch that is
         checked. None is the schema's identifier fields.
     columns, where: as in `changes`: the copy is one of this view of the table. It must have the sink's key.
     inverse: undo the snapshots that the branch went back on. Otherwise a branch that went back is refused.
@@ -59,7 +59,7 @@ def table_changes(
     if poll_seconds < 0:
         message, field = "a time to wait is not below 0", "poll_seconds"
         raise InvalidInputError(message, kind="argument", field=field, found=poll_seconds, expected=">= 0")
-    asked = {"key": key, "columns": columns, "where": where}
+    asked = {"on": on, "columns": columns, "where": where}
     return TableChanges(table, from_snapshot, ref, asked, inverse=inverse, poll_seconds=poll_seconds)
 
 

@@ -122,13 +122,9 @@ def write_key_deletes(
     nested, pruned = nested_keys(schema, fields, keys.columns)
     whole = [s for s in specs if not determines_partition(s, set(ids))]
     if scope == "partition" and whole:
-        raise InvalidInputError(
-            "keys do not determine the partition",
-            "equality-scope",
-            "scope",
-            ", ".join(f.name for f in whole[0].fields),
-            f"partition sources among the key columns {', '.join(f.name for f in fields)}",
-        )
+        found, names = (", ".join(f.name for f in some) for some in (whole[0].fields, fields))
+        expected = f"partition sources among the key columns {names}"
+        raise InvalidInputError("keys do not determine the partition", "equality-scope", "scope", found, expected)
     if scope == "global" or whole or any(is_global(s) for s in specs):
         spec = _unpartitioned(metadata)
         return write_equality_deletes(write, nested, ids, spec, (None,) * len(spec.fields), pruned)
@@ -171,15 +167,15 @@ def partitionable(metadata: TableMetadata, fields: Sequence[NestedField]) -> boo
 
 
 def checked_keys(
-    metadata: TableMetadata, keys: Any, equality_fields: str | Sequence[str] | None
+    metadata: TableMetadata, keys: Any, on: str | Sequence[str] | None
 ) -> tuple[tuple[NestedField, ...], pa.Table]:
     """Return the key columns, and the distinct keys as the table's types. Raises InvalidInputError for bad keys."""
     metadata.version.check_delete_kind("equality-delete")
     check_parquet_only(metadata, "write.delete.format.default")
     rows = as_table(keys, metadata.schema, "keys", ragged=False)
-    if isinstance(keys, list) and not keys and equality_fields is None:
+    if isinstance(keys, list) and not keys and on is None:
         return (), rows  # no dict that would name the key columns, and no key either
-    fields = equality_fields_of(metadata.schema, equality_fields or rows.column_names)
+    fields = equality_fields_of(metadata.schema, on or rows.column_names)
     if not len(rows):
         return fields, rows
     columns = [key_column(rows, metadata.schema, f) for f in fields]

@@ -32,9 +32,7 @@ class ForeignRows(Protocol):
     def append(self, base: Base) -> list[DataFile]:
         """Write the rows as data files. Raises as `append`."""
 
-    def delete_keys(
-        self, base: Base, equality_fields: str | Sequence[str] | None, scope: Scope | None
-    ) -> list[DeleteFile]:
+    def delete_keys(self, base: Base, on: str | Sequence[str] | None, scope: Scope | None) -> list[DeleteFile]:
         """Write the rows as the keys of equality deletes. Raises as `delete_keys`."""
 
     def merge(

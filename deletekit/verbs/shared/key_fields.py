@@ -39,7 +39,7 @@ def equality_fields_of(schema: Schema, names: str | Iterable[str] | Iterable[int
         _check_key_field(schema, field)
         fields[field.field_id] = field
     if not fields:
-        raise InvalidInputError("an equality delete needs at least one column", "equality-key", "equality_fields")
+        raise InvalidInputError("an equality delete needs at least one column", "equality-key", "on")
     return tuple(fields[i] for i in sorted(fields))
 
 

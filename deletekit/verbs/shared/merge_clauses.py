@@ -14,12 +14,13 @@ from pyiceberg.types import IcebergType, NestedField, StructType
 
 from deletekit.errors import InvalidInputError
 from deletekit.filters.expression import Value, columns_of
-from deletekit.filters.filter import computed, evaluate, filter_field_ids, parse_test, parse_value
+from deletekit.filters.filter import evaluate, filter_field_ids, parse_test
 from deletekit.filters.tokens import bad_filter
-from deletekit.rows.input_rows import align, as_constant, cast_column
+from deletekit.rows.input_rows import align
 from deletekit.rows.keys import column_at
-from deletekit.table.column_names import columns_like, unknown_column
+from deletekit.table.column_names import columns_like
 from deletekit.table.types import struct_paths
+from deletekit.verbs.shared.assignments import assigned_columns, bind_assignments
 
 Action = Literal["update", "delete", "insert"]
 Numbers = npt.NDArray[np.int64]
@@ -32,9 +33,9 @@ class Clause:
     Parameters
     ----------
     action: `"update"`, `"delete"` or `"insert"`.
-    assignments: column of the table -> new value: an expression as text, such as `"target.total + source.amount"`, or
-        a constant that is not text (None is NULL; a text is written `"'new'"`, or given as `pa.scalar(text)`). None
-        takes the source's columns by name. An insert gives columns that are not named their write default, else null.
+    assignments: column of the table -> new value, as in `update`: a value, or an expression, such as
+        `dk.expr("target.total + source.amount")`. None takes the source's columns by name. An insert gives columns that
+        are not named their write default, else null.
     where: condition as text, such as `"source.amount > target.amount"`; None is true for every row. One that is
         unknown, because of NULL, is not true.
 
@@ -42,7 +43,7 @@ class Clause:
 
     Examples
     --------
-    >>> add = dk.Clause("update", {"value": "target.value + source.value"}, where="target.id > 1")
+    >>> add = dk.Clause("update", {"value": dk.expr("target.value + source.value")}, where="target.id > 1")
     >>> source = [{"id": 1, "value": 5.0}, {"id": 2, "value": 5.0}]
     >>> commit = dk.merge(users, source, on="id", when_matched=add, when_not_matched=None)
     >>> sorted(dk.scan(users, "id < 3").to_arrow()["value"].to_pylist())
@@ -192,12 +193,7 @@ class BoundClauses:
         values = self.clauses[number].values
         if values is None:
             return None
-        column_of = self.sides.column_of(target, source)
-        made = {}
-        for name, value in values.items():
-            column = value if isinstance(value, pa.Scalar) else computed(value, column_of)
-            made[name] = pa.repeat(column, rows) if isinstance(column, pa.Scalar) else column
-        return made
+        return assigned_columns(values, rows, self.sides.column_of(target, source))
 
 
 def bind_clauses(argument: str, clauses: Iterable[Clause], sides: _Sides, visible: tuple[str, ...]) -> BoundClauses:
@@ -206,28 +202,15 @@ def bind_clauses(argument: str, clauses: Iterable[Clause], sides: _Sides, visibl
     Raises InvalidInputError, with the place in the text, for what cannot be read, for a column that is not there or is
     on both sides, and for a value of a type that its column cannot have.
     """
-    names = _Names(sides, visible)
-    bound = []
+    column, bound = _Names(sides, visible), []
     for clause in clauses:
-        test = None if clause.where is None else parse_test(clause.where, sides.both, names, argument)
+        test = None if clause.where is None else parse_test(clause.where, sides.both, column, argument)
         values = None
         if clause.assignments is not None:
-            fields = {f.name: f for f in sides.target.fields}
-            for name in clause.assignments:
-                if name not in fields:
-                    raise unknown_column(name, list(fields), "no such column to assign")
-            values = {n: _value(v, fields[n], sides, names, argument) for n, v in clause.assignments.items()}
+            values = bind_assignments(clause.assignments, sides.target, sides.both, column, argument)
         bound.append(_Bound(clause.action, test, values))
     reads = columns_of(tuple((c.test, *(c.values or {}).values()) for c in bound))
     return BoundClauses(tuple(bound), sides, frozenset(column.field_id for column in reads))
-
-
-def _value(given: Any, wanted: NestedField, sides: _Sides, names: "_Names", argument: str) -> Value | pa.Scalar:
-    if not isinstance(given, str):
-        return as_constant(given, wanted)
-    value, kind = parse_value(given, sides.both, names, argument, wanted.field_type)
-    cast_column(pa.chunked_array([pa.nulls(0, kind)]), wanted)  # refuses a type that never fits, before a read
-    return value
 
 
 class _Names:

@@ -249,13 +249,10 @@ def _check_keys_are_unique(
 
     would_go = sum(engine.map(count, tasks))
     if would_go != total.matched_rows:
-        raise InvalidInputError(
-            "equality keys would delete rows that the filter does not choose",
-            "equality-key-not-unique",
-            ", ".join(f.name for f in key_fields),
-            f"{would_go} rows with these keys",
-            f"{total.matched_rows} rows chosen",
-        )
+        message = "equality keys would delete rows that the filter does not choose"
+        names, found = ", ".join(f.name for f in key_fields), f"{would_go} rows with these keys"
+        wanted = f"{total.matched_rows} rows chosen"
+        raise InvalidInputError(message, "equality-key-not-unique", names, found, wanted)
 
 
 def _reach(spec: PartitionSpec, partition: tuple[Any, ...]) -> Any:

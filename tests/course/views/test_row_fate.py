@@ -177,7 +177,7 @@ def test_scope_and_vector_rules(catalog: dk.Catalog) -> None:
     schema = pa.schema([pa.field("id", pa.int32(), nullable=False), ("part", pa.string())])
     table = make(catalog, schema=schema, format_version=2, partition_by=["part"])
     dk.append(table, [{"id": 1, "part": "a"}, {"id": 1, "part": "b"}])
-    dk.delete(table, "id = 1 and part = 'a'", mode="equality-delete", equality_fields=["id"])
+    dk.delete(table, "id = 1 and part = 'a'", mode="equality-delete", on=["id"])
     view = TableView(table)
     fates = {row[4]: row[1] for name in names_of(view) for row in rows_of(view, name)}
     assert fates == {"'a'": "hidden", "'b'": "live"}

@@ -32,7 +32,7 @@ def history(table: dk.Table, choose: random.Random, steps: int) -> None:
             where = f"id in ({', '.join(map(str, some))})"
             dk.update(table, {"v": choose.randint(0, 3)}, where=where, mode=mode)
         elif act == "upsert":
-            dk.upsert(table, rows, key=["id"], mode=mode)
+            dk.upsert(table, rows, on=["id"], mode=mode)
             known |= {r["id"] for r in rows}
         elif act == "keys" and table.metadata.format_version > 1:
             dk.delete_keys(table, [{"id": i} for i in [*some, 99]])

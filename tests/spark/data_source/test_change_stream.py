@@ -92,15 +92,15 @@ def test_files_have_each_row_once(spark: SparkSession, catalog: dk.Catalog, tmp_
 def test_a_table_follows_another(spark: SparkSession, catalog: dk.Catalog, tmp_path: Path) -> None:
     table = make(catalog, rows(1, 2, 3, 4), schema=SCHEMA, format_version=2)
     copy = make(catalog, schema=SCHEMA, format_version=3)
-    options = {"starting": "full", "changes-mode": "upsert", "changes-key": "id"}
+    options = {"starting": "full", "changes-mode": "upsert", "changes-on": "id"}
     frame = spark.readStream.format("deletekit").options(**options).load(table.name)
     frame = frame.drop("_change_ordinal", "_commit_snapshot_id")
-    sink = dk.stream.sink(copy, "follower", equality_fields="id")
+    sink = dk.stream.sink(copy, "follower", on="id")
     query = Query(frame, tmp_path, foreach=sink.foreach_batch)
     query.run()
     query.forget_last()
     dk.delete_keys(table, [{"id": 1}])
-    dk.upsert(table, rows(2, 9, v=7), key=["id"], mode="position-delete")
+    dk.upsert(table, rows(2, 9, v=7), on=["id"], mode="position-delete")
     dk.update(table, {"v": 8}, where="id = 9")
     query.run()
     assert live(copy.refresh()) == live(table.refresh())

@@ -23,7 +23,7 @@ from tests.tables import make, new_catalog
 from tests.tools.test_changes_replay import bag, replayed
 
 SCHEMA = pa.schema([("id", pa.int64()), ("grp", pa.string()), ("v", pa.int64())])
-COLUMNS = {"columns": "id,grp,v", "changes_key": "id"}
+COLUMNS = {"columns": "id,grp,v", "changes_on": "id"}
 
 
 @pytest.fixture
@@ -73,8 +73,8 @@ def test_a_batch_has_the_changes_of_the_driver(catalog: dk.Catalog, version: int
         for _ in range(4):
             start, end = (ids[i] for i in sorted(choose.sample(range(len(ids)), 2)))
             given = {"changes_from": str(start or "start"), "changes_to": str(end), "changes_mode": mode}
-            given |= {} if key is None else {"changes_key": key}
-            assert counted(read(table.name, **given)) == of_driver(table, start, end, mode=mode, key=key)
+            given |= {} if key is None else {"changes_on": key}
+            assert counted(read(table.name, **given)) == of_driver(table, start, end, mode=mode, on=key)
 
 
 @pytest.mark.parametrize("starting", ["full", "now", "start", "id"])
@@ -110,7 +110,7 @@ def test_a_stream_dies_between_any_two_steps(catalog: dk.Catalog, starting: str,
     ids = line(table)
     for number, (start, end) in enumerate(zip(starts, ends, strict=False)):
         of_batch: Any = "net" if starting == "full" and number == 0 else mode
-        wanted = of_driver(table, start, end, mode=of_batch, key="id", columns=["id", "grp", "v"])
+        wanted = of_driver(table, start, end, mode=of_batch, on="id", columns=["id", "grp", "v"])
         assert counted(query.sink[number]) == wanted
         if limit is not None and not (starting in ("full", "now") and number == 0):
             assert ids.index(end) - (-1 if start is None else ids.index(start)) <= limit
@@ -220,7 +220,7 @@ def test_a_reader_that_sees_more_columns_goes_on(catalog: dk.Catalog) -> None:
         ({"changes-from": "1"}, "no such snapshot"),
         ({"changes-from": "start", "changes-mode": "some"}, "all or net or upsert"),
         ({"changes-from": "start", "changes-mode": "upsert"}, "names no identifier fields"),
-        ({"changes-from": "start", "changes-key": "none"}, "none"),
+        ({"changes-from": "start", "changes-on": "none"}, "none"),
         ({"changes-from": "start", "changes-inverse": "yes"}, "true or false"),
         ({"changes-from": "start", "snapshot-id": "1"}, "unknown option"),
         ({"changes-from": "start", "columns": "id,id"}, "bad list of columns"),
@@ -263,7 +263,7 @@ def test_filters_that_keep_pairs_are_taken_over(catalog: dk.Catalog, version: in
     start = line(table)[-1]
     dk.update(table, {"v": 9}, where="id < 4")
     dk.delete(table, "id = 5")
-    given = {"changes-from": str(start)} | ({} if key is None else {"changes-key": key})
+    given = {"changes-from": str(start)} | ({} if key is None else {"changes-on": key})
     source, schema = loaded(table.name, given)
     reader = source.reader(schema)
     asked = [ds.LessThan(("id",), 6), ds.EqualTo(("v",), 9), ds.EqualTo(("_change_type",), "delete")]
@@ -271,5 +271,5 @@ def test_filters_that_keep_pairs_are_taken_over(catalog: dk.Catalog, version: in
     assert len(asked) - len(rest) == taken
     left = [{"id": lambda r: r["id"] < 6, "v": lambda r: r["v"] == 9}.get(f.attribute[0]) for f in rest]
     found = [r for r in rows_of(reader, reader.partitions()) if all(check is None or check(r) for check in left)]
-    wanted = dk.changes(table, start, key=key).to_arrow().to_pylist()
+    wanted = dk.changes(table, start, on=key).to_arrow().to_pylist()
     assert counted(found) == counted([r for r in wanted if r["id"] < 6 and r["v"] == 9])

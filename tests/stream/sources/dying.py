@@ -28,7 +28,7 @@ def dying() -> AbstractContextManager[Dying]:
 def source_of(kind: str, arguments: dict[str, Any], catalog: dk.Catalog) -> Source:
     if kind == "kafka":
         return kafka(decoder=decoder("debezium-json"), **arguments)
-    return table_changes(dk.load_table(catalog, arguments["name"]), key="id")
+    return table_changes(dk.load_table(catalog, arguments["name"]), on="id")
 
 
 def run(folder: Path, kind: str, arguments: dict[str, Any], faults: Faults) -> None:
@@ -36,7 +36,7 @@ def run(folder: Path, kind: str, arguments: dict[str, Any], faults: Faults) -> N
         new_catalog(folder) as catalog,
         dk.engine.local(1),
         faulty(faults, catalog),
-        dk.stream.sink(dk.load_table(catalog, NAME), "s", equality_fields="id") as sink,
+        dk.stream.sink(dk.load_table(catalog, NAME), "s", on="id") as sink,
     ):
         for _ in sink.run_source(source_of(kind, arguments, catalog)):
             pass

@@ -20,7 +20,7 @@ def main(jars: str, servers: str, topic: str, checkpoint: str, warehouse: str) -
     frame = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
     frame = frame.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", "60")
     table, letters = (dk.load_table(dk.local_catalog(warehouse), f"test.{name}") for name in ("t", "letters"))
-    with dk.stream.sink(table, "s", equality_fields="id", dead_letters=letters) as sink:
+    with dk.stream.sink(table, "s", on="id", dead_letters=letters) as sink:
         write = dk.stream.foreach_messages(sink, dk.stream.decoder("debezium-json"))
         stream = frame.load().writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
         stream.trigger(availableNow=True).start().awaitTermination()

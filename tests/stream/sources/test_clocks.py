@@ -70,10 +70,10 @@ def test_another_server_is_refused_until_it_is_listed(catalog: dk.Catalog, flat:
         kind = pa.int64() if sequence in ("pos", "lsn") else pa.string()
         table = make(catalog, schema=pa.schema([KEY, NAME, pa.field("_sequence", kind)]), format_version=3)
         plain = decoder(form, sequence=sequence)
-        with dk.stream.sink(table, "cdc", equality_fields="id", sequence_by="_sequence") as sink:
+        with dk.stream.sink(table, "cdc", on="id", sequence_by="_sequence") as sink:
             sink.write(plain.decode(batch(("old", first), flat=flat), table.schema), 0)
             sink.write(plain.decode([], table.schema), 1)
-        with dk.stream.sink(table, "cdc", equality_fields="id", sequence_by="_sequence") as sink:
+        with dk.stream.sink(table, "cdc", on="id", sequence_by="_sequence") as sink:
             with refused(table, dk.InvalidInputError, "sequence-server") as refusal:
                 sink.write(plain.decode(batch(("new", second), flat=flat), table.schema), 2)
             assert f"servers={names}" in str(refusal.error), names
@@ -97,7 +97,7 @@ def test_what_no_server_owns(catalog: dk.Catalog) -> None:
         kind = pa.int64() if sequence == "ts_ms" else pa.string()
         table = make(catalog, schema=pa.schema([KEY, NAME, pa.field("_sequence", kind)]), format_version=3)
         form = decoder("debezium-json", sequence=sequence)
-        with dk.stream.sink(table, "cdc", equality_fields="id", sequence_by="_sequence") as sink:
+        with dk.stream.sink(table, "cdc", on="id", sequence_by="_sequence") as sink:
             for number, (name, source) in enumerate((("old", first), ("new", second))):
                 sink.write(form.decode(batch((name, source)), table.schema), number)
         assert dk.scan(table.refresh(), columns=["name"]).to_arrow().to_pylist() == [{"name": "new"}]

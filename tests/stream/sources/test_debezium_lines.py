@@ -98,7 +98,7 @@ def test_every_type_comes_back(catalog: dk.Catalog) -> None:
     start = head(table)
     dk.update(table, {"text": "new"}, where="id = 2")
     dk.delete(table, "id in (1, 99)")
-    for result in (dk.changes(table, None, start), dk.changes(table, start, key="id")):
+    for result in (dk.changes(table, None, start), dk.changes(table, start, on="id")):
         expected, found = result.to_arrow(), decoded(lines_of(result), table.schema)
         kinds = expected["_change_type"].to_pylist()
         places = sorted(range(len(kinds)), key=lambda i: (kinds[i].startswith("update") is False, i))
@@ -141,9 +141,9 @@ def test_an_update_is_one_event_while_its_key_stays(catalog: dk.Catalog) -> None
     change_places(table)
     by_row_id = payloads(dk.changes(table, start))
     assert [p["op"] for p in by_row_id] == ["d", "d", "d", "c", "c", "c"]  # no key is known
-    by_key = payloads(dk.changes(table, start, key="id"))
+    by_key = payloads(dk.changes(table, start, on="id"))
     assert sorted((p["op"], p["before"]["id"], p["after"]["id"]) for p in by_key) == [("u", i, i) for i in (1, 2, 3)]
-    net = payloads(dk.changes(table, start, key="id", mode="upsert"))
+    net = payloads(dk.changes(table, start, on="id", mode="upsert"))
     assert [(p["op"], p["before"]) for p in net] == [("u", None)] * 3
     dk.delete(table, "id = 1")
     assert [p["op"] for p in payloads(dk.changes(table, start, mode="net", columns=["value"]))] == ["d"] * 3 + ["c"] * 2
@@ -152,7 +152,7 @@ def test_an_update_is_one_event_while_its_key_stays(catalog: dk.Catalog) -> None
 def change_places(table: dk.Table) -> None:
     """Give the rows 1 and 2 each other's key, and all rows another value, in one commit."""
     rows = pa.table({"old": [1, 2, 3], "new": pa.array([2, 1, 3], pa.int32())})
-    clause = dk.Clause("update", {"id": "source.new", "value": 9.0})
+    clause = dk.Clause("update", {"id": dk.expr("source.new"), "value": 9.0})
     dk.merge(table, rows, on={"id": "old"}, when_matched=clause, mode="deletion-vector")
 
 
@@ -177,7 +177,7 @@ def apply(copy: dk.Table, lines: list[str], folder: Path) -> None:
     """Apply events from a file, one of its lines after another."""
     file = folder / f"{len(list(folder.iterdir()))}.jsonl"
     file.write_text("\n".join(lines), encoding="utf-8")
-    with dk.stream.sink(copy, "copy", equality_fields="id") as sink:
+    with dk.stream.sink(copy, "copy", on="id") as sink:
         list(sink.run_files([file], format="debezium-json"))
 
 
@@ -186,12 +186,12 @@ def test_a_table_that_applies_the_events_is_equal(catalog: dk.Catalog, tmp_path:
     choose = random.Random(version)
     source = make(catalog, schema=PEOPLE, format_version=version)
     copies = [make(catalog, schema=PEOPLE, format_version=version) for _ in range(2)]
-    with dk.stream.sink(source, "in", equality_fields="id", mode="eq-only") as sink:
+    with dk.stream.sink(source, "in", on="id", mode="eq-only") as sink:
         for number, batch in enumerate(random_batches(version * 2, batches=5, rows=9, keys=7)):
             sink.write(batch, number)
             if number % 2:
                 dk.update(source, {"name": "x"}, where="id < 3", mode=choose.choice(MODES[version]))
                 dk.compact(source, rewrite_all=True)
     for copy, key in zip(copies, ("id", None), strict=True):
-        apply(copy, lines_of(dk.changes(source, key=key)), tmp_path)
+        apply(copy, lines_of(dk.changes(source, on=key)), tmp_path)
         same_rows(dk.scan(copy.refresh()).to_arrow().to_pylist(), dk.scan(source.refresh()).to_arrow().to_pylist())

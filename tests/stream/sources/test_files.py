@@ -34,7 +34,7 @@ def test_files_are_applied_once(catalog: dk.Catalog, tmp_path: Path, name: str) 
     (folder / "2.jsonl.gz").write_bytes(gzip.compress(b"".join(map(line, source.messages[middle:]))))
     (folder / "3.json").write_bytes(b"\n \n")
     for status in ("committed", "skipped"):
-        with dk.stream.sink(table, "files", equality_fields="id") as sink:
+        with dk.stream.sink(table, "files", on="id") as sink:
             done = list(sink.run_files([folder], format=decoder(form, **options)))
         assert [p.status for p in done] == [status, status, "empty" if status == "committed" else "skipped"]
     check(table, source.rows)
@@ -47,7 +47,7 @@ def test_values_without_keys(catalog: dk.Catalog, tmp_path: Path) -> None:
     source.delete(2)
     file = tmp_path / "a.json"
     file.write_bytes(b"\n".join(m.value or b"null" for m in source.messages))
-    with dk.stream.sink(table, "files", equality_fields="id") as sink:
+    with dk.stream.sink(table, "files", on="id") as sink:
         with refused(table, dk.InvalidInputError, "message-key"):  # of which key is the tombstone?
             list(sink.run_files([file], format="debezium-json"))
         form = dk.stream.decoder("debezium-json", tombstones="ignore")
@@ -62,7 +62,7 @@ def test_what_cannot_be_read_is_refused(catalog: dk.Catalog, tmp_path: Path) -> 
         (tmp_path / name).write_bytes(data)
 
     def run(name: str, form: Any, **options: Any) -> None:
-        with dk.stream.sink(table, "files", equality_fields="id", **options) as sink:
+        with dk.stream.sink(table, "files", on="id", **options) as sink:
             list(sink.run_files([tmp_path / name], format=form))
 
     with refused(table, dk.InvalidInputError, "file-format"):

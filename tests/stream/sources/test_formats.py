@@ -69,7 +69,7 @@ def test_the_table_is_the_source(catalog: dk.Catalog, name: str, seed: int) -> N
     table = make(catalog, schema=COLUMNS, format_version=2 + seed)
     messages = decoder(form, **options)
     sent = batches(source.messages, random_)
-    with dk.stream.sink(table, "cdc", equality_fields="id") as sink:
+    with dk.stream.sink(table, "cdc", on="id") as sink:
         for batch_id, batch in enumerate(sent):
             sink.write(messages.decode(batch, table.refresh().schema), batch_id)
         again = sink.write(messages.decode(sent[-1], table.refresh().schema), len(sent) - 1)
@@ -86,7 +86,7 @@ def test_a_column_that_the_table_lacks_is_refused_or_left_out(catalog: dk.Catalo
     source.put(random_row(random.Random(name), 2) | {"weight": 1.5})
     few = COLUMNS.remove(COLUMNS.get_field_index("weight"))
     table = make(catalog, schema=few, format_version=3)
-    with dk.stream.sink(table, "cdc", equality_fields="id") as sink:
+    with dk.stream.sink(table, "cdc", on="id") as sink:
         rows = decoder(form, **options).decode(source.messages, table.schema)
         assert "weight" in rows.column_names
         with pytest.raises(dk.InvalidInputError, match="a column the table does not"):

@@ -39,7 +39,7 @@ def run(kafka_broker: KafkaBroker, table: dk.Table) -> Run:
 
     def run_(*topics: str, sink_id: str = "s", order: str | None = None, **options: Any) -> list[BatchProgress]:
         source = kafka(kafka_broker.servers, topics, PlainJson(), **options)
-        with dk.stream.sink(table.refresh(), sink_id, equality_fields="id", order=order) as sink:
+        with dk.stream.sink(table.refresh(), sink_id, on="id", order=order) as sink:
             return list(sink.run_source(source))
 
     return run_
@@ -162,7 +162,7 @@ def test_a_topic_made_anew_in_the_middle(kafka_broker: KafkaBroker, table: dk.Ta
     with kafka_broker.producer() as producer:
         send(producer, topic, [put(1), put(2)])
     source = kafka(kafka_broker.servers, topic, PlainJson(), batch_messages=1)
-    with dk.stream.sink(table, "s", equality_fields="id") as sink:
+    with dk.stream.sink(table, "s", on="id") as sink:
         batches = sink.run_source(source)
         next(batches)
         kafka_broker.drop(topic)
@@ -215,9 +215,9 @@ def test_the_numbers_of_a_source_are_its_own(kafka_broker: KafkaBroker, table: d
     with kafka_broker.producer() as producer:
         send(producer, topic, [put(1)])
     run(topic)
-    with dk.stream.sink(table, "s", equality_fields="id") as sink:
+    with dk.stream.sink(table, "s", on="id") as sink:
         refused("query-changed", lambda: sink.write([put(2)], 1), table)
-    with dk.stream.sink(table, "by-hand", equality_fields="id") as sink:
+    with dk.stream.sink(table, "by-hand", on="id") as sink:
         sink.write([put(2)], 0)
     refused("source-changed", lambda: run(topic, sink_id="by-hand"), table)
 
@@ -231,7 +231,7 @@ def test_after_a_rollback_that_is_accepted(kafka_broker: KafkaBroker, table: dk.
     dk.rollback(table.refresh(), done[0].commit.snapshot_id)
     refused("branch-rewound", lambda: run(topic), table)
     source = kafka(kafka_broker.servers, topic, PlainJson())
-    with dk.stream.sink(table.refresh(), "s", equality_fields="id", allow_rewind=True) as sink:
+    with dk.stream.sink(table.refresh(), "s", on="id", allow_rewind=True) as sink:
         assert [p.rows for p in sink.run_source(source)] == [2]
     assert live(table.refresh()) == [row(1), row(2), row(3)]
 
@@ -320,7 +320,7 @@ def test_settings_that_exactly_once_depends_on(setting: str) -> None:
 def test_a_broker_that_is_not_there(table: dk.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed: pip install 'deletekit[kafka]'")
     monkeypatch.setattr(sys.modules["deletekit.stream.sources.kafka"], "_TIMEOUT", 1.0)
-    with dk.stream.sink(table, "s", equality_fields="id") as sink, pytest.raises(dk.StorageError, match="Kafka"):
+    with dk.stream.sink(table, "s", on="id") as sink, pytest.raises(dk.StorageError, match="Kafka"):
         list(sink.run_source(kafka("127.0.0.1:9", "t", PlainJson())))
 
 

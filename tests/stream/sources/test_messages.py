@@ -145,11 +145,11 @@ def test_a_change_without_a_column_of_the_sinks_key_is_refused(
     table = make(catalog, [{"id": 1, "region": "eu", "v": 1.0}], schema=PAIRS)
     value = event(op, before, after)
     rows = decoder("debezium-json", **options).decode([message(value, key)], table.schema)
-    wide = dk.stream.sink(table, "wide", equality_fields=["id", "region"])
+    wide = dk.stream.sink(table, "wide", on=["id", "region"])
     with wide, refused(table, dk.InvalidInputError, "message-key", field="region") as refusal:
         wide.write(rows, 0)
     assert "REPLICA IDENTITY FULL" in str(refusal.error)
-    with dk.stream.sink(table, "narrow", equality_fields="id") as sink:
+    with dk.stream.sink(table, "narrow", on="id") as sink:
         sink.write(rows, 0)
     check(table, {} if after is None else {after["id"]: after})
 
@@ -161,7 +161,7 @@ def test_whole_rows_before_a_change_find_a_wider_key(catalog: dk.Catalog) -> Non
         rows = decoder("debezium-json", **options).decode(
             [message(event("u", old, {**old, "region": "us"}, **source), {"id": 1})], table.schema
         )
-        with dk.stream.sink(table, "wide", equality_fields=["id", "region"]) as sink:
+        with dk.stream.sink(table, "wide", on=["id", "region"]) as sink:
             sink.write(rows, 0)
         check(table, {1: {**old, "region": "us"}})
 
@@ -200,7 +200,7 @@ def test_a_sequence_is_a_column(catalog: dk.Catalog, name: str, field: str, expe
     table = make(catalog, schema=COLUMNS)
     rows = decoder(form, **options, sequence=field).decode(source.messages, table.schema)
     assert rows.column("_sequence").to_pylist() == expected
-    with dk.stream.sink(table, "cdc", equality_fields="id", order="_sequence") as sink:
+    with dk.stream.sink(table, "cdc", on="id", order="_sequence") as sink:
         sink.write(rows, 0)
     check(table, source.rows)
     with raises(dk.InvalidInputError, "message-sequence"):

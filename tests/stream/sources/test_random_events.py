@@ -41,7 +41,7 @@ def test_the_table_is_the_dict(catalog: dk.Catalog, seed: int) -> None:
         for _ in range(source.random.randrange(5, 20)):
             source.step()
         new = source.cut(start)
-        with dk.stream.sink(table, "cdc", equality_fields="id", **options) as sink:
+        with dk.stream.sink(table, "cdc", on="id", **options) as sink:
             if batches and source.random.random() < 0.5:
                 again = source.random.randrange(len(batches))
                 assert sink.write(form.decode(batches[again], table.schema), again).status == "skipped"
@@ -64,7 +64,7 @@ def test_a_stream_that_is_read_again_from_its_beginning(catalog: dk.Catalog, see
     table = make(catalog, schema=ROWS, format_version=3)
     for _ in range(40):
         source.step()
-    with dk.stream.sink(table, "cdc", equality_fields="id", sequence_by="_sequence") as sink:
+    with dk.stream.sink(table, "cdc", on="id", sequence_by="_sequence") as sink:
         number = 0
         for batches in (source.cut(0), source.cut(0)):
             for batch in batches:
@@ -82,7 +82,7 @@ def test_rows_on_executors_are_the_dict_too(spark: SparkSession, options: dict[s
     ddl = "id long, bio string, data binary, tags array<string>, n long, _sequence long, _change_type string, _at long"
     row = "id long, bio string, data binary, tags array<string>, n long, _sequence long"
     ddl += f", _unchanged array<string>, _key_before struct<{row.replace(' ', ':').replace(',:', ',')}>"
-    with dk.stream.sink(table, "spark", equality_fields="id", order="_at", **options) as sink:
+    with dk.stream.sink(table, "spark", on="id", order="_at", **options) as sink:
         for number in range(3):
             start = len(source.messages)
             for _ in range(15):

@@ -66,7 +66,7 @@ def test_schemas_come_from_the_registry_once(catalog: dk.Catalog, registry: str)
     source.delete(3)
     table = make(catalog, schema=COLUMNS)
     messages = decoder("debezium-avro", registry=registry)
-    with dk.stream.sink(table, "cdc", equality_fields="id") as sink:
+    with dk.stream.sink(table, "cdc", on="id") as sink:
         sink.write(messages.decode(source.messages[:15], table.schema), 0)
         sink.write(messages.decode(source.messages[15:], table.schema), 1)
     check(table, source.rows)

@@ -34,8 +34,8 @@ def copy(catalog: dk.Catalog) -> dk.Table:
 
 
 def follow(source: dk.Table, copy: dk.Table, **options: Any) -> list[dk.stream.BatchProgress]:
-    options = {"key": "id", **options}
-    with dk.stream.sink(copy, "copy", equality_fields="id", evolve="add") as sink:
+    options = {"on": "id", **options}
+    with dk.stream.sink(copy, "copy", on="id", evolve="add") as sink:
         return list(sink.run_source(dk.stream.table_changes(source, **options)))
 
 
@@ -151,9 +151,9 @@ def test_another_table(source: dk.Table, copy: dk.Table, catalog: dk.Catalog) ->
 
 
 def test_it_waits_for_more(source: dk.Table, copy: dk.Table) -> None:
-    following = dk.stream.table_changes(dk.load_table(source.catalog, source.name), key="id", poll_seconds=0.05)
+    following = dk.stream.table_changes(dk.load_table(source.catalog, source.name), on="id", poll_seconds=0.05)
     writer = threading.Timer(0.3, lambda: dk.append(source, items((4, "d", 4.0))))
-    with dk.stream.sink(copy, "copy", equality_fields="id") as sink:
+    with dk.stream.sink(copy, "copy", on="id") as sink:
         writer.start()
         done = list(islice(sink.run_source(following, until=None), 3))
         writer.join()

@@ -56,7 +56,7 @@ def test_tombstones_in_every_order(catalog: dk.Catalog, options: dict[str, Any])
         form = "debezium-json" if number % 2 or "v" in options.values() else "debezium-flat"
         steps = [("c", 1), *((op, n) for n, op in enumerate(ops, 2))]
         table = make(catalog, schema=PEOPLE, format_version=2 + number % 2)
-        with dk.stream.sink(table, "cdc", equality_fields="id", **options) as sink:
+        with dk.stream.sink(table, "cdc", on="id", **options) as sink:
             start, messages = 0, [message(op, 1, v, v, form) for op, v in steps]
             for batch, end in enumerate([1, *(end + 1 for end in cuts[number % len(cuts)])]):
                 sink.write(decoder(form).decode(messages[start:end], table.schema), batch)
@@ -78,7 +78,7 @@ def test_an_older_change_behind_a_tombstone_brings_nothing_back(catalog: dk.Cata
     for steps, left in cases:
         table = make(catalog, schema=PEOPLE, format_version=3)
         messages = [message(op, 1, v, n) for n, (op, v) in enumerate(steps)]
-        with dk.stream.sink(table, "cdc", equality_fields="id", sequence_by="v") as sink:
+        with dk.stream.sink(table, "cdc", on="id", sequence_by="v") as sink:
             for number, batch in enumerate([messages] if together else [[m] for m in messages]):
                 sink.write(decoder("debezium-json").decode(batch, table.schema), number)
         assert [r["name"] for r in dk.scan(table.refresh()).to_arrow().to_pylist()] == left, steps
@@ -102,9 +102,9 @@ def test_a_tombstone_of_an_unknown_key_is_never_dropped(catalog: dk.Catalog) -> 
             form.decode([Message(key, None, "t", 0, 3)], table.schema, reject=lambda m, _: rejected.append(m.offset))  # noqa: B023
             assert rejected == [3]
     other = forms["debezium-json"].decode([Message(b'{"code": 1}', None, "t", 0, 3)], table.schema)
-    with refused(table, dk.InvalidInputError, "message-key"), dk.stream.sink(table, "x", equality_fields="id") as sink:
+    with refused(table, dk.InvalidInputError, "message-key"), dk.stream.sink(table, "x", on="id") as sink:
         sink.write(other, 0)
-    with dk.stream.sink(table, "cdc", equality_fields="id") as sink:
+    with dk.stream.sink(table, "cdc", on="id") as sink:
         sink.write(forms["debezium-avro"].decode([Message(avro, None)], table.schema), 0)
     assert dk.scan(table.refresh()).count() == 0
     ignored = decoder("debezium-json", tombstones="ignore")
@@ -117,10 +117,10 @@ def test_a_tombstone_in_a_fan_out_names_its_table(catalog: dk.Catalog) -> None:
     rows = decoder("debezium-json").decode([Message(b'{"id": 1}', None)], tables[0].schema)
     routed = rows.append_column("_table", pa.array([None], pa.string()))
     with (
-        dk.stream.fan_out(catalog, "_table", "fan", key="id") as fan,
+        dk.stream.fan_out(catalog, "_table", "fan", on="id") as fan,
         refused(tables[0], dk.InvalidInputError, "fan-out-route"),
     ):
         fan.write(routed, 0)
-    with dk.stream.fan_out(catalog, lambda rows: [tables[1].name] * len(rows), "fan", key="id") as fan:
+    with dk.stream.fan_out(catalog, lambda rows: [tables[1].name] * len(rows), "fan", on="id") as fan:
         fan.write(rows, 0)
     assert [dk.scan(table.refresh()).count() for table in tables] == [1, 0]

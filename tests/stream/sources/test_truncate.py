@@ -47,7 +47,7 @@ def test_a_truncate_deletes_all_rows_before_it(catalog: dk.Catalog, name: str, v
     messages = decoder(form, **options, truncate="apply")
     table = make(catalog, schema=COLUMNS, format_version=version)
     source, sent = Source(**how), []
-    with dk.stream.sink(table, "cdc", equality_fields="id", mode=mode) as sink:
+    with dk.stream.sink(table, "cdc", on="id", mode=mode) as sink:
         for batch_id, step in enumerate(["fill", "change", "truncate", "fill", "truncate and fill", "change", "twice"]):
             start = len(source.messages)
             if step.startswith("truncate") or step == "twice":
@@ -75,7 +75,7 @@ def test_a_truncate_deletes_rows_that_another_writer_adds_meanwhile(catalog: dk.
     fill(source, 0, 2)
     table = make(catalog, [random_row(random.Random(9), 9)], schema=COLUMNS)
     other = dk.load_table(catalog, table.name)
-    with dk.stream.sink(table, "cdc", equality_fields="id") as sink:
+    with dk.stream.sink(table, "cdc", on="id") as sink:
         messages = decoder(form, **options, truncate="apply")
         sink.write(messages.decode(source.messages, table.schema), 0)
         source.truncate()
@@ -92,7 +92,7 @@ def test_a_batch_with_a_truncate_is_another_one_than_without(catalog: dk.Catalog
     fill(source, 0, 2)
     messages = decoder(form, **options, truncate="apply")
     table = make(catalog, schema=COLUMNS)
-    with dk.stream.sink(table, "cdc", equality_fields="id") as sink:
+    with dk.stream.sink(table, "cdc", on="id") as sink:
         sink.write(messages.decode(source.messages[1:], table.schema), 0)
         with refused(table, dk.InvalidInputError, "batch-changed"):
             sink.write(messages.decode(source.messages, table.schema), 0)

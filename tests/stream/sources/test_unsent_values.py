@@ -62,7 +62,7 @@ def test_each_form_of_the_placeholder(catalog: dk.Catalog) -> None:
             form = decoder("debezium-json", binary=binary, **({} if option is None else {"unavailable": option}))
             schema = pa.schema([KEY, pa.field("v", kind)])
             table = make(catalog, schema=schema, format_version=3)
-            with dk.stream.sink(table, "cdc", equality_fields="id") as sink:
+            with dk.stream.sink(table, "cdc", on="id") as sink:
                 batches = [[message("c", {"id": 1, "v": sent})], [message("u", {"id": 1, "v": placeholder})]]
                 for batch, messages in enumerate(batches):
                     sink.write(form.decode(messages, table.schema), batch)
@@ -119,7 +119,7 @@ def test_where_an_unchanged_value_comes_from(catalog: dk.Catalog, mode: str) -> 
     for number, (name, batches, left) in enumerate(CASES):
         table = make(catalog, schema=TEXT, format_version=2 + number % 2)
         last = len(batches) - 1
-        with dk.stream.sink(table, "cdc", equality_fields="id", mode=mode) as sink:  # type: ignore[arg-type]
+        with dk.stream.sink(table, "cdc", on="id", mode=mode) as sink:  # type: ignore[arg-type]
             for batch in range(last):
                 sink.write(form.decode(messages_of(batches[batch]), table.schema), batch)
             if left is None:
@@ -130,7 +130,7 @@ def test_where_an_unchanged_value_comes_from(catalog: dk.Catalog, mode: str) -> 
                 sink.write(form.decode(messages_of(batches[last]), table.schema), last)
         if left is None and name != "inserted":  # the others of the batch are applied
             other = [("c", 50, "z", 0)]
-            with dk.stream.sink(table, "cdc", equality_fields="id", mode=mode, dead_letters=dead) as sink:  # type: ignore[arg-type]
+            with dk.stream.sink(table, "cdc", on="id", mode=mode, dead_letters=dead) as sink:  # type: ignore[arg-type]
                 rows = form.decode(messages_of([*batches[last], *other]), table.schema)
                 assert sink.write(rows, last).dead_letters == 1, name
                 assert sink.write(rows, last).status == "skipped"
@@ -149,17 +149,17 @@ def test_columns_that_cannot_be_left_out(catalog: dk.Catalog) -> None:
     rows = form.decode([message("u", {**row, "name": PLACEHOLDER})], table.schema)
     keyless = form.decode([dataclasses.replace(message("u", {**row, "name": PLACEHOLDER}), key=None)], table.schema)
     wrong: list[tuple[pa.Table, dict[str, Any], str]] = [
-        (keyless, {"equality_fields": "name"}, "unchanged-value"),
-        (rows, {"equality_fields": "name"}, "message-key"),
-        (rows, {"equality_fields": "id", "sequence_by": "name"}, "sequence-by"),
-        (rows, {"equality_fields": "id", "order": "name"}, "change-order"),
+        (keyless, {"on": "name"}, "unchanged-value"),
+        (rows, {"on": "name"}, "message-key"),
+        (rows, {"on": "id", "sequence_by": "name"}, "sequence-by"),
+        (rows, {"on": "id", "order": "name"}, "change-order"),
     ]
     for batch, options, kind in wrong:
         with refused(table, dk.InvalidInputError, kind), dk.stream.sink(table, "x", **options) as sink:
             sink.write(batch, 0)
     with (
         refused(table, dk.InvalidInputError, "unchanged-value"),
-        dk.stream.sink(table, "x", equality_fields="id", evolve="add") as sink,
+        dk.stream.sink(table, "x", on="id", evolve="add") as sink,
     ):
         sink.write(form.decode([message("u", {**row, "new": PLACEHOLDER})], table.schema), 0)
 
@@ -169,7 +169,7 @@ def test_a_stored_row_that_is_there_twice(catalog: dk.Catalog) -> None:
     row = {"id": 1, "bio": "a", "n": 1}
     table = make(catalog, [row], schema=TEXT, format_version=3)
     dk.append(table, [{**row, "bio": "b"}])
-    with dk.stream.sink(table, "cdc", equality_fields="id") as sink:
+    with dk.stream.sink(table, "cdc", on="id") as sink:
         rows = decoder("debezium-json").decode([message("u", {**row, "bio": PLACEHOLDER})], table.schema)
         with refused(table, dk.InvalidInputError, "unchanged-value"):
             sink.write(rows, 0)
@@ -182,6 +182,6 @@ def test_another_writer_changes_the_row_meanwhile(catalog: dk.Catalog) -> None:
         table = make(catalog, [row], schema=TEXT, format_version=3)
         rows = decoder("debezium-json").decode([message("u", {**row, "bio": PLACEHOLDER, "n": 9})], table.schema)
         raced = racing(catalog, table, lambda other: dk.update(other, {"bio": "b"}, where="id = 1"))
-        with dk.stream.sink(raced, "cdc", equality_fields="id", mode=mode) as sink:  # type: ignore[arg-type]
+        with dk.stream.sink(raced, "cdc", on="id", mode=mode) as sink:  # type: ignore[arg-type]
             sink.write(rows, 0)
         assert rows_of(table) == [{"id": 1, "bio": "b", "n": 9}], mode
