@@ -34,7 +34,7 @@ _ROWS = 50
 _GAP = 2
 """Spaces between two columns."""
 _FORMATS = ("parquet", "csv", "json", "arrow")
-_SET = "Give COLUMN this value, as in SQL; repeatable."
+_SET = "Give COLUMN this value as in SQL, a text in single quotes; repeatable."
 _LIMIT = "At most N rows; 0 is all.  [default: 50 on the screen, all in a file]"
 _TARGET = click.Path(dir_okay=False, path_type=Path)
 
