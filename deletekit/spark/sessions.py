@@ -81,15 +81,7 @@ def session(
     problem = java_problem()
     if problem is not None:
         raise EnvironmentMissingError(problem, kind="java")
-    try:
-        from pyspark.sql import SparkSession  # noqa: PLC0415  # pyspark is an extra
-        from pyspark.sql.utils import is_remote  # noqa: PLC0415
-    except ImportError as e:
-        raise EnvironmentMissingError("pyspark is not installed: pip install 'deletekit[spark]'", kind="pyspark") from e
-    check_release()
-    if is_remote():
-        message, expected = "deletekit needs a classic session", "no SPARK_REMOTE and no SPARK_CONNECT_MODE_ENABLED"
-        raise UnsupportedError(message, kind="spark-connect", field="session", expected=expected)
+    spark_class = _classic_pyspark()
     properties = catalog if catalog is not None else {"warehouse": normalised(str(warehouse), "warehouse")}
     opened = spark_catalog(catalog_name, catalog) if catalog is not None else _embedded(catalog_name, properties)
     running = running_session()
@@ -103,11 +95,25 @@ def session(
     small = _ONE_THREAD if master == "local[1]" else {}
     of_master = {**_address(master), **_daemon(master), **small}
     given: Any = {**_settings(root, driver_memory, opened), **of_master, **(settings or {})}
-    builder = SparkSession.builder.master(master).appName("deletekit").config(map=given)
+    builder = spark_class.builder.master(master).appName("deletekit").config(map=given)
     with _standard_error_into(root / "spark.log"), inherited():
         started: SparkSession = builder.getOrCreate()
     add_session_catalog(catalog_name, properties, new_session=True)
     return started if JARS else refusing_iceberg_sql(started)
+
+
+def _classic_pyspark() -> type[SparkSession]:
+    """Return the class of sessions. Raises without pyspark, for a release never tried, or where Connect is on."""
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415  # pyspark is an extra
+        from pyspark.sql.utils import is_remote  # noqa: PLC0415
+    except ImportError as e:
+        raise EnvironmentMissingError("pyspark is not installed: pip install 'deletekit[spark]'", kind="pyspark") from e
+    check_release()
+    if is_remote():
+        message, expected = "deletekit needs a classic session", "no SPARK_REMOTE and no SPARK_CONNECT_MODE_ENABLED"
+        raise UnsupportedError(message, kind="spark-connect", field="session", expected=expected)
+    return SparkSession
 
 
 def _embedded(name: str, properties: Mapping[str, str]) -> SparkCatalog:
