@@ -32,7 +32,6 @@ def spark_session(folder: Path) -> SparkSession:
         # What C2 compiles would pay after the tests, and takes the core that the other process of tests runs on.
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         "spark.sql.shuffle.partitions": "2",
-        "spark.sql.extensions": ",".join(_EXTENSIONS if with_delta else _EXTENSIONS[:1]),
         # Listing folders, which VACUUM does, takes 10,000 tasks by default.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         # Tests vacuum what they have just deleted.
@@ -40,6 +39,7 @@ def spark_session(folder: Path) -> SparkSession:
         "spark.databricks.delta.snapshotPartitions": "2",
     }
     if with_delta:
+        settings["spark.sql.extensions"] = ",".join(_EXTENSIONS)
         settings["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
     if with_delta and sessions.JARS_FOLDER_VARIABLE not in os.environ:
         settings["spark.jars.packages"] = ",".join((*sessions.JARS, DELTA))

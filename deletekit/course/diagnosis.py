@@ -231,11 +231,11 @@ def _extras() -> Iterator[Check]:
 
 
 def _pyspark() -> Iterator[Check]:
-    """Check that pyspark is of a minor release that jars are built for, and that no other Spark replaces it."""
+    """Check that pyspark is of a minor release that was tried, and that no other Spark replaces it."""
     wanted = _requirements("spark")
     problems = [problem for name, bounds, _ in wanted if (problem := _problem(name, bounds))]
     if problems:
-        meaning = f"Iceberg has jars for these releases of Spark alone, and Spark needs pandas. {_WITHOUT_SPARK}"
+        meaning = f"deletekit was tried on these releases of Spark alone, and Spark needs pandas. {_WITHOUT_SPARK}"
         fix = _install([line for _, _, line in wanted])
         yield _check(False, "spark", "pyspark", ", ".join(problems), meaning, fix)
         return
@@ -344,9 +344,14 @@ def _java_fix() -> str:
 
 def _jars() -> Iterator[Check]:
     """Check each jar: it is in the folder that the variable names, or Ivy has fetched it, or Ivy can fetch it."""
-    from deletekit.spark.releases import JARS  # noqa: PLC0415  # it imports pyarrow
+    from deletekit.spark.releases import JARS, RELEASE  # noqa: PLC0415  # it imports pyarrow
     from deletekit.spark.sessions import JARS_FOLDER_VARIABLE  # noqa: PLC0415
 
+    if not JARS:
+        meaning = f"Iceberg's SQL and the course's cells on Spark need one; all else does not. {_WITHOUT_SPARK}"
+        fix = _install(["pyspark<4.2"])
+        yield _check(False, "spark", "Iceberg jar", f"there is none for Spark {RELEASE}", meaning, fix, "warning")
+        return
     folder = os.environ.get(JARS_FOLDER_VARIABLE)
     for coordinate, name in zip((*JARS, DELTA_JAR), ("Iceberg jar", "SQLite jar", "Delta jar"), strict=True):
         group, artifact, jar_version = coordinate.split(":")

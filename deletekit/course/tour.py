@@ -23,7 +23,7 @@ from rich.text import Text
 
 from deletekit.course import datasets
 from deletekit.errors import EnvironmentMissingError, FormatError, InvalidInputError
-from deletekit.spark.releases import to_arrow
+from deletekit.spark.releases import check_release, to_arrow
 from deletekit.spark.sessions import running_session, session
 from deletekit.table.catalog import Catalog
 from deletekit.table.open_catalog import local_catalog
@@ -71,6 +71,7 @@ def run_tour(directory: Path | None, console: Console, keep: bool = True) -> Non
     running = running_session()
     spark = None
     try:
+        check_release(runtime=True)
         spark = session(root)
     except EnvironmentMissingError as e:
         console.print(Text(f"{e.message}; so loading through PySpark and the proofs with Spark are left out."))

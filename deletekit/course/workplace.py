@@ -26,6 +26,7 @@ from deletekit.course.rewinding import NAMESPACE, Rewinder
 from deletekit.course.translations import text
 from deletekit.course.views.table_view import LESSON_FOLDER
 from deletekit.errors import InvalidInputError, NotFoundError
+from deletekit.spark.releases import check_release
 from deletekit.spark.sessions import end_session, running_session, session
 from deletekit.table.catalog import Catalog
 from deletekit.table.open_catalog import local_catalog
@@ -230,6 +231,7 @@ def _bad_argument(field: str, found: object, expected: str) -> InvalidInputError
 
 
 def _session(folder: Path, catalog_name: str) -> SparkSession:
+    check_release(runtime=True)  # lessons speak Iceberg's SQL
     running = running_session()
     # Jupyter's server names the notebook. Where it does not, a program runs it: nbval would find another output.
     shell = notebook_shell() if running is None and "JPY_SESSION_NAME" in os.environ else None

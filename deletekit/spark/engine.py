@@ -27,11 +27,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from deletekit.engines.local import EngineBlock, LocalEngine, checked_threads
 from deletekit.engines.packing import pack, unpack_result
-from deletekit.errors import DeletekitError, UnsupportedError
+from deletekit.errors import DeletekitError, EnvironmentMissingError
 from deletekit.rows.write_context import WriteContext
 from deletekit.spark.errors_in_text import error_in_text
-from deletekit.spark.releases import to_arrow
+from deletekit.spark.releases import check_classic, to_arrow
 from deletekit.spark.worker import RESULT_SCHEMA, RowsWorker, Worker
+from deletekit.version import __version__
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -44,6 +45,8 @@ _MOST_TASKS = 256
 _QUICK_SECONDS = 2.0
 _SMALL_BYTES = 32 << 20
 _READS_PER_THREAD = 4
+_CHECKED = set[str]()
+"""Ids of the Spark applications whose executors have this deletekit."""
 
 
 class SparkEngine(EngineBlock):
@@ -55,17 +58,12 @@ class SparkEngine(EngineBlock):
     threads: how many groups of tasks run at a time; default Spark's parallelism, the cores of all executors.
 
     Raises UnsupportedError for Spark Connect, which has no accumulators to hear of written files through;
-    InvalidInputError for less than one thread.
+    EnvironmentMissingError if executors elsewhere lack this deletekit; InvalidInputError for less than one thread.
     """
 
     def __init__(self, session: SparkSession, threads: int | None = None) -> None:
-        if not isinstance(session, SparkSession):  # Connect's is another class
-            raise UnsupportedError(
-                "the Spark engine needs a classic session",
-                kind="spark-connect",
-                field="session",
-                found=f"{type(session).__module__}.{type(session).__name__}",
-            )
+        check_classic(session)
+        _check_executors(session)
         self.session = session
         self.threads = checked_threads(threads) or session.sparkContext.defaultParallelism
         self._jobs = session.newSession()
@@ -231,6 +229,26 @@ def _dealt(tasks: list[_T], groups: int) -> list[list[_T]]:
     """Return the tasks in order, in at most so many groups of equal size."""
     each = max(1, -(-len(tasks) // groups))
     return [tasks[at : at + each] for at in range(0, len(tasks), each)]
+
+
+def _check_executors(session: SparkSession) -> None:
+    """Run a small task, once a session, to see whether Python on another machine has this deletekit."""
+    context = session.sparkContext
+    if re.match(r"local(\[|$)", str(context.master)) or context.applicationId in _CHECKED:
+        return
+
+    def version_there(_: int) -> str:
+        try:
+            from deletekit.version import __version__ as there  # noqa: PLC0415  # as the executor has it
+        except ImportError:
+            return "none"
+        return there
+
+    found = context.parallelize([0], 1).map(version_there).first()
+    if found != __version__:
+        message, expected = "the executors' Python lacks this deletekit", f"deletekit {__version__} there"
+        raise EnvironmentMissingError(message, kind="executors", field="PYSPARK_PYTHON", found=found, expected=expected)
+    _CHECKED.add(context.applicationId)
 
 
 def _most_attempts(session: SparkSession) -> int:

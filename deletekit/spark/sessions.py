@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from deletekit.errors import EnvironmentMissingError, InvalidInputError
+from deletekit.errors import EnvironmentMissingError, InvalidInputError, UnsupportedError
 from deletekit.public import public
 from deletekit.spark.catalogs import SparkCatalog, embedded_spark_catalog, spark_catalog
 from deletekit.spark.releases import JARS, check_release
 from deletekit.spark.session_catalogs import add_session_catalog, inherited
+from deletekit.spark.without_runtime import refusing_iceberg_sql
 from deletekit.table.locations import normalised
 
 if TYPE_CHECKING:
@@ -69,39 +70,50 @@ def session(
     The JVM's messages go to `spark.log` in the warehouse, or in a new temporary directory with `catalog`; no progress
     bars are drawn. `spark.read.format("deletekit")` finds the catalog by its name; without a name it takes the one that
     the session was started with. In a session that deletekit did not start, its options must name the catalog.
+    Iceberg has no runtime for Spark 4.2 and 4.3: there the session starts without it, logs so, and refuses its SQL.
 
     Raises EnvironmentMissingError, in one sentence, without pyspark, Java 17, a jar in DELETEKIT_JARS, Iceberg in a
-    running session, or a runtime of Iceberg for this Spark; InvalidInputError if the running session has another
-    catalog of this name; UnsupportedError for a catalog that Spark cannot open.
+    running session, or for a Spark that was never tried; InvalidInputError if the running session has another catalog
+    of this name; UnsupportedError for a catalog that Spark cannot open, or where Spark Connect is on.
     """
     if (warehouse is None) == (catalog is None):
         raise InvalidInputError("a session needs one catalog", kind="spark-catalog", field="warehouse, catalog")
     problem = java_problem()
     if problem is not None:
         raise EnvironmentMissingError(problem, kind="java")
-    try:
-        from pyspark.sql import SparkSession  # noqa: PLC0415  # pyspark is an extra
-    except ImportError as e:
-        raise EnvironmentMissingError("pyspark is not installed: pip install 'deletekit[spark]'", kind="pyspark") from e
-    check_release()
+    spark_class = _classic_pyspark()
     properties = catalog if catalog is not None else {"warehouse": normalised(str(warehouse), "warehouse")}
     opened = spark_catalog(catalog_name, catalog) if catalog is not None else _embedded(catalog_name, properties)
     running = running_session()
     if running is not None:
         _add_catalog(running, opened.settings, catalog_name)
         add_session_catalog(catalog_name, properties)
-        return running
+        return running if JARS else refusing_iceberg_sql(running)
     root = Path(tempfile.mkdtemp(prefix="deletekit-spark-") if warehouse is None else properties["warehouse"])
     # Python workers of another version than the driver's refuse to start.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     small = _ONE_THREAD if master == "local[1]" else {}
     of_master = {**_address(master), **_daemon(master), **small}
     given: Any = {**_settings(root, driver_memory, opened), **of_master, **(settings or {})}
-    builder = SparkSession.builder.master(master).appName("deletekit").config(map=given)
+    builder = spark_class.builder.master(master).appName("deletekit").config(map=given)
     with _standard_error_into(root / "spark.log"), inherited():
         started: SparkSession = builder.getOrCreate()
     add_session_catalog(catalog_name, properties, new_session=True)
-    return started
+    return started if JARS else refusing_iceberg_sql(started)
+
+
+def _classic_pyspark() -> type[SparkSession]:
+    """Return the class of sessions. Raises without pyspark, for a release never tried, or where Connect is on."""
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415  # pyspark is an extra
+        from pyspark.sql.utils import is_remote  # noqa: PLC0415
+    except ImportError as e:
+        raise EnvironmentMissingError("pyspark is not installed: pip install 'deletekit[spark]'", kind="pyspark") from e
+    check_release()
+    if is_remote():
+        message, expected = "deletekit needs a classic session", "no SPARK_REMOTE and no SPARK_CONNECT_MODE_ENABLED"
+        raise UnsupportedError(message, kind="spark-connect", field="session", expected=expected)
+    return SparkSession
 
 
 def _embedded(name: str, properties: Mapping[str, str]) -> SparkCatalog:
@@ -118,8 +130,9 @@ def fetch_jars(folder: str | Path) -> tuple[Path, ...]:
     they were never fetched, or from the folder that DELETEKIT_JARS names now. If a session is running, its jars are
     copied, and it is left running.
 
-    Raises EnvironmentMissingError as `session` does, or if the jars in use are not those of `JARS`.
+    Raises EnvironmentMissingError as `session` does, if the jars in use are not those of `JARS`, or if there are none.
     """
+    check_release(runtime=True)
     running = running_session()
     with tempfile.TemporaryDirectory(prefix="deletekit-jars-", ignore_cleanup_errors=True) as warehouse:
         asked = running if running is not None else session(warehouse, master="local[1]", driver_memory="512m")
@@ -152,6 +165,8 @@ def _add_catalog(running: SparkSession, catalog: Mapping[str, str], name: str) -
             )
     for key, value in catalog.items():
         running.conf.set(key, value)
+    if not JARS:
+        return
     try:
         running.sql(f"show namespaces in `{name.replace('`', '``')}`")
     except Exception as e:
@@ -205,8 +220,10 @@ def java_problem() -> str | None:
 
 
 def _settings(root: Path, driver_memory: str, catalog: SparkCatalog) -> dict[str, str]:
+    extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+    with_iceberg = {**_jars((*JARS, *catalog.jars)), "spark.sql.extensions": extensions} if JARS else {}
     return {
-        **_jars((*JARS, *(jar for jar in catalog.jars if jar not in JARS))),
+        **with_iceberg,
         "spark.driver.memory": driver_memory,
         "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
         "spark.ui.enabled": "false",
@@ -214,9 +231,6 @@ def _settings(root: Path, driver_memory: str, catalog: SparkCatalog) -> dict[str
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(root / "spark-warehouse"),
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        # The data source gets the filters of a query only if this is on.
-        "spark.sql.python.filterPushdown.enabled": "true",
         **catalog.settings,
     }
 

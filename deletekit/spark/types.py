@@ -122,7 +122,7 @@ def _mapped(array: pa.Array, kind: it.IcebergType, leaf: Leaf, path: str) -> pa.
         for i, field in enumerate(fields):
             if field.name in kinds:
                 children[i] = _mapped(children[i], kinds[field.name], leaf, f"{path}.{field.name}")
-            fields[i] = field.with_type(children[i].type).with_nullable(True)
+            fields[i] = field.with_type(children[i].type)
         return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
     if isinstance(kind, it.ListType) and pa.types.is_list(array.type):
         whole = pa.concat_arrays([array])  # offsets start at zero, as a null mask needs

@@ -62,7 +62,7 @@ streams: Streams: stream stream.sink stream.Sink stream.BatchProgress stream.Mai
 delta: Delta Lake: sync_delta results.DeltaSync results.DeltaPlan export_delta results.DeltaExport
     repack results.RepackedVectors clean_up_delta results.DeltaCleanUp
 engines: Engines and Spark: engine engine.local engine.executor engine.spark engine.engine_or_default spark
-    spark.session spark.fetch_jars spark.JARS spark.java_problem spark.java_program
+    spark.session spark.register spark.fetch_jars spark.JARS spark.java_problem spark.java_program
 errors: Errors and results: results DeletekitError InvalidInputError NotFoundError UnsupportedError FormatError
     CommitConflictError
     CommitStateUnknownError StorageError EnvironmentMissingError

@@ -7,33 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import pyarrow as pa
 from pyspark.sql import types as st
-from pyspark.sql.datasource import InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from deletekit.deletes.read import ReadContext
 from deletekit.errors import InvalidInputError
-from deletekit.filters.filter import parse_filter, unbound_filter
-from deletekit.spark.data_source.filters import conjunction
 from deletekit.spark.data_source.options import SourceOptions, names_of
 from deletekit.spark.data_source.reader import (
     SPARK_TYPES,
-    FilteringReader,
     check_ref,
     spark_column,
     spark_rows,
     without_history,
 )
 from deletekit.spark.python_process import spare_chores
+from deletekit.spark.releases import arrow_schema_of
 from deletekit.table.catalog import TableState
 from deletekit.table.table import Table
 from deletekit.tools.change_reader import ChangeReader, ChangeTask
 from deletekit.tools.changes import Changes, Mode, changes
-
-if TYPE_CHECKING:
-    from pyspark.sql.datasource import Filter  # of Spark 4.1
 
 START = "start"
 """In place of a snapshot's id: before the first row."""
@@ -91,13 +86,13 @@ def sent(found: Changes) -> ChangeReader:
     return replace(reader, context=ReadContext(reader.context.io, without_history(reader.context.metadata)))
 
 
-def spark_changes(reader: ChangeReader, task: ChangeTask) -> Iterator[pa.RecordBatch]:
-    """Yield the changes of a task as Spark takes them."""
+def spark_changes(reader: ChangeReader, task: ChangeTask, made: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the changes of a task as Spark takes them, in the columns `made`."""
     for rows in reader.read(task):
-        yield from spark_rows(rows, reader.fields)
+        yield from spark_rows(rows, reader.fields, made)
 
 
-class ChangesReader(FilteringReader):
+class ChangesReader(DataSourceReader):
     """One read of the changes between two snapshots.
 
     Parameters
@@ -112,34 +107,17 @@ class ChangesReader(FilteringReader):
         self._changes = changes_of(Table((options.path,), state), options)
         check_spark_schema(self._changes, schema)
         self._reader: ChangeReader | None = None  # tasks have it alone
-        self._schema = self._changes.schema
-        made = unbound_filter(self._changes.where, self._schema)
-        self._where = [] if made is None else [made]
-
-    def take_over(self, filters: list[Filter]) -> list[Filter]:
-        """Take over the filters that choose both images of an update, or none. Return the others."""
-        ours = [f for f in filters if self._keeps_pairs(f)]
-        return [*(f for f in filters if f not in ours), *super().take_over(ours)]
+        self._made = arrow_schema_of(schema)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plan a partition for each task. Reads manifests and deletes, and may read key columns."""
         spare_chores()
-        return [InputPartition(task) for task in self._filtered().tasks()]
+        return [InputPartition(task) for task in self._changes.tasks()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         spare_chores()
-        if partition is not None:  # Spark calls this if there is no change
-            yield from spark_changes(self._reader or sent(self._filtered()), partition.value)
+        if getattr(partition, "value", None) is not None:  # Spark calls this if there is no change
+            yield from spark_changes(self._reader or sent(self._changes), partition.value, self._made)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_reader": sent(self._filtered())}
-
-    def _filtered(self) -> Changes:
-        where = conjunction(self._where)
-        return replace(self._changes, where=where, bound=parse_filter(where, self._schema))
-
-    def _keeps_pairs(self, spark_filter: Filter) -> bool:
-        """Tell whether a filter of the rows is one of the changes: without it, an update could become an insert."""
-        pairing = self._changes.pairing
-        path = getattr(getattr(spark_filter, "child", spark_filter), "attribute", ())
-        return not pairing.row_id and (not pairing.key or ".".join(path) in pairing.key)
+        return {"_reader": sent(self._changes), "_made": self._made}

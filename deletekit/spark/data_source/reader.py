@@ -7,14 +7,13 @@ that leaves a task is Arrow, with every delete applied.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyiceberg import types as it
-from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -24,9 +23,9 @@ from deletekit.deletes.read import ReadContext, read_task
 from deletekit.deletes.scan_task import TaskPart, task_parts
 from deletekit.errors import InvalidInputError
 from deletekit.filters.filter import parse_filter, unbound_filter
-from deletekit.spark.data_source.filters import conjunction, translated
 from deletekit.spark.data_source.options import SourceOptions
 from deletekit.spark.python_process import spare_chores
+from deletekit.spark.releases import arrow_schema_of
 from deletekit.spark.types import spark_field, spark_type, to_spark
 from deletekit.table.catalog import TableState
 from deletekit.table.column_names import unknown_column
@@ -36,9 +35,6 @@ from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.types import arrow_schema, arrow_type
 from deletekit.verbs.scan import METADATA_COLUMNS, ScanResult, is_metadata_column
 from deletekit.verbs.shared.read_options import resolve_snapshot
-
-if TYPE_CHECKING:
-    from pyspark.sql.datasource import Filter  # of Spark 4.1
 
 # Iceberg's own defaults; properties and option of the same names.
 # A whole batch must fit in the JVM's direct memory, about 512 MB on a small driver.
@@ -72,11 +68,11 @@ def spark_column(schema: Schema, name: str) -> st.StructField:
     return spark_field(_column(schema, name))
 
 
-def spark_rows(rows: pa.Table, fields: Mapping[str, it.NestedField]) -> Iterator[pa.RecordBatch]:
-    """Yield rows as Spark takes them; `fields` are the columns of the table among them."""
+def spark_rows(rows: pa.Table, fields: Mapping[str, it.NestedField], made: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield rows as Spark takes them, in the columns `made`; `fields` are the columns of the table among them."""
     pairs = ((fields.get(name), column) for name, column in zip(rows.column_names, rows.columns, strict=True))
     columns = [column if field is None else to_spark(column, field.field_type) for field, column in pairs]
-    yield from pa.table(columns, names=rows.column_names).to_batches(BATCH_ROWS)
+    yield from pa.table(columns, schema=made).to_batches(BATCH_ROWS)
 
 
 def check_ref(metadata: TableMetadata, options: SourceOptions) -> None:
@@ -93,48 +89,11 @@ def without_history(metadata: TableMetadata) -> TableMetadata:
     return TableMetadata({k: v for k, v in metadata.raw.items() if k not in _HISTORY})
 
 
-class _PushFilters:
-    """The method `pushFilters` of a reader.
-
-    If `spark.sql.python.filterPushdown.enabled` is off, as by default, Spark 4.1 refuses a reader that overrides this
-    method, and checks `__func__` for that. So `__func__` is the method of the base class, and Spark calls none.
-    """
-
-    _own: Any = getattr(DataSourceReader, "pushFilters", None)  # Spark 4.0 has none
-    __func__ = staticmethod(_own)
-
-    def __init__(self, reader: FilteringReader) -> None:
-        self._reader = reader
-
-    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        return self._reader.take_over(filters)
-
-
-class FilteringReader(DataSourceReader):
-    """A reader that takes over filters of a query, as parts of `_where`, on columns of `_schema`."""
-
-    _schema: Schema
-    _where: list[BooleanExpression]
-
-    @property
-    def pushFilters(self) -> Any:  # noqa: N802  # the method's name in Spark
-        """Return what Spark calls with the filters of a query; see `_PushFilters`."""
-        return _PushFilters(self)
-
-    def take_over(self, filters: list[Filter]) -> list[Filter]:
-        """Take over the filters that mean the same here. Return the others, which Spark evaluates."""
-        rest = []
-        for spark_filter in filters:
-            made = translated(spark_filter, self._schema)
-            if made is None:
-                rest.append(spark_filter)
-            else:
-                self._where.append(made)
-        return rest
-
-
-class TableReader(FilteringReader):
+class TableReader(DataSourceReader):
     """One read of one snapshot.
+
+    It takes over no filter of a query (`pushFilters`): Spark 4.1 to 4.3 reads with it in the next query on the same
+    DataFrame or view too, and rows would be missing there.
 
     Parameters
     ----------
@@ -160,9 +119,8 @@ class TableReader(FilteringReader):
                 if field.dataType != expected:
                     raise _other_type(field.name, field.dataType, expected)
         arrow_schema(Schema(*self._fields.values()))  # refuses, by name, a type that cannot be read
-        where = options.get("where")
-        made = unbound_filter(where, self._schema)
-        self._where = [] if made is None else [made]
+        self._made = arrow_schema_of(schema)
+        self._where = unbound_filter(options.get("where"), self._schema)
         properties = state.metadata.properties
         given = options.number("split-size")
         self._split = given or value_of(properties, "read.split.target-size")
@@ -172,9 +130,8 @@ class TableReader(FilteringReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Plan a partition for about each `split-size` bytes of row groups. Read manifests only."""
         spare_chores()
-        where = unbound_filter(conjunction(self._where), self._schema)
         reader = SnapshotReader(self._io, self._metadata)
-        tasks = plan_scan(self._metadata, self._snapshot, reader, where, self._schema)
+        tasks = plan_scan(self._metadata, self._snapshot, reader, self._where, self._schema)
         parts = list(task_parts(tasks, join=False))
         weights = [_weight(part, self._open_cost) for part in parts]
         return [InputPartition(tuple(parts[run])) for run in even_runs(weights, self._splits(weights))]
@@ -198,16 +155,16 @@ class TableReader(FilteringReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         spare_chores()
-        if partition is None:  # Spark calls this for a table without a file
+        if getattr(partition, "value", None) is None:  # Spark calls this for a table without a file
             return
         context = ReadContext(self._io, self._metadata)
         context.loader.expect([part.task for part in partition.value])
         kinds = METADATA_COLUMNS | {n: arrow_type(f.field_type) for n, f in self._fields.items()}
         result = ScanResult(self._columns, self._fields, pa.schema([(n, kinds[n]) for n in self._columns]))
-        request = replace(result.request(parse_filter(conjunction(self._where), self._schema)), batch_rows=_READ_ROWS)
+        request = replace(result.request(parse_filter(self._where, self._schema)), batch_rows=_READ_ROWS)
         for part in partition.value:
             for batch in read_task(context, part, request):
-                yield from spark_rows(result.of(batch, part.task), self._fields)
+                yield from spark_rows(result.of(batch, part.task), self._fields, self._made)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_metadata": without_history(self._metadata), "_snapshot": None}

@@ -24,14 +24,14 @@ class DefaultSource(DataSource):
     knows; without any, the session's own. A metadata file or a table's directory can be loaded too.
 
     Options of a read: `snapshot-id`, `as-of-timestamp` (milliseconds), `branch`, `tag` or `ref`; `columns`, separated
-    by commas (or `.schema(...)`), for Spark 4.1 tells no Python source which ones a query needs; metadata columns are
-    among them on request; `where`, a filter of deletekit's; `split-size`, bytes for a task. Filters of a query are
-    taken over where `spark.sql.python.filterPushdown.enabled` is true.
+    by commas (or `.schema(...)`), for Spark tells no Python source which ones a query needs; metadata columns are
+    among them on request; `where`, a filter of deletekit's, which skips files; `split-size`, bytes for a task. A filter
+    of the query is evaluated by Spark, for Spark 4.1 to 4.3 mixes up the filters that two queries push down.
 
     Options of a read of changes, as `deletekit.changes` has them: `changes-from` and `changes-to`, ids of snapshots
     (`start` is before the first row, and without `changes-to` it is the head of `branch`, `tag` or `ref`),
     `changes-mode` (`all`, `net`, `upsert`), `changes-on`, separated by commas, `changes-inverse` (`true`), `columns`
-    and `where`. A filter of a query is taken over where it cannot part the two images of an update.
+    and `where`.
 
     Options of a stream's read, which gives changes: `starting`, for a new checkpoint: `full` (first all rows as
     inserts), `now`, `start`, or the id of a snapshot whose changes the reader has; `max-snapshots-per-trigger`;

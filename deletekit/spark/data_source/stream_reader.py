@@ -33,6 +33,7 @@ from deletekit.spark.data_source.changes_reader import (
 from deletekit.spark.data_source.options import SourceOptions
 from deletekit.spark.data_source.reader import check_ref
 from deletekit.spark.python_process import spare_chores
+from deletekit.spark.releases import arrow_schema_of
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.table import Table
 from deletekit.tools.change_reader import ROW_ID
@@ -74,6 +75,7 @@ class ChangeStreamReader(DataSourceStreamReader):
         self._schema = loaded or self._table.schema
         none = stream_changes(self._table, self._schema, options)
         check_spark_schema(none, schema)
+        self._made = arrow_schema_of(schema)
         self._has_row_ids = ROW_ID in schema.names
         ids = {f.field_id for f in none.fields.values()} | filter_field_ids(none.bound)
         self._columns = [self._schema.find_field(i) for i in sorted(ids)]
@@ -112,10 +114,11 @@ class ChangeStreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         spare_chores()
-        yield from spark_changes(*partition.value)
+        reader, task = partition.value
+        yield from spark_changes(reader, task, self._made)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {}  # a task needs only its partition, which has the table's metadata of its batch
+        return {"_made": self._made}  # the partition has the rest: the table's metadata of its batch
 
     def _current(self) -> Table:
         """Return the table of now. Raises InvalidInputError if it has not the columns of the stream any more."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import types as st
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from deletekit.commit.change import ReadSet, RowDelta
 from deletekit.commit.planned_change import check_request, check_same_table, plan_change
@@ -24,6 +23,7 @@ from deletekit.rows.input_rows import align
 from deletekit.rows.write_context import WriteContext, check_parquet_only
 from deletekit.spark.data_source.options import SourceOptions
 from deletekit.spark.data_source.reader import without_history
+from deletekit.spark.releases import arrow_schema_of
 from deletekit.spark.types import from_spark, tables_from_spark
 from deletekit.table.metadata import MAIN
 
@@ -60,8 +60,7 @@ class TableWriter(DataSourceArrowWriter):
         self._io, self._metadata = table.io, without_history(table.metadata)
         check_request(table, self._ref, options.summary)
         check_parquet_only(table.metadata, "write.format.default")
-        empty = to_arrow_schema(schema).empty_table()
-        align(from_spark(empty, table.schema), table.schema)
+        align(from_spark(arrow_schema_of(schema).empty_table(), table.schema), table.schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
         # Each attempt of each task gets its own name: this writer is pickled once for all of them.

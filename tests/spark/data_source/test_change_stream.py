@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from tests.tables import live, make, new_catalog
+from tests.tables import live, make
 from tests.tools.test_changes_replay import bag
 
 if TYPE_CHECKING:
@@ -19,13 +18,6 @@ if TYPE_CHECKING:
 
 SCHEMA = pa.schema([("id", pa.int64()), ("grp", pa.string()), ("v", pa.int64()), ("u", pa.uuid())])
 GONE = ("delete", "update_before")
-
-
-@pytest.fixture(scope="module")
-def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
-    """Give the catalog that Spark has as `local`."""
-    with new_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse"))) as catalog:
-        yield catalog
 
 
 def rows(*ids: int, v: int = 0) -> list[dict[str, Any]]:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import datasource as ds
 from pyspark.sql.types import StructType
 
 import deletekit as dk
@@ -254,22 +253,3 @@ def test_what_is_read_is_told_by_the_options(catalog: dk.Catalog) -> None:
     stream = source.streamReader(schema)
     with pytest.raises(dk.InvalidInputError, match="the checkpoint is of another source"):
         stream.partitions({"topic": {"0": 1}}, {"topic": {"0": 2}})
-
-
-@pytest.mark.skipif(not hasattr(ds, "EqualTo"), reason="Spark 4.0 has no filters")
-@pytest.mark.parametrize(("version", "key", "taken"), [(2, None, 2), (2, "id", 1), (3, "id", 1), (3, None, 0)])
-def test_filters_that_keep_pairs_are_taken_over(catalog: dk.Catalog, version: int, key: str | None, taken: int) -> None:
-    table = filled(catalog, version)
-    start = line(table)[-1]
-    dk.update(table, {"v": 9}, where="id < 4")
-    dk.delete(table, "id = 5")
-    given = {"changes-from": str(start)} | ({} if key is None else {"changes-on": key})
-    source, schema = loaded(table.name, given)
-    reader = source.reader(schema)
-    asked = [ds.LessThan(("id",), 6), ds.EqualTo(("v",), 9), ds.EqualTo(("_change_type",), "delete")]
-    rest = reader.pushFilters(asked)
-    assert len(asked) - len(rest) == taken
-    left = [{"id": lambda r: r["id"] < 6, "v": lambda r: r["v"] == 9}.get(f.attribute[0]) for f in rest]
-    found = [r for r in rows_of(reader, reader.partitions()) if all(check is None or check(r) for check in left)]
-    wanted = dk.changes(table, start, on=key).to_arrow().to_pylist()
-    assert counted(found) == counted([r for r in wanted if r["id"] < 6 and r["v"] == 9])

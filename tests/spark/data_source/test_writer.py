@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,51 +15,16 @@ from pyspark.sql.types import _parse_datatype_string
 import deletekit as dk
 from deletekit.spark.data_source.options import WRITE_OPTIONS, SourceOptions
 from deletekit.spark.data_source.writer import TableWriter
-from tests.interop.rows import same_rows
 from tests.invariants import check_table
-from tests.spark.data_source.test_reader import TYPES, every_type
-from tests.tables import ITEMS, expected, files_of, items, live, lose_answers, new_catalog, unchanged
+from tests.tables import ITEMS, expected, files_of, items, live, lose_answers, unchanged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_numbers = count()
-
-
-@pytest.fixture(scope="module")
-def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
-    """Give the catalog that Spark has as `local`."""
-    with new_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse"))) as catalog:
-        yield catalog
-
-
-@pytest.fixture
-def name() -> str:
-    """Give the name of a table that is not there yet."""
-    return f"written{next(_numbers)}.t"
 
 
 def write(frame: DataFrame, table: str, mode: str = "append", **options: str) -> None:
     named = {k.replace("_", "-"): v for k, v in options.items()}
     frame.write.format("deletekit").options(**named).mode(mode).save(table)
-
-
-def by_iceberg(spark: SparkSession, name: str) -> list[dict[str, Any]]:
-    return [row.asDict(recursive=True) for row in spark.sql(f"select * from local.{name}").collect()]
-
-
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_every_type_goes_in_one_commit(spark: SparkSession, catalog: dk.Catalog, name: str, version: int) -> None:
-    origin = dk.create_table(catalog, f"{name}_origin", TYPES, format_version=version)
-    dk.append(origin, [every_type(i) for i in range(8)])
-    table = dk.create_table(catalog, name, TYPES, format_version=version, partition_by=["bucket(2, s)"])
-    frame = spark.table(f"local.{name}_origin").repartition(3)
-    write(frame.select(*reversed(frame.columns)), name)
-    same_rows(by_iceberg(spark, name), by_iceberg(spark, f"{name}_origin"))
-    assert len(table.refresh().metadata.snapshots) == 1
-    assert dk.verify(table).ok
-    check_table(table)
 
 
 def test_what_is_missing_takes_its_default(spark: SparkSession, catalog: dk.Catalog, name: str) -> None:
