@@ -240,9 +240,10 @@ def run_on_spark(arguments: list[str]) -> int:
     if chosen == ["smoke"]:
         chosen = tests
     tests = [*tests, SPARK_PIPELINE, *([SPARK_CONTRACT] if release < "4.2" else [])]
-    # Spark 4.2 and 4.3 warn of pandas 3, of which deletekit uses nothing.
-    warning = "ignore:PySpark does not yet fully support pandas:FutureWarning"
-    return run([python, "-m", "pytest", "-W", warning, "-m", "spark and not long", *(chosen or tests)])
+    # Spark 4.2 and 4.3 warn of pandas 3, of which deletekit uses nothing; 3.5 compares versions by distutils.
+    warnings = ("PySpark does not yet fully support pandas:FutureWarning", "distutils Version:DeprecationWarning")
+    ignored = [argument for warning in warnings for argument in ("-W", f"ignore:{warning}")]
+    return run([python, "-m", "pytest", *ignored, "-m", "spark and not long", *(chosen or tests)])
 
 
 def new_venv(name: str, packages: list[str]) -> Path:
