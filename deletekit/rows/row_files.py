@@ -41,7 +41,8 @@ def open_rows(file: str, schema: Schema, more: Mapping[str, pa.DataType] | None 
     try:
         return reader_of(file)(file, kinds)
     except (pa.ArrowException, OSError) as e:
-        raise InvalidInputError("rows cannot be read", kind="rows", file=file, found=str(e)) from e
+        found = "no such file" if isinstance(e, FileNotFoundError) else str(e)
+        raise InvalidInputError("rows cannot be read", kind="rows", file=file, found=found) from e
 
 
 def reader_of(file: str) -> Callable[[str, Kinds], pa.RecordBatchReader]:

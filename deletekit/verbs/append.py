@@ -39,7 +39,7 @@ def create_table(
     identifier: str | Sequence[str],
     schema: Any,
     *,
-    rows: bool | None = None,
+    rows: bool = False,
     format_version: int = DEFAULT_FORMAT_VERSION,
     partition_by: str | Sequence[str] = (),
     sort_by: str | Sequence[str] = (),
@@ -47,14 +47,14 @@ def create_table(
     location: str | None = None,
     replace: bool = False,
 ) -> Table:
-    """Create a table, empty or with its first rows; its namespace is created when missing.
+    """Create an empty table, or with `rows=True` one with its first rows; its namespace is created when missing.
 
     Parameters
     ----------
     schema: a schema of pyiceberg, pyarrow or polars; or rows as `append` takes them (a pandas, polars or Arrow frame,
         the path of a file), whose columns the table gets. It gets new field ids, as in Java.
-    rows: whether the table gets the rows of `schema` too, or is empty. Rows are refused as long as this is None. The
-        table and its rows are made in one step; with `replace`, the rows come in a second commit.
+    rows: whether the table gets the rows of `schema` too; else it is empty. The table and its rows are made in one
+        step; with `replace`, the rows come in a second commit.
     format_version: 1, 2 or 3.
     partition_by: partition fields, as `column`, `bucket(16, column)`, `truncate(4, column)`, `year(column)`, `month`,
         `day`, `hour` or `void`; nested columns by their dotted name.
@@ -164,7 +164,7 @@ def _appended(pieces: Iterable[Any], base: Base) -> RowDelta:
     return RowDelta(added_data_files=tuple(files), matched_rows=0, read_set=ReadSet())
 
 
-def _schema_and_rows(given: Any, with_rows: bool | None, format_version: int) -> tuple[Schema, Iterator[Any]]:
+def _schema_and_rows(given: Any, with_rows: bool, format_version: int) -> tuple[Schema, Iterator[Any]]:
     """Return an Iceberg schema with fresh ids, and the rows to write."""
     if isinstance(given, pl.Schema):
         given = given.to_frame()
@@ -174,11 +174,6 @@ def _schema_and_rows(given: Any, with_rows: bool | None, format_version: int) ->
         return schema_of(given), iter(())
     source = RowSource(given, Schema(), "schema")
     pieces = (as_table(piece, Schema(), "schema") for piece in source.pieces())
-    if with_rows is None and not (source.repeats and not any(map(len, pieces))):
-        message, expected = "there may be rows to write", "rows=True, or rows=False for an empty table"
-        raise InvalidInputError(message, "schema", "rows", with_rows, expected)
-    if with_rows is None:
-        return _schema_and_rows(given, False, format_version)
     first = next(pieces, pa.table({}))
     if not first.column_names:
         raise InvalidInputError("there are no columns", "schema", "schema", None, "a schema, or rows with columns")

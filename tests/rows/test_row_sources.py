@@ -410,16 +410,12 @@ FRAMES: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("name", FRAMES)
 def test_a_table_made_of_a_frame(catalog: dk.Catalog, name: str) -> None:
     frame = FRAMES[name]()
-    for replace in (False, True):
-        with pytest.raises(dk.InvalidInputError, match="rows=True, or rows=False for an empty table"):
-            dk.create_table(catalog, "f.t", frame, replace=replace)
-    assert not catalog.table_exists(("f", "t"))
     table = dk.create_table(catalog, "f.t", frame, rows=True, partition_by="day(at)", properties=QUICK)
     assert len(table.metadata.snapshots) == 1
     assert [str(f.field_type) for f in table.schema.fields if f.name == "at"] == ["timestamp"]
     found = dk.scan(table).to_arrow().sort_by("id").to_pylist()
     assert found == [{**row, "at": dt.datetime(2024, 1, 1, 12)} for row in ROWS]  # noqa: DTZ001
-    empty = dk.create_table(catalog, "f.empty", FRAMES[name](), rows=False)
+    empty = dk.create_table(catalog, "f.empty", FRAMES[name]())
     assert (dk.scan(empty).count(), empty.schema.column_names) == (0, table.schema.column_names)
     again = dk.create_table(catalog, "f.t", FRAMES[name](), rows=True, replace=True)
     assert dk.scan(again).count() == 100
