@@ -3,7 +3,8 @@
 `test` runs the first tier of tests, `test --all` all of them, `test --long` also what a release needs. Other arguments
 select tests: they are passed on to pytest, as those of `tour` are to `deletekit tour`.
 `floors` runs some tests with the oldest packages, those of constraints-lowest.txt; `beside` tells whether the newest
-daft, mlflow and others can be installed beside deletekit; `spark 4.3` runs some tests on another release of Spark, 3.5
+daft, mlflow and others can be installed beside deletekit; `newest` runs the examples of the docs with the newest
+packages, those of constraints-newest.txt; `spark 4.3` runs some tests on another release of Spark, 3.5
 to 4.3, and `spark 4.3 smoke` the quick ones of them.
 
 It needs Python 3.11 or later and nothing else; Java 17 or later for what runs on Spark. Everything is installed into
@@ -59,6 +60,10 @@ FLOOR_TESTS = [
     "tests/notebooks/test_one_lesson.py",
 ]
 FLOOR_TOOLS = ["hypothesis", "jupytext", "markdown-it-py", "pytest", "pytest-timeout", "pytest-xdist"]
+NEWEST = "constraints-newest.txt"
+# What is run with the newest packages; three pages need more than they do.
+NEWEST_TESTS = ["tests/test_docs.py::test_python_runs", "-k", "not engines and not ray and not widgets"]
+NEWEST_TOOLS = [*FLOOR_TOOLS, "obstore"]
 # What is run on another release of Spark than that of constraints.txt. CI has the time for the smoke alone.
 SPARK_SMOKE_3_5 = ["tests/spark/test_releases.py::test_the_verbs_on_the_engine"]  # it has no data sources in Python
 SPARK_SMOKE = [
@@ -90,7 +95,9 @@ RELEASE = {
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
-        "command", choices=["tour", "test", "floors", "beside", "spark"], help="tour: the guided tour; see above"
+        "command",
+        choices=["tour", "test", "floors", "newest", "beside", "spark"],
+        help="tour: the guided tour; see above",
     )
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="passed on to `deletekit tour` or to pytest")
     options = parser.parse_args(arguments)
@@ -102,6 +109,8 @@ def main(arguments: list[str]) -> int:
         return run([BIN / "deletekit", "tour", *options.rest])
     if options.command == "floors":
         return run_at_the_floors(options.rest)
+    if options.command == "newest":
+        return run_with_the_newest(options.rest)
     if options.command == "spark":
         return run_on_spark(options.rest)
     install(["spark", "test", "peers", "course", "site"])
@@ -227,6 +236,16 @@ def run_at_the_floors(arguments: list[str]) -> int:
     say("tests with the oldest packages")
     chosen = arguments or ["--tier=1", *FLOOR_TESTS]
     return run([python, "-m", "pytest", *ANY_ORDER, "-m", "not spark and not peers", *chosen])
+
+
+def run_with_the_newest(arguments: list[str]) -> int:
+    """Run the tests of NEWEST_TESTS, or those that pytest's own arguments select, with the newest packages."""
+    lines = (ROOT / NEWEST).read_text(encoding="utf-8").splitlines()
+    named = [line for line in lines if not line.startswith("#")]
+    python = new_venv("newest", [".", *named, *pins_of(NEWEST_TOOLS)])
+    say("the examples of the docs with the newest packages")
+    planner = "ignore:Iceberg scan planning with the polars_iceberg plugin"
+    return run([python, "-m", "pytest", "-W", planner, "-m", "not spark", *(arguments or NEWEST_TESTS)])
 
 
 def run_on_spark(arguments: list[str]) -> int:
