@@ -48,7 +48,9 @@ def functions() -> dict[str, Any]:
 
 
 # These start a Java process, or look for one.
-STARTS_JAVA = {"spark.session", "spark.fetch_jars", "engine.spark", "spark.java_problem", "spark.java_program"}
+STARTS_JAVA = {"engine.spark"} | {
+    f"spark.{name}" for name in ("session", "register", "fetch_jars", "java_problem", "java_program")
+}
 CALLED = sorted(functions().keys() - STARTS_JAVA)
 
 

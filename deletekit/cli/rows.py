@@ -143,8 +143,8 @@ def update(
 
     \b
     Examples:
-      deletekit update --warehouse wh demo.users "id = 1" --set "name='Ann'" --set "value=value + 1"
-      deletekit update --catalog prod demo.users "id in (2, 3)" --set name=null
+      deletekit update --warehouse wh demo.users "id = 1" --set "value=value + 1"
+      deletekit update --catalog prod demo.users "id in (2, 3)" --set "name='Ann'"
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
 
     @wraps(dk.update)

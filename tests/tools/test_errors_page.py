@@ -11,7 +11,9 @@ from tests.tools.errors_page import PAGE, all_errors, errors_page
 OWN = {"own", "metastore"}
 TESTS = Path(__file__).parents[1]
 # Kinds of errors that tests of other parts expect, looked for in their text.
-EXPECTED = re.compile(r"""(?:error|raised|caught|e)\.(?:value\.)?kind == "([a-z0-9-]+)\"""")
+EXPECTED = re.compile(
+    r"""(?:(?:error|raised|caught|e)\.(?:value\.)?kind == |(?:raises|refused)\(.*Error, )"([a-z0-9-]+)\""""
+)
 
 
 def test_the_page_is_as_the_code() -> None:
