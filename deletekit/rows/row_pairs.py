@@ -96,11 +96,9 @@ def unique_keys(left: pa.Table, came: pa.Table, key: Sequence[str]) -> Numbers:
         values, first, counts = np.unique(own, return_index=True, return_counts=True)
         if len(values) < len(own):
             row = int(first[np.argmax(counts > 1)])
-            message, found, expected = (
-                f"the key is not unique: {int(counts.max())} changed rows have it",
-                key_texts([rows.column(name) for name in key], row),
-                "one row for each key; name another key, or none (key=[])",
-            )
+            message = f"the key is not unique: {int(counts.max())} changed rows have it"
+            found = key_texts([rows.column(name) for name in key], row)
+            expected = "one row for each key; name another key, or none (on=[])"
             raise InvalidInputError(message, "key-not-unique", ", ".join(key), found, expected)
     return numbers
 

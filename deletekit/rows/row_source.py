@@ -5,11 +5,14 @@ change that must be planned again needs that. An empty stream would be committed
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from glob import glob, has_magic
 from io import IOBase
 from itertools import chain, islice
 from os import PathLike, fspath
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
@@ -20,6 +23,7 @@ from pyiceberg.schema import Schema
 from deletekit.errors import InvalidInputError
 from deletekit.rows.input_rows import as_table, tabular
 from deletekit.rows.row_files import open_rows
+from deletekit.table.file_io import FileIO
 
 _DICTS_PER_TABLE = 10_000
 """So many dicts of a generator become one table."""
@@ -37,14 +41,15 @@ class RowSource:
     ----------
     rows: a pyarrow Table or RecordBatch, a list of dicts, anything with `__arrow_c_stream__` or `__arrow_c_array__`, a
         pyarrow Dataset or Scanner, a polars LazyFrame; or a list, generator or other iterable of any of these or of
-        dicts; or the path of a local file, or a pattern as `rows/*.parquet`, in a format of `open_rows`.
+        dicts; or the path of a local file, a pattern as `rows/*.parquet`, or an address, in a format of `open_rows`.
     schema: whose types the columns of a file get.
     argument: its name, for errors.
+    io: storage that opens an address, such as the table's; None refuses one.
     """
 
-    def __init__(self, rows: Any, schema: Schema, argument: str = "rows") -> None:
+    def __init__(self, rows: Any, schema: Schema, argument: str = "rows", io: FileIO | None = None) -> None:
         self._rows, self._argument = fspath(rows) if isinstance(rows, PathLike) else rows, argument
-        self._schema = schema
+        self._schema, self._io = schema, io
         self._is_read = False
         self._held: list[Any] | None = None
 
@@ -59,16 +64,15 @@ class RowSource:
         Raises InvalidInputError for rows that are not tabular, or that were read before and cannot be read again.
         """
         if self._is_read and not self.repeats:
-            message, expected = (
-                f"{self._argument} can be read only once, and the table changed before they were committed",
-                "new ones, or a table, DataFrame, LazyFrame or dataset, which can be read again",
-            )
+            message = f"{self._argument} can be read only once, and the table changed before they were committed"
+            expected = "new ones, or a table, DataFrame, LazyFrame or dataset, which can be read again"
             raise InvalidInputError(message, "rows-read-once", self._argument, type(self._rows).__name__, expected)
         self._is_read = True
         rows = self._rows
         if isinstance(rows, str):
-            for file in _files(rows, self._argument):
-                yield from _stream(open_rows(file, self._schema))
+            for file in _files(rows, self._argument, self._io):
+                with _local(file, self._io) as path:
+                    yield from _stream(open_rows(path, self._schema))
         elif isinstance(rows, pl.LazyFrame):
             yield from _lazy_frame(rows)
         elif isinstance(rows, dataset.Dataset):
@@ -131,16 +135,26 @@ def _repeats(rows: Any) -> bool:
     return isinstance(rows, (*_HELD, str, pl.DataFrame, pl.LazyFrame, dataset.Dataset)) or _is_frame(rows)
 
 
-def _files(path: str, argument: str) -> list[str]:
-    is_pattern = has_magic(path) and not Path(path).exists()
+def _files(path: str, argument: str, io: FileIO | None) -> list[str]:
+    is_pattern, is_remote = has_magic(path) and not Path(path).exists(), "://" in path
     found = sorted(glob(path, recursive=True)) if is_pattern else [path]  # noqa: PTH207  # it may be absolute
-    if "://" in path or not found:
-        message, expected = (
-            "no local file has this path",
-            "a local path; of an address pyarrow.dataset.dataset(address)",
-        )
-        raise InvalidInputError(message, "rows", argument, path, expected)
+    if not found or (is_remote and (is_pattern or io is None)):
+        expected = "a path; for several remote files a pyarrow.dataset.dataset(addresses)"
+        raise InvalidInputError("no local file has this path", "rows", argument, path, expected)
     return found
+
+
+@contextmanager
+def _local(file: str, io: FileIO | None) -> Iterator[str]:
+    """Give a local path of a file. A copy of what lies elsewhere is one as long as it is read."""
+    if io is None or "://" not in file:
+        yield file
+        return
+    with TemporaryDirectory() as folder, io.open(file) as source:
+        copy = Path(folder, file.rpartition("/")[2])
+        with copy.open("wb") as target:
+            copyfileobj(source, target)
+        yield str(copy)
 
 
 def _is_frame(rows: Any) -> bool:

@@ -25,10 +25,8 @@ def check_new(names: Sequence[str], field: str = "identifier") -> None:
     """Raise InvalidInputError if one of the names of a new table or namespace is not a name of a folder."""
     for name in names:
         if _NO_FOLDER.fullmatch(name):
-            message, expected = (
-                "a catalog makes a folder of this name",
-                "no /, \\ or control character, and not . or ..",
-            )
+            message = "a catalog makes a folder of this name"
+            expected = "no /, \\ or control character, and not . or .."
             raise InvalidInputError(message, kind="identifier", field=field, found=repr(name), expected=expected)
 
 

@@ -70,10 +70,7 @@ def check_own_metadata(
         raise InvalidInputError(message, "location", "location", folder, "a location without . and ..")
     own, here = metadata_folder(metadata), metadata_location.rpartition("/")[0]
     if places.rules.folder(here) != places.rules.folder(own):
-        message = (
-            "the table's metadata names another location than where its metadata file lies: "
-            "no file may be removed, for it may be another table's"
-        )
+        message = "the metadata lies elsewhere than it says: no file may be removed, for it may be another table's"
         kind, file = "metadata-elsewhere", metadata_location
         raise InvalidInputError(message, kind=kind, file=file, field="location", found=own, expected=here)
     return places

@@ -199,10 +199,8 @@ def check_rest_transactions(catalog: Any) -> None:
     """Raise UnsupportedError if a server does not name the endpoint among those that it has."""
     endpoints = {str(e) for e in catalog._supported_endpoints}  # noqa: SLF001
     if not any(e.startswith("POST ") and e.endswith(f"/{_TRANSACTION}") for e in endpoints):
-        message, expected = (
-            "this REST catalog cannot commit several tables in one transaction",
-            f"POST /v1/{{prefix}}/{_TRANSACTION}",
-        )
+        message = "this REST catalog cannot commit several tables in one transaction"
+        expected = f"POST /v1/{{prefix}}/{_TRANSACTION}"
         raise UnsupportedError(message, "catalog-transaction", catalog.name, "a server without this endpoint", expected)
 
 

@@ -109,8 +109,9 @@ def append(
     ----------
     rows: pyarrow Table or RecordBatch, a list of dicts, or anything that speaks Arrow (`__arrow_c_stream__` or
         `__arrow_c_array__`: polars, pandas 3, DuckDB, a scan); a RecordBatchReader, a pyarrow Dataset or Scanner, a
-        polars LazyFrame; a generator or other iterable of any of these, or of dicts; the path of a local file, or a
-        pattern as `rows/*.parquet` (Parquet, Arrow, CSV with a header, JSON lines). Columns are matched by name; a
+        polars LazyFrame; a generator or other iterable of any of these, or of dicts; the path of a local file, a
+        pattern as `rows/*.parquet`, or an address as `s3://bucket/rows.parquet`, read through the table's storage
+        (Parquet, Arrow, CSV with a header, JSON lines). Columns are matched by name; a
         missing optional one takes its write default, else null. Or a Spark DataFrame, whose rows Spark's executors
         write, by `write.distribution-mode` (`none`; `hash`, the default of partitioned tables; `range`, that of sorted
         ones); texts are taken for a uuid column, which Spark has not.
@@ -131,7 +132,7 @@ def append(
     >>> dk.append(users, dk.datasets.users())
     Commit(append, snapshot_id=..., sequence_number=2, added_data_files=1)
     """
-    frame, source = foreign_rows(rows), RowSource(rows, table.schema)
+    frame, source = foreign_rows(rows), RowSource(rows, table.schema, io=table.io)
 
     def plan(base: Base) -> RowDelta:
         metadata = base.metadata

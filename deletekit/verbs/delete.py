@@ -142,7 +142,7 @@ def delete_keys(
 
     # Refused before the table gets a spec for it.
     check_request(table.refresh(), ref, commit_properties, dry_run=dry_run)
-    seen, frame, source = table.metadata, foreign_rows(keys), RowSource(keys, table.schema, "keys")
+    seen, frame, source = table.metadata, foreign_rows(keys), RowSource(keys, table.schema, "keys", table.io)
     given = source.whole(seen.schema) if frame is None else frame.empty("keys")
     checked = fields, distinct = checked_keys(seen, given, on)
     is_global = scope == "global" or (scope is None and not partitionable(seen, fields))

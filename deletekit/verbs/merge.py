@@ -98,7 +98,7 @@ def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by i
     given = (when_matched, when_not_matched, when_not_matched_by_source)
     clauses = {name: clauses_of(name, one, _ACTIONS[name]) for name, one in zip(_ACTIONS, given, strict=True)}
     runner, frame = engine_or_default(engine), foreign_rows(source, engine)
-    rows = RowSource(source, table.schema, "source")
+    rows = RowSource(source, table.schema, "source", table.io)
     _check_simple(clauses if frame is not None else {}, on)
 
     def plan(base: Base) -> RowDelta:

@@ -62,7 +62,7 @@ def overwrite(
     is written for a bad filter, or rows that do not fit the schema or the filter; UnsupportedError for a DataFrame;
     CommitConflictError when too many races are lost. Spec: "Snapshots"; Java OverwriteFiles.
     """
-    runner, source = engine_or_default(engine), RowSource(rows, table.schema)
+    runner, source = engine_or_default(engine), RowSource(rows, table.schema, io=table.io)
     if foreign_rows(rows, engine) is not None:
         raise UnsupportedError("an overwrite by filter takes no Spark DataFrame", "rows", "rows")
 
@@ -109,7 +109,7 @@ def overwrite_partitions(
     committed for rows that do not fit, a table without partitions, or one with files of another partition spec, which
     may hold rows of these partitions; CommitConflictError when too many races are lost. Java ReplacePartitions.
     """
-    frame, source = foreign_rows(rows), RowSource(rows, table.schema)
+    frame, source = foreign_rows(rows), RowSource(rows, table.schema, io=table.io)
 
     def plan(base: Base) -> RowDelta:
         metadata = base.metadata

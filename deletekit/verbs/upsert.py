@@ -85,7 +85,8 @@ def upsert(
     >>> dk.scan(users).count()
     4
     """
-    frame, source, runner = foreign_rows(rows, engine), RowSource(rows, table.schema), engine_or_default(engine)
+    frame, runner = foreign_rows(rows, engine), engine_or_default(engine)
+    source = RowSource(rows, table.schema, io=table.io)
 
     def plan(base: Base) -> RowDelta:
         fields, options = _checked(base.metadata, on, mode, granularity)

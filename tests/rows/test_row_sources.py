@@ -390,7 +390,7 @@ def test_files_are_rows(catalog: dk.Catalog, tmp_path: Path) -> None:
     pq.write_table(WHOLE.select(["id"]).slice(0, 90), tmp_path / "keys[1].parquet")  # a file's name, and no pattern
     dk.delete_keys(table, tmp_path / "keys[1].parquet", on="id")
     assert sorted(row["id"] for row in live(table.refresh())) == list(range(90, 100))
-    for wrong in ("nothing.parquet", "nothing*.parquet", "s3://bucket/a.parquet"):
+    for wrong in ("nothing.parquet", "nothing*.parquet", "s3://bucket/*.parquet"):
         with pytest.raises(dk.InvalidInputError) as error:
             dk.append(table, wrong)
         assert (error.value.kind, wrong in str(error.value)) == ("rows", True)
@@ -425,7 +425,7 @@ def test_a_table_made_of_a_frame(catalog: dk.Catalog, name: str) -> None:
 def test_what_makes_no_table(catalog: dk.Catalog) -> None:
     schema = dk.create_table(catalog, "f.s", pl.Schema({"a": pl.Int32, "b": pl.String})).schema
     assert [(f.name, str(f.field_type)) for f in schema.fields] == [("a", "int"), ("b", "string")]
-    for wrong, rows in ((ITEMS, True), ([], True), (iter([]), True), ([], None), (3, None), (None, None)):
+    for wrong, rows in ((ITEMS, True), ([], True), (iter([]), True), ([], False), (3, False), ("s3://b/a.csv", True)):
         with pytest.raises(dk.InvalidInputError):
             dk.create_table(catalog, "f.t", wrong, rows=rows)
     assert not catalog.table_exists(("f", "t"))

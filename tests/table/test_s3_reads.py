@@ -44,6 +44,19 @@ def table(s3: S3, requests: S3Requests, tmp_path: Path) -> Iterator[dk.Table]:
     catalog.pyiceberg.close()
 
 
+def test_a_file_at_an_address_is_rows(table: dk.Table) -> None:
+    """It is read through the table's own storage, which has the keys."""
+    place = table.location.rpartition("/")[0]
+    table.io.write(f"{place}/rows.csv", b"id,name\n1,a\n2,\n")
+    dk.append(table, f"{place}/rows.csv")
+    dk.upsert(table, f"{place}/rows.csv", on="id")
+    dk.delete_keys(table, f"{place}/rows.csv", on="id")
+    assert dk.scan(table).count() == 0
+    assert [s.operation for s in table.snapshots()] == ["append", "overwrite", "delete"]
+    with pytest.raises(dk.NotFoundError, match=r"none\.csv"):
+        dk.append(table, f"{place}/none.csv")
+
+
 @pytest.mark.usefixtures("obstore")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_of_any_name_is_read_as_arrow_reads_it(s3: S3, requests: S3Requests, name: str) -> None:
