@@ -2,10 +2,10 @@
 
 `test` runs the first tier of tests, `test --all` all of them, `test --long` also what a release needs. Other arguments
 select tests: they are passed on to pytest, as those of `tour` are to `deletekit tour`.
-`floors` runs some tests with the oldest packages, those of constraints-lowest.txt; `beside` tells whether the newest
-daft, mlflow and others can be installed beside deletekit; `newest` runs the examples of the docs with the newest
-packages, those of constraints-newest.txt; `spark 4.3` runs some tests on another release of Spark, 3.5
-to 4.3, and `spark 4.3 smoke` the quick ones of them.
+`floors` runs some tests with the oldest packages, those of constraints-lowest.txt; `newest` runs the examples of the
+docs with the newest, those of constraints-newest.txt; `size` adds up a base installation, and fails when it grows;
+`beside` tells whether the newest daft, mlflow and others can be installed beside deletekit; `spark 4.3` runs some tests
+on another release of Spark, 3.5 to 4.3, and `spark 4.3 smoke` the quick ones of them.
 
 It needs Python 3.11 or later and nothing else; Java 17 or later for what runs on Spark. Everything is installed into
 .venv beside this file, and only when pyproject.toml or constraints.txt have changed.
@@ -61,6 +61,7 @@ FLOOR_TESTS = [
 ]
 FLOOR_TOOLS = ["hypothesis", "jupytext", "markdown-it-py", "pytest", "pytest-timeout", "pytest-xdist"]
 NEWEST = "constraints-newest.txt"
+MOST_MEGABYTES = 660
 # What is run with the newest packages; three pages need more than they do.
 NEWEST_TESTS = ["tests/test_docs.py::test_python_runs", "-k", "not engines and not ray and not widgets"]
 NEWEST_TOOLS = [*FLOOR_TOOLS, "obstore"]
@@ -96,7 +97,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="dev.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
         "command",
-        choices=["tour", "test", "floors", "newest", "beside", "spark"],
+        choices=["tour", "test", "floors", "newest", "size", "beside", "spark"],
         help="tour: the guided tour; see above",
     )
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="passed on to `deletekit tour` or to pytest")
@@ -109,6 +110,8 @@ def main(arguments: list[str]) -> int:
         return run([BIN / "deletekit", "tour", *options.rest])
     if options.command == "floors":
         return run_at_the_floors(options.rest)
+    if options.command == "size":
+        return check_size()
     if options.command == "newest":
         return run_with_the_newest(options.rest)
     if options.command == "spark":
@@ -246,6 +249,22 @@ def run_with_the_newest(arguments: list[str]) -> int:
     say("the examples of the docs with the newest packages")
     planner = "ignore:Iceberg scan planning with the polars_iceberg plugin"
     return run([python, "-m", "pytest", "-W", planner, "-m", "not spark", *(arguments or NEWEST_TESTS)])
+
+
+def check_size() -> int:
+    """Install deletekit alone, with the pinned packages, and print what each package takes on disk."""
+    python = new_venv("size", ["--constraint=constraints.txt", "."])
+    code = (
+        "from importlib.metadata import distributions as all\n"
+        "for d in all(): print(sum(f.locate().stat().st_size for f in d.files or () if f.locate().is_file()), d.name)"
+    )
+    lines = subprocess.run([str(python), "-c", code], check=True, capture_output=True, text=True).stdout.splitlines()
+    sizes = {name: int(size) / 1e6 for size, _, name in (line.partition(" ") for line in lines)}
+    total = sum(size for name, size in sizes.items() if name not in {"pip", "setuptools"})
+    for name, size in sorted(sizes.items(), key=lambda each: -each[1])[:12]:
+        print(f"{size:6.0f} MB  {name}")
+    say(f"a base installation takes {total:.0f} MB, of at most {MOST_MEGABYTES}")
+    return int(total > MOST_MEGABYTES)
 
 
 def run_on_spark(arguments: list[str]) -> int:

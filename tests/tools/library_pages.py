@@ -20,6 +20,8 @@ _ORDER = (
     "filters",
     "engines",
     "streams",
+    "stream_sources",
+    "stream_operating",
     "changes",
     "delta",
     "properties",
