@@ -165,9 +165,7 @@ def _exact(
     parser = None
     try:
         if isinstance(where, str):
-            parser = filter_parser.Parser(
-                where, column or (lambda name: filter_literals.column_named(name, schema)), field
-            )
+            parser = filter_parser.Parser(where, column or (lambda n: filter_literals.column_named(n, schema)), field)
         test = where if parser is None else parser.filter()
         if not isinstance(test, BooleanExpression):
             raise TypeError(f"not a filter: {type(test).__name__}")

@@ -165,7 +165,7 @@ def _checked(
     check_own_metadata(table.metadata, table.metadata_location)
     check_parquet_only(table.metadata, "write.format.default", "write.delete.format.default")
     if where is None or (isinstance(where, str) and not where.strip()):
-        raise InvalidInputError('no filter; "true" means every row', kind="filter", field="where", found=where)
+        raise InvalidInputError("an erasure needs a filter", kind="filter", field="where", found=where)
     return parse_filter(where, table.schema)
 
 

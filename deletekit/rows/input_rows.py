@@ -68,11 +68,20 @@ def as_table(rows: Any, schema: Schema, argument: str = "rows", *, ragged: bool 
     with tabular(argument):
         if isinstance(rows, list):
             return _table_of_dicts(rows, schema, argument, ragged)
-        table = rows if isinstance(rows, pa.Table) else pa.table(rows)
+        table = rows if isinstance(rows, pa.Table) else pa.table(with_index(rows))
     for name in table.column_names:
         if table.column_names.count(name) > 1:
             raise InvalidInputError("rows have a column twice", kind="column-not-unique", field=name)
     return table
+
+
+def with_index(rows: Any) -> Any:
+    """Return a pandas frame with its index as columns. Arrow loses a named one that counts; one without a name is none.
+
+    Such is the index of a frame whose rows were filtered.
+    """
+    is_frame = hasattr(rows, "reset_index")
+    return rows.reset_index(drop=list(rows.index.names) == [None], allow_duplicates=True) if is_frame else rows
 
 
 _ARROW = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")

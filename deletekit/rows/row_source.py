@@ -21,7 +21,7 @@ from pyarrow import dataset
 from pyiceberg.schema import Schema
 
 from deletekit.errors import InvalidInputError
-from deletekit.rows.input_rows import as_table, tabular
+from deletekit.rows.input_rows import as_table, tabular, with_index
 from deletekit.rows.row_files import open_rows
 from deletekit.table.file_io import FileIO
 
@@ -48,7 +48,10 @@ class RowSource:
     """
 
     def __init__(self, rows: Any, schema: Schema, argument: str = "rows", io: FileIO | None = None) -> None:
-        self._rows, self._argument = fspath(rows) if isinstance(rows, PathLike) else rows, argument
+        self._rows, self._argument = (
+            fspath(rows) if isinstance(rows, PathLike) else with_index(rows),
+            argument,
+        )
         self._schema, self._io = schema, io
         self._is_read = False
         self._held: list[Any] | None = None

@@ -23,10 +23,10 @@ def register(session: SparkSession, catalog: Catalog) -> dict[str, str]:
     ----------
     session: any session of Spark 4.0 or later; it needs no Iceberg jar.
 
-    A view is called as its table without the namespace, or, where several tables are called so, by the whole name, as
-    in ``SELECT * FROM `demo.users` ``. It shows the table as it is now: register again to see later commits. `INSERT
-    INTO` a view appends to its table. A table with a column of a type that Spark lacks is left out, and the logger
-    `deletekit` tells why.
+    A view is called as its table without the namespace, or, where several tables are called so, by the whole name, in
+    SQL in backquotes. It shows the table as it is now: register again to see later commits. `INSERT INTO` a view
+    appends to its table. A table with a column of a type that Spark lacks is left out, and the logger `deletekit` tells
+    why.
 
     Raises UnsupportedError for Spark Connect, EnvironmentMissingError for a Spark without data sources in Python.
     """

@@ -183,9 +183,10 @@ def _schema_and_rows(given: Any, with_rows: bool, format_version: int) -> tuple[
 
 
 def _column(field: pa.Field, format_version: int) -> pa.Field:
-    """Return a column of a frame; pandas has nanoseconds by default, for which version 1 and 2 have no type."""
-    is_time = pa.types.is_timestamp(field.type) and format_version < 3
-    return field.with_type(pa.timestamp("us", field.type.tz)) if is_time else field
+    """Return a column of a frame: its zone becomes UTC, and nanoseconds microseconds where a version has none."""
+    if not pa.types.is_timestamp(kind := field.type):
+        return field
+    return field.with_type(pa.timestamp("us" if format_version < 3 else kind.unit, kind.tz and "UTC"))
 
 
 def schema_of(schema: Schema | pa.Schema) -> Schema:

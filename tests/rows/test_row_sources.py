@@ -422,6 +422,31 @@ def test_a_table_made_of_a_frame(catalog: dk.Catalog, name: str) -> None:
     assert dk.verify(again, level="data").ok
 
 
+def test_a_pandas_frame_of_some_rows_has_no_column_of_their_numbers(catalog: dk.Catalog) -> None:
+    whole = WHOLE.to_pandas()
+    some = whole[whole["id"] % 7 == 0]
+    table = dk.create_table(catalog, "f.some", some, rows=True)
+    assert table.schema.column_names == WHOLE.column_names
+    dk.append(table, iter([some, some]))
+    dk.upsert(table, some, on="id")
+    dk.delete_keys(table, some[["id"]].iloc[1:], on="id")
+    assert dk.scan(table, columns="id").to_arrow()["id"].to_pylist() == [int(some["id"].iloc[0])]
+    named = dk.create_table(catalog, "f.named", some.set_index("id"), rows=True)  # a range, which Arrow leaves out
+    dk.append(named, [some.set_index(["id", "value"])])
+    assert dk.scan(named, columns="id").to_arrow()["id"].to_pylist() == [*some["id"]] * 2
+    with raises(dk.InvalidInputError, "rows"):
+        dk.append(named, some.set_index("id", drop=False))
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_frame_with_a_zone_makes_a_column_in_utc(catalog: dk.Catalog, version: int) -> None:
+    at = pd.to_datetime(["2024-06-01 12:00"], utc=True).tz_convert("Europe/Berlin")
+    for unit in ("us", "ns"):
+        frame = pd.DataFrame({"at": at.as_unit(unit)})
+        table = dk.create_table(catalog, f"f.{unit}", frame, rows=True, format_version=version)
+        assert dk.scan(table).to_arrow()["at"].to_pylist()[0] == dt.datetime(2024, 6, 1, 12, tzinfo=dt.UTC)
+
+
 def test_what_makes_no_table(catalog: dk.Catalog) -> None:
     schema = dk.create_table(catalog, "f.s", pl.Schema({"a": pl.Int32, "b": pl.String})).schema
     assert [(f.name, str(f.field_type)) for f in schema.fields] == [("a", "int"), ("b", "string")]

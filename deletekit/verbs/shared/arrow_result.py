@@ -100,9 +100,7 @@ class ArrowResult(ABC):
 
         argument("to_duckdb", "connection", connection, duckdb.DuckDBPyConnection | None)
         for field in self.arrow_schema:
-            if has_type(
-                field.type, lambda kind: pa.types.is_timestamp(kind) and kind.unit == "ns" and kind.tz is not None
-            ):
+            if has_type(field.type, lambda t: pa.types.is_timestamp(t) and t.unit == "ns" and t.tz is not None):
                 message, expected = "DuckDB cuts timestamptz_ns to microseconds", "to_arrow, or the other columns"
                 raise UnsupportedError(message, "column-type", field.name, expected=expected)
         return (connection or duckdb).from_arrow(self.to_reader())
