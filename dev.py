@@ -244,9 +244,7 @@ def run_at_the_floors(arguments: list[str]) -> int:
 
 def run_with_the_newest(arguments: list[str]) -> int:
     """Run the tests of NEWEST_TESTS, or those that pytest's own arguments select, with the newest packages."""
-    lines = (ROOT / NEWEST).read_text(encoding="utf-8").splitlines()
-    named = [line for line in lines if not line.startswith("#")]
-    python = new_venv("newest", [".", *named, *pins_of(NEWEST_TOOLS)])
+    python = new_venv("newest", [".", *pins_in(NEWEST), *pins_of(NEWEST_TOOLS)])
     say("the examples of the docs with the newest packages")
     planner = "ignore:Iceberg scan planning with the polars_iceberg plugin"
     return run([python, "-m", "pytest", "-W", planner, "-m", "not spark", *(arguments or NEWEST_TESTS)])
@@ -269,20 +267,21 @@ def check_size() -> int:
 
 
 def run_on_spark(arguments: list[str]) -> int:
-    """Run the tests of SPARK_TESTS on a release of Spark: `spark 3.5`; further arguments are pytest's own."""
+    """Run tests on a release of Spark: `spark 4.3`, `spark 4.3 smoke`; other arguments are pytest's own."""
     release, *chosen = arguments or ["3.5"]
     if release not in SPARK_RELEASES:
         sys.exit(f"deletekit was never tried on Spark {release}: {', '.join(SPARK_RELEASES)} are known.")
     python = new_venv(f"spark-{release}", [".", f"pyspark=={release}.*", *pins_of(SPARK_TOOLS)])
     say(f"tests on Spark {release}")
-    tests = SPARK_SMOKE_3_5 if release == "3.5" else SPARK_SMOKE
+    smoke = SPARK_SMOKE_3_5 if release == "3.5" else SPARK_SMOKE
     if chosen == ["smoke"]:
-        chosen = tests
-    tests = [*tests, SPARK_PIPELINE, *([SPARK_CONTRACT] if release < "4.2" else [])]
+        tests = smoke
+    else:
+        tests = chosen or [*smoke, SPARK_PIPELINE, *([SPARK_CONTRACT] if release < "4.2" else [])]
     # Spark 4.2 and 4.3 warn of pandas 3, of which deletekit uses nothing; 3.5 compares versions by distutils.
     warnings = ("PySpark does not yet fully support pandas:FutureWarning", "distutils Version:DeprecationWarning")
     ignored = [argument for warning in warnings for argument in ("-W", f"ignore:{warning}")]
-    return run([python, "-m", "pytest", *ignored, "-m", "spark and not long", *(chosen or tests)])
+    return run([python, "-m", "pytest", *ignored, "-m", "spark and not long", *tests])
 
 
 def new_venv(name: str, packages: list[str]) -> Path:
@@ -297,8 +296,13 @@ def new_venv(name: str, packages: list[str]) -> Path:
 
 def pins_of(names: list[str]) -> list[str]:
     """Return the lines of constraints.txt for these packages."""
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line.partition("==")[0] in names]
+    return [pin for pin in pins_in("constraints.txt") if pin.partition("==")[0] in names]
+
+
+def pins_in(file: str) -> list[str]:
+    """Return the lines of a constraints file that name a package and its version."""
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if not line.startswith("#")]
 
 
 def run_selection(marks: str | None, selection: list[str]) -> int:

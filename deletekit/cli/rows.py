@@ -222,7 +222,8 @@ def shown_rows(found: Any, rows: Sequence[Mapping[str, Any]], nothing: str) -> I
     wide = accumulate(
         max(map(cell_len, map(plain, column))) + _GAP for column in zip(found.column_names, *cells, strict=True)
     )
-    fitting = max(1, sum(end - _GAP <= console().width for end in wide))
+    room = console().width + _GAP
+    fitting = max(1, sum(end <= room for end in wide))
     yield grid(heads[:fitting], (row[:fitting] for row in cells), indent=0)
     if fitting < len(heads):
         yield Text(f"… and {len(heads) - fitting} more columns; --column chooses them, --json has all", style="dim")

@@ -67,10 +67,8 @@ def change(
     table = argument.open()
     if not options.get("dry_run"):
         when_interrupted(interrupted)
-    if "engine" not in signature(verb).parameters:
-        with output.waiting(label):
-            return table, verb(table, **options)
-    with output.bar(label):
+    progress = output.bar if "engine" in signature(verb).parameters else output.waiting
+    with progress(label):
         return table, verb(table, **options)
 
 
