@@ -62,7 +62,8 @@ def as_table(rows: Any, schema: Schema, argument: str = "rows", *, ragged: bool 
     Raises InvalidInputError for rows that are not tabular or have a column twice.
     """
     odd = rows if not isinstance(rows, list) else next((row for row in rows if not isinstance(row, Mapping)), {})
-    if not isinstance(odd, Mapping) and not any(hasattr(odd, name) for name in _ARROW):
+    is_texts = isinstance(rows, Mapping) and any(isinstance(column, str | bytes) for column in rows.values())
+    if is_texts or not (isinstance(odd, Mapping) or any(hasattr(odd, name) for name in _ARROW)):
         found = repr(odd) if isinstance(odd, str | PathLike) else type(odd).__name__
         raise InvalidInputError(f"{argument} are not tabular", kind="rows", field=argument, found=found, expected=_ROWS)
     with tabular(argument):
@@ -261,9 +262,8 @@ _FAMILIES = (
 
 
 def _unknown(name: str, known: Sequence[str]) -> InvalidInputError:
-    return InvalidInputError(
-        "rows have a column the table does not", kind="column-not-found", field=name, expected=columns_like(name, known)
-    )
+    message, near = "rows have a column the table does not", columns_like(name, known)
+    return InvalidInputError(message, "column-not-found", name, expected=near)
 
 
 def _null(path: str, count: int) -> InvalidInputError:
