@@ -6,8 +6,6 @@ if TYPE_CHECKING:  # for type checkers: the same names as in the table below
     from deletekit.commit.swap import Commit as Commit
     from deletekit.conformance.make_readable import MadeReadable as MadeReadable
     from deletekit.conformance.make_readable import ReadableStep as ReadableStep
-    from deletekit.conformance.readers import EngineReading as EngineReading
-    from deletekit.conformance.readers import ReaderFinding as ReaderFinding
     from deletekit.conformance.readers import Readers as Readers
     from deletekit.delta.clean_up import DeltaCleanUp as DeltaCleanUp
     from deletekit.delta.export import DeltaExport as DeltaExport
@@ -32,11 +30,13 @@ if TYPE_CHECKING:  # for type checkers: the same names as in the table below
     from deletekit.tools.explain import Explanation as Explanation
     from deletekit.tools.refs import MovedRef as MovedRef
     from deletekit.verbs.scan import Scan as Scan
+    from deletekit.verdicts.judgement import EngineReading as EngineReading
+    from deletekit.verdicts.judgement import ReaderFinding as ReaderFinding
 
 _NAMES = {
     "deletekit.commit.swap": ("Commit",),
     "deletekit.conformance.make_readable": ("MadeReadable", "ReadableStep"),
-    "deletekit.conformance.readers": ("EngineReading", "ReaderFinding", "Readers"),
+    "deletekit.conformance.readers": ("Readers",),
     "deletekit.delta.clean_up": ("DeltaCleanUp",),
     "deletekit.delta.export": ("DeltaExport",),
     "deletekit.delta.repack": ("RepackedVectors",),
@@ -57,6 +57,7 @@ _NAMES = {
     "deletekit.tools.explain": ("Explanation",),
     "deletekit.tools.refs": ("MovedRef",),
     "deletekit.verbs.scan": ("Scan",),
+    "deletekit.verdicts.judgement": ("EngineReading", "ReaderFinding"),
 }
 """The classes by the modules that they are in."""
 

@@ -11,7 +11,7 @@ from deletekit.cli.options import (
     TableAnswerCommand,
     branch_option,
     choice_option,
-    dry_run_option,
+    guard_options,
     mode_option,
     repeated_option,
 )
@@ -30,7 +30,7 @@ _GRANULARITY = "Write one position delete file for each of these.  [default: the
 @repeated_option("--on", "on", "COLUMN", _EQUALITY_FIELD)
 @choice_option("--granularity", ("file", "partition"), _GRANULARITY)
 @click.option("--with-rows", is_flag=True, help="Store the deleted rows in position delete files too.")
-@dry_run_option
+@guard_options
 def delete(argument: TableArgument, output: Output, **options: Any) -> Answer:
     """Delete the rows for which WHERE is true, in one commit, and show what was written.
 

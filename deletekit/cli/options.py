@@ -22,6 +22,8 @@ TRACEBACK = "deletekit.traceback"
 INTERRUPTED = "deletekit.interrupted"
 """Where it holds the warning to print if Ctrl-C ends the command."""
 _ONE_OF = "deletekit_one_of"
+_AT_MOST = 'Refuse a change of more than N rows of the table, or of such a share: "1 %".'
+_READABLE_BY = "Write so that this engine reads the table right, or refuse; repeatable."
 _EXAMPLES = {
     "KEY=VALUE": "uri=http://localhost:8181",
     "COLUMN=VALUE": "name='Ann'",
@@ -35,6 +37,11 @@ _EXAMPLES = {
 
 def time_of(text: str) -> int | str:
     """Return a time as the verbs take it: a number of milliseconds if it has only digits."""
+    return int(text) if text.isascii() and text.isdigit() else text
+
+
+def rows_or_share(text: str) -> int | str:
+    """Return a limit of rows as the verbs take it: a number if it has only digits."""
     return int(text) if text.isascii() and text.isdigit() else text
 
 
@@ -102,6 +109,20 @@ def one_of(message: str, *names: str, needed: bool = False) -> Decorator:
 
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+
+
+def guard_options(command: Callback) -> Callback:
+    """Add the options that let a change be refused: of how many rows it may be, and who must read the table after."""
+    for decorator in (
+        dry_run_option,
+        repeated_option("--readable-by", "readable_by", "ENGINE", _READABLE_BY),
+        number_option("--expect", "Refuse a change that is not about exactly N rows of the table."),
+        number_option("--at-most", _AT_MOST, rows_or_share, "N"),
+    ):
+        command = decorator(command)
+    return command
+
+
 older_than_option = click.option(
     "--older-than",
     type=time_of,

@@ -19,6 +19,7 @@ from deletekit.cli.options import (
     branch_option,
     choice_option,
     dry_run_option,
+    guard_options,
     key_values,
     mode_option,
     repeated_option,
@@ -110,14 +111,15 @@ def append(argument: TableArgument, output: Output, file: str, ref: str, **optio
 @click.command(cls=TableAnswerCommand)
 @click.argument("files", nargs=-1, required=True)
 @branch_option("commit to")
-def add_files(argument: TableArgument, output: Output, files: tuple[str, ...], ref: str) -> Answer:
+@dry_run_option
+def add_files(argument: TableArgument, output: Output, ref: str, **options: Any) -> Answer:
     """Make Parquet FILES data files of the table in one commit, where they lie. They are the table's from then on.
 
     \b
     Examples:
       deletekit add-files --catalog prod demo.users s3://bucket/users/1.parquet
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
-    table, commit = change(dk.add_files, argument, output, "Adding files", files=files, ref=ref)
+    table, commit = change(dk.add_files, argument, output, "Adding files", ref=ref, **options)
     return commit_answer(table, ref, commit)
 
 
@@ -127,7 +129,7 @@ def add_files(argument: TableArgument, output: Output, files: tuple[str, ...], r
 @mode_option("update")
 @branch_option("commit to")
 @repeated_option("--on", "on", "COLUMN", "Key column of equality deletes; repeatable.")
-@dry_run_option
+@guard_options
 def update(
     argument: TableArgument,
     output: Output,
@@ -163,7 +165,7 @@ def update(
 @choice_option("--when-not-matched", ("insert", "nothing"), "What becomes of the file's row.", default="insert")
 @mode_option("merge")
 @branch_option("commit to")
-@dry_run_option
+@guard_options
 def merge(
     argument: TableArgument,
     output: Output,

@@ -103,4 +103,5 @@ def _commit_lines(table: dk.Table, ref: str, commit: dk.results.Commit) -> Itera
         shown = {name: commit.summary[name] for name in names if commit.summary.get(name, "0") != "0"}
         yield facts(*(f"{field_name(name)} {int(number):,}" for name, number in shown.items()))
     if commit.dry_run:
+        yield from map(line, commit.preview()[1:])
         yield line(("Nothing was changed.", "bold"))

@@ -15,6 +15,7 @@ from typing import Any
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.conflicts import judge, merge_vectors
+from deletekit.commit.new_snapshot import NewSnapshot
 from deletekit.deletes.read import ReadContext
 from deletekit.errors import CommitConflictError, DeletekitError, InvalidInputError, NotFoundError
 from deletekit.rows.write_context import WriteContext
@@ -40,6 +41,7 @@ class CommitRequest:
     table_uuid: str | None
     pinned_snapshot_id: int | None = None
     validate: Callable[[Base], None] | None = None
+    check: Callable[[Base, NewSnapshot], None] | None = None
     reader: Callable[[TableMetadata], SnapshotReader] | None = None
     counts_totals: bool = False
     dry_run: bool = False
@@ -119,6 +121,7 @@ def plan_change(
     properties: Mapping[str, str] | None = None,
     pinned_snapshot_id: int | None = None,
     validate: Callable[[Base], None] | None = None,
+    check: Callable[[Base, NewSnapshot], None] | None = None,
     reader: Callable[[TableMetadata], SnapshotReader] | None = None,
     counts_totals: bool = False,
     dry_run: bool = False,
@@ -133,6 +136,7 @@ def plan_change(
     properties: extra entries for the snapshot summary.
     pinned_snapshot_id: a snapshot whose files the change uses. It must not have expired when the change is committed.
     validate: raises if the change may not be committed on a head. Called with the head of every attempt.
+    check: raises if the snapshot may not be committed that was made on the base; a dry run's snapshot too.
     reader: returns a reader of the table's manifests, which may know some of them already.
     counts_totals: the change counts the totals of the head again, so they may be wrong.
     dry_run: write no file; also allowed for a table without a catalog.
@@ -148,6 +152,7 @@ def plan_change(
         properties=properties or {},
         pinned_snapshot_id=pinned_snapshot_id,
         validate=validate,
+        check=check,
         reader=reader,
         counts_totals=counts_totals,
         dry_run=dry_run,

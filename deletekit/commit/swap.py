@@ -6,7 +6,7 @@ because the commit may have happened.
 Spec: "Commit Conflict Resolution and Retry"; properties `commit.retry.*`.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, TypeVar
 
@@ -26,8 +26,10 @@ from deletekit.table.metadata import TableMetadata
 from deletekit.table.metadata_update import apply_updates, requirements_of
 from deletekit.table.summary_counters import COUNTERS
 from deletekit.table.table import Table
+from deletekit.text import count, size
 
 _T = TypeVar("_T")
+_OPENED = ("deletes", "bytes of deletes", "data files")
 
 
 @result
@@ -69,6 +71,28 @@ class Commit:
         ids = [f"snapshot_id={self.snapshot_id}", f"sequence_number={self.sequence_number}"]
         parts = [*(["dry run"] if self.dry_run else ids), *files]
         return f"Commit({self.operation}, {', '.join(parts)})"
+
+    def __str__(self) -> str:
+        return "\n".join(["Dry run: nothing was written.", *self.preview()]) if self.dry_run else repr(self)
+
+    def preview(self) -> list[str]:
+        """Return lines that say what the change does: its rows, its files, and what readers open then."""
+        if self.operation is None:
+            return ["Nothing has to change."]
+        new, old = self.added_delete_files, self.removed_delete_files
+        added, removed = _by_kind(self.added_data_files, new), _by_kind(self.removed_data_files, old)
+        files = [*(f"{text} added" for text in added), *(f"{text} removed" for text in removed)]
+        more = len(new) - len(old), sum(d.content_bytes for d in new) - sum(d.content_bytes for d in old)
+        data = len(self.added_data_files) - len(self.removed_data_files)
+        opened = [f"{n:+,} {what}" for n, what in zip((*more, data), _OPENED, strict=True) if n]
+        written = sum(f.file_size_in_bytes for f in self.added_data_files) + sum(d.content_bytes for d in new)
+        rows = "not counted" if self.matched_rows is None else count(self.matched_rows, "row")
+        return [
+            f"{self.operation}: {rows} of the table deleted or changed",
+            f"files: {', '.join(files)}",
+            f"to write: {size(written)}, and manifests",
+            f"a reader then opens: {', '.join(opened) or 'as many files as before'}",
+        ]
 
 
 def commit(change: PlannedChange) -> Commit:
@@ -291,7 +315,18 @@ def _write_snapshot(change: PlannedChange) -> NewSnapshot | None:
         change.discard()
         return None
     with expiry_as_lost_race(change.base):
-        return new_snapshot(change.base, change.delta, change.request.properties)
+        made = new_snapshot(change.base, change.delta, change.request.properties)
+        if change.request.check is not None:
+            change.request.check(change.base, made)
+    return made
+
+
+def _by_kind(data: Sequence[DataFile], deletes: Sequence[DeleteFile]) -> Iterator[str]:
+    """Yield how many files of each kind there are, and their bytes."""
+    sizes = [("data file", f.file_size_in_bytes) for f in data] + [(d.kind, d.content_bytes) for d in deletes]
+    for kind in dict.fromkeys(kind for kind, _ in sizes):
+        of_kind = [n for k, n in sizes if k == kind]
+        yield f"{count(len(of_kind), kind.replace('-', ' '))} ({size(sum(of_kind))})"
 
 
 def _broken_off(error: Exception) -> CommitStateUnknownError:

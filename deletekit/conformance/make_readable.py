@@ -12,10 +12,7 @@ from typing import Any
 from deletekit.commit.planned_change import check_request
 from deletekit.commit.swap import Commit
 from deletekit.conformance.engines import BUILT_IN, can_ask
-from deletekit.conformance.features import DATA_FORMATS, KINDS, TABLE, Features, snapshot_features
-from deletekit.conformance.known_verdicts import Verdict, known_verdicts
-from deletekit.conformance.readers import EngineReading, Readers, in_use, judged, readers
-from deletekit.conformance.rows_at_stake import MIXED_UP, mixed_up_vectors
+from deletekit.conformance.readers import Readers, readers
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.scan_task import ScanTask
 from deletekit.engines.local import Engine
@@ -33,6 +30,10 @@ from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.tools.schema import upgrade_format_version
+from deletekit.verdicts.features import DATA_FORMATS, KINDS, TABLE, Features, snapshot_features
+from deletekit.verdicts.judgement import EngineReading, in_use, is_good, judged, why_not
+from deletekit.verdicts.known_verdicts import Verdict, known_verdicts
+from deletekit.verdicts.rows_at_stake import MIXED_UP, mixed_up_vectors
 
 _V3 = FormatVersion(3)
 _CONVERT, _REWRITE = "convert-equality-deletes", "rewrite-position-deletes"
@@ -149,7 +150,7 @@ def make_readable(
     def asked() -> MadeReadable:
         found = readers(table, ref=ref, engines=names, against=runs, exact=False, verdicts=verdicts, engine=engine)
         after = tuple(reading for reading in found.engines if (reading.engine, reading.version) in versions)
-        good = all(map(_is_good, after)) and all(run.verdict in ("right", "unavailable") for run in found.against)
+        good = all(map(is_good, after)) and all(run.verdict in ("right", "unavailable") for run in found.against)
         return MadeReadable(steps=(), engines=after, readers=found, is_readable=good)
 
     return _changed(table, ways, asked, shared)
@@ -226,7 +227,7 @@ def _enough(
                 version = _V3 if action == _UPGRADE else version
                 features = _after(action, features, state, version)
             readings = tuple(judged(features, verdicts))
-            if all(map(_is_good, readings)):
+            if all(map(is_good, readings)):
                 try:
                     _check_formats(state.metadata, way)
                     found.append((way, readings))
@@ -236,10 +237,9 @@ def _enough(
         return [way for way, _ in found], found[0][1]
     if refusal is not None:
         raise refusal
-    bad = next(r for r in readings if not _is_good(r))
-    why = str(bad.findings[0]) if bad.findings else f"unknown, for {', '.join(bad.unknown)}"
+    bad = next(r for r in readings if not is_good(r))
     message = "no change of its deletes makes the table right for this engine"
-    reason, expected = f"{bad.named}: {why}", "an engine that reads the table without deletes right"
+    reason, expected = why_not(bad), "an engine that reads the table without deletes right"
     raise UnsupportedError(message, kind="not-readable", field="engines", found=reason, expected=expected)
 
 
@@ -253,11 +253,6 @@ def _check_formats(metadata: TableMetadata, way: Iterable[str]) -> None:
 
 def _steps(state: _State, way: Iterable[str]) -> tuple[ReadableStep, ...]:
     return tuple(step for action in way if (step := _step(action, state)) is not None)
-
-
-def _is_good(reading: EngineReading) -> bool:
-    """Tell whether an engine fails nowhere, and is known to read each kind of delete that is there."""
-    return not reading.findings and not set(reading.unknown).intersection(KINDS)
 
 
 def _after(action: str, features: Features, state: _State, version: FormatVersion) -> Features:

@@ -37,7 +37,7 @@ from deletekit.table.table import Table
 
 
 @public
-def sink(  # noqa: PLR0913  # options, each given by its name
+def sink(
     table: Table,
     sink_id: str,
     *,

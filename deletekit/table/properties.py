@@ -23,6 +23,7 @@ _MIB = 1 << 20
 _FOREVER = 2**63 - 1
 
 NAME_MAPPING = "schema.name-mapping.default"
+READABLE_BY = "deletekit.readable-by"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,13 @@ def _location(text: str) -> str:
     if not text.strip("/"):
         raise ValueError(text)
     return text.rstrip("/")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise ValueError(text)
+    return names
 
 
 def _json_list(text: str) -> str:
@@ -157,6 +165,7 @@ _TABLE: tuple[tuple[str, Kind, str | None, str], ...] = (
     ("read.split.target-size", _number(1), str(128 * _MIB), "bytes that one Spark task reads"),
     ("read.split.adaptive-size.enabled", _BOOLEAN, "true", "whether a small table is read in as many tasks as cores"),
     ("read.split.open-file-cost", _number(1), str(4 * _MIB), "bytes that opening a file counts as"),
+    (READABLE_BY, Kind("names of engines, with commas", _names), None, "who must read each change of rows right"),
     (NAME_MAPPING, Kind("a JSON list", _json_list), None, "ids of columns in files without ids"),
 )
 PROPERTIES: Mapping[str, Property] = {row[0]: Property(*row) for row in _TABLE}

@@ -44,6 +44,7 @@ def add_files(
     *,
     ref: str = MAIN,
     commit_properties: Mapping[str, str] | None = None,
+    dry_run: bool = False,
 ) -> Commit:
     """Register Parquet files as data files of the table, in one commit. They are not copied.
 
@@ -51,6 +52,7 @@ def add_files(
     ----------
     files: their locations. They are the table's from then on: it removes them when no snapshot has them any more.
     ref: branch to commit to.
+    dry_run: check the files, and change nothing.
 
     A file's columns are those with the table's field ids, or names if it has no ids. All its rows must be in one
     partition. For a partition column that the file leaves out, the value is that of a folder `column=value`.
@@ -71,9 +73,9 @@ def add_files(
         if mapping is None and any(by_name for _, by_name in found):
             sets = ({"action": "set-properties", "updates": {NAME_MAPPING: chosen}},)
         added = tuple(file for file, _ in found)
-        return RowDelta(added_data_files=added, metadata_updates=sets, read_set=ReadSet())
+        return RowDelta(added_data_files=added, metadata_updates=sets, matched_rows=0, read_set=ReadSet())
 
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties))
+    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
 
 
 def _refused(message: str, file: str, field: str | None = None, found: Any = None, expected: Any = None) -> Exception:

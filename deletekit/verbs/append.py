@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyiceberg.schema import Schema, assign_fresh_schema_ids, index_by_id
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
-from deletekit.commit.planned_change import plan_change
-from deletekit.commit.swap import Commit, commit, commit_metadata, create_with
+from deletekit.commit.swap import Commit, commit_metadata, create_with
+from deletekit.engines.current import engine_or_default
 from deletekit.errors import InvalidInputError
 from deletekit.log import tell
 from deletekit.rows.data_file_writer import write_data_files
@@ -28,6 +28,7 @@ from deletekit.table.metadata import MAIN, TableMetadata, new_metadata
 from deletekit.table.table import Table, load_table
 from deletekit.table.types import arrow_schema, schema_from_arrow
 from deletekit.verbs.shared.foreign_rows import foreign_rows
+from deletekit.verbs.shared.guards import Guards, Way, commit_guarded
 from deletekit.verbs.shared.partition_fields import partition_spec, sort_fields
 from deletekit.verbs.shared.replacement import check_location, replacing_updates
 
@@ -102,6 +103,7 @@ def append(
     ref: str = MAIN,
     commit_properties: Mapping[str, str] | None = None,
     dry_run: bool = False,
+    readable_by: str | Sequence[str] | None = None,
 ) -> Commit:
     """Insert rows in one commit.
 
@@ -117,6 +119,7 @@ def append(
         ones); texts are taken for a uuid column, which Spark has not.
     ref: branch to commit to.
     dry_run: as in `delete`; a stream is read to its end.
+    readable_by: engines that must read the table right after it, as in `delete`.
 
     Rows that come as a stream are written as they come: about `write.parquet.row-group-size-bytes` of them are held,
     however many there are. Files end near `write.target-file-size-bytes` on disk.
@@ -134,7 +137,7 @@ def append(
     """
     frame, source = foreign_rows(rows), RowSource(rows, table.schema, io=table.io)
 
-    def plan(base: Base) -> RowDelta:
+    def plan(base: Base, _: Way) -> RowDelta:
         metadata = base.metadata
         check_parquet_only(metadata, "write.format.default")
         if frame is not None:
@@ -143,7 +146,8 @@ def append(
             return _appended(source.pieces(), base)
         return RowDelta(added_data_files=tuple(files), matched_rows=0, read_set=ReadSet())
 
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
+    shared: Any = {"ref": ref, "properties": commit_properties, "dry_run": dry_run}
+    return commit_guarded(table, plan, Guards(readable_by=readable_by), engine_or_default(None), **shared)
 
 
 def _replaced(

@@ -8,8 +8,8 @@ from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, BoundEqua
 from pyiceberg.types import NestedField
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
-from deletekit.commit.planned_change import check_request, plan_change
-from deletekit.commit.swap import Commit, commit
+from deletekit.commit.planned_change import check_request
+from deletekit.commit.swap import Commit
 from deletekit.deletes.delete_modes import ChangeOptions
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -24,13 +24,14 @@ from deletekit.table.types import arrow_type
 from deletekit.verbs.shared.equality_keys import (
     Scope,
     checked_keys,
+    delete_of_keys,
     determines_partition,
     ensure_unpartitioned_spec,
     partitionable,
     specs_in_use,
-    write_key_deletes,
 )
 from deletekit.verbs.shared.foreign_rows import foreign_rows
+from deletekit.verbs.shared.guards import Guards, Way, commit_guarded
 from deletekit.verbs.shared.key_fields import equality_fields_of
 from deletekit.verbs.shared.row_changes import DeleteWhere, change_where, choose_mode, required_filter
 
@@ -46,6 +47,9 @@ def delete(
     with_rows: bool = False,
     commit_properties: Mapping[str, str] | None = None,
     dry_run: bool = False,
+    at_most: int | str | None = None,
+    expect: int | None = None,
+    readable_by: str | Sequence[str] | None = None,
     engine: Engine | None = None,
 ) -> Commit:
     """Delete the rows for which a filter is true, in one commit.
@@ -64,6 +68,12 @@ def delete(
     with_rows: also store each deleted row in the position delete file's `row` column.
     commit_properties: extra entries of the snapshot summary.
     dry_run: plan the change, and write nothing: no file, and no commit. A table opened by its path takes it too.
+        `print` shows what the change would do.
+    at_most: refuse the change if it deletes or changes more rows: a number, or a share of the live rows, `"1 %"`.
+    expect: refuse it unless it deletes or changes exactly so many.
+    readable_by: engines, as `readers` names them, that must read the table right after it. Without a mode, the first of
+        the table's own, `merge-on-read` and `copy-on-write` is taken that they read; None takes the table property
+        `deletekit.readable-by`. Counting and this check are of what is committed, also after a lost race.
 
     Returns the commit, of a dry run the one that it would make; its `operation` is None when no row matched. A data
     file that loses all its rows is dropped.
@@ -79,22 +89,23 @@ def delete(
     >>> dk.delete(users, "id in (1, 3)", mode="deletion-vector").summary["added-dvs"]
     '1'
     """
-    runner = engine_or_default(engine)
+    runner, guards = engine_or_default(engine), Guards(at_most, expect, readable_by)
 
-    def plan(base: Base) -> RowDelta:
+    def plan(base: Base, way: Way) -> RowDelta:
         metadata = base.metadata
-        chosen = choose_mode(metadata, "delete", mode)
+        chosen = choose_mode(metadata, "delete", way.mode)
         if with_rows and chosen != "position-delete":
             raise InvalidInputError("only position delete files store rows", "mode", "with_rows", chosen)
         if on is not None and chosen != "equality-delete":
             raise InvalidInputError("only equality deletes have key columns", "mode", "on", chosen)
-        options = ChangeOptions(chosen, granularity_of(metadata, granularity), with_rows)
+        options = ChangeOptions(chosen, granularity_of(metadata, way.granularity), with_rows)
         _, bound = found = required_filter(where, metadata.schema)
-        if chosen == "equality-delete" and (listed := _listed_keys(base, bound, on)):
+        if chosen == "equality-delete" and (listed := _listed_keys(base, bound, on, runner if way.counts else None)):
             return listed
         return change_where(base, found, DeleteWhere(bound), "delete", options, runner, names=on)
 
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
+    shared: Any = {"ref": ref, "properties": commit_properties, "dry_run": dry_run}
+    return commit_guarded(table, plan, guards, runner, verb="delete", mode=mode, granularity=granularity, **shared)
 
 
 def delete_keys(
@@ -106,6 +117,9 @@ def delete_keys(
     ref: str = MAIN,
     commit_properties: Mapping[str, str] | None = None,
     dry_run: bool = False,
+    at_most: int | str | None = None,
+    expect: int | None = None,
+    readable_by: str | Sequence[str] | None = None,
 ) -> Commit:
     """Delete every row whose key is in a table of keys, as equality deletes and without reading a row.
 
@@ -118,7 +132,7 @@ def delete_keys(
         has data; `"global"` writes one file for the whole table under an unpartitioned spec (added to the table when it
         has none). None takes `partition` where possible.
     ref: branch to commit to.
-    dry_run: as in `delete`.
+    dry_run, at_most, expect, readable_by: as in `delete`. To count, key columns are read.
 
     Rows that others insert before this commit lands are deleted too: nothing is read, so every isolation level is
     serializable.
@@ -129,7 +143,9 @@ def delete_keys(
     if scope not in ("partition", "global", None):
         raise InvalidInputError("unknown scope", "equality-scope", "scope", scope, "partition or global")
 
-    def plan(base: Base) -> RowDelta:
+    guards, runner = Guards(at_most, expect, readable_by), engine_or_default(None)
+
+    def plan(base: Base, way: Way) -> RowDelta:
         if frame is not None:
             files = frame.delete_keys(base, on, scope)
             return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
@@ -137,8 +153,7 @@ def delete_keys(
         fields, distinct = checked if same else checked_keys(base.metadata, given, on)
         if not len(distinct):
             return RowDelta()
-        files = write_key_deletes(base.write, specs_in_use(base), distinct, fields, scope)
-        return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
+        return delete_of_keys(base, distinct, fields, scope, runner if way.counts else None)
 
     # Refused before the table gets a spec for it.
     check_request(table.refresh(), ref, commit_properties, dry_run=dry_run)
@@ -146,12 +161,17 @@ def delete_keys(
     given = source.whole(seen.schema) if frame is None else frame.empty("keys")
     checked = fields, distinct = checked_keys(seen, given, on)
     is_global = scope == "global" or (scope is None and not partitionable(seen, fields))
+    shared: Any = {"ref": ref, "properties": commit_properties, "refreshed": True}
     if is_global and (frame is not None or len(distinct)):
+        if not dry_run and guards.is_set(table.properties):  # so that a refused change leaves no spec behind
+            commit_guarded(ensure_unpartitioned_spec(table, dry_run=True), plan, guards, runner, dry_run=True, **shared)
         table = ensure_unpartitioned_spec(table, dry_run=dry_run)
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run, refreshed=True))
+    return commit_guarded(table, plan, guards, runner, dry_run=dry_run, **shared)
 
 
-def _listed_keys(base: Base, bound: BooleanExpression, names: str | Sequence[str] | None) -> RowDelta | None:
+def _listed_keys(
+    base: Base, bound: BooleanExpression, names: str | Sequence[str] | None, counter: Engine | None
+) -> RowDelta | None:
     """Return the delete of the keys that a filter lists; None where rows must be read to find keys or partitions."""
     if isinstance(bound, AlwaysFalse):
         return None
@@ -160,8 +180,7 @@ def _listed_keys(base: Base, bound: BooleanExpression, names: str | Sequence[str
     keys = _enumerated(bound, fields)
     if keys is None or not all(determines_partition(s, ids) for s in specs):
         return None
-    files = write_key_deletes(base.write, specs, keys, fields, None)
-    return RowDelta(added_delete_files=tuple(files), read_set=ReadSet())
+    return delete_of_keys(base, keys, fields, None, counter)
 
 
 def _enumerated(bound: BooleanExpression, fields: Sequence[NestedField]) -> pa.Table | None:

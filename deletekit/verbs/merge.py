@@ -11,8 +11,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, NestedField
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.commit.planned_change import plan_change
-from deletekit.commit.swap import Commit, commit
+from deletekit.commit.swap import Commit
 from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.engines.current import engine_or_default
@@ -28,6 +27,7 @@ from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
 from deletekit.table.types import schema_from_arrow
 from deletekit.verbs.shared.foreign_rows import foreign_rows
+from deletekit.verbs.shared.guards import Guards, Way, commit_guarded
 from deletekit.verbs.shared.key_fields import equality_fields_of, range_of_keys
 from deletekit.verbs.shared.merge_clauses import (
     BoundClauses,
@@ -56,7 +56,7 @@ _VISIBLE = {
 """The sides that have a row there."""
 
 
-def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by its name
+def merge(
     table: Table,
     source: Any,
     *,
@@ -69,6 +69,9 @@ def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by i
     granularity: str | None = None,
     commit_properties: Mapping[str, str] | None = None,
     dry_run: bool = False,
+    at_most: int | str | None = None,
+    expect: int | None = None,
+    readable_by: str | Sequence[str] | None = None,
     engine: Engine | None = None,
 ) -> Commit:
     """Merge a source into a table, in one commit.
@@ -87,7 +90,7 @@ def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by i
         that update or delete; None leaves them.
     mode: as in `delete`; None takes `write.merge.mode`. Equality deletes use `on` as their key, and are refused where
         that would take a row with them that no clause chooses.
-    ref, granularity, commit_properties, dry_run: as in `delete`.
+    ref, granularity, commit_properties, dry_run, at_most, expect, readable_by: as in `delete`.
 
     `write.merge.isolation-level`: as in `update`; under `snapshot`, two merges may both insert a key.
 
@@ -98,12 +101,13 @@ def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by i
     given = (when_matched, when_not_matched, when_not_matched_by_source)
     clauses = {name: clauses_of(name, one, _ACTIONS[name]) for name, one in zip(_ACTIONS, given, strict=True)}
     runner, frame = engine_or_default(engine), foreign_rows(source, engine)
+    guards = Guards(at_most, expect, readable_by)
     rows = RowSource(source, table.schema, "source", table.io)
     _check_simple(clauses if frame is not None else {}, on)
 
-    def plan(base: Base) -> RowDelta:
+    def plan(base: Base, way: Way) -> RowDelta:
         metadata, names = base.metadata, list(on_columns(on))
-        options = ChangeOptions(choose_mode(metadata, "merge", mode), granularity_of(metadata, granularity))
+        options = ChangeOptions(choose_mode(metadata, "merge", way.mode), granularity_of(metadata, way.granularity))
         if frame is not None:
             action = next((c.action for c in clauses["when_matched"]), None)
             inserts, options = bool(clauses["when_not_matched"]), _with_keys(options, metadata, names)
@@ -113,7 +117,8 @@ def merge(  # noqa: PLR0913  # the clauses and options of MERGE, each given by i
         check = change.spares_rows
         return run_change(base, change, options, "merge", runner, change.where, check_keys=check, more=new)
 
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
+    shared: Any = {"ref": ref, "properties": commit_properties, "dry_run": dry_run}
+    return commit_guarded(table, plan, guards, runner, verb="merge", mode=mode, granularity=granularity, **shared)
 
 
 def _check_simple(clauses: Mapping[str, Sequence[Clause]], on: Any) -> None:

@@ -1,16 +1,16 @@
 """OVERWRITE: put rows in place of those that a filter chooses, or of whole partitions, in one commit."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysFalse
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
-from deletekit.commit.planned_change import plan_change
-from deletekit.commit.swap import Commit, commit
+from deletekit.commit.swap import Commit
 from deletekit.deletes.delete_modes import ChangeOptions
 from deletekit.deletes.plan import plan_scan
+from deletekit.deletes.read import ReadContext
 from deletekit.deletes.which_apply import own_deletes, scope_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -24,6 +24,8 @@ from deletekit.rows.write_context import check_parquet_only, granularity_of
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 from deletekit.verbs.shared.foreign_rows import foreign_rows
+from deletekit.verbs.shared.guards import Guards, Way, commit_guarded
+from deletekit.verbs.shared.live_rows import count_live_rows
 from deletekit.verbs.shared.row_changes import (
     DeleteWhere,
     change_where,
@@ -43,6 +45,9 @@ def overwrite(
     granularity: str | None = None,
     commit_properties: Mapping[str, str] | None = None,
     dry_run: bool = False,
+    at_most: int | str | None = None,
+    expect: int | None = None,
+    readable_by: str | Sequence[str] | None = None,
     engine: Engine | None = None,
 ) -> Commit:
     """Put rows in place of those for which a filter is true, in one commit.
@@ -53,7 +58,7 @@ def overwrite(
         same call once more leaves the same rows.
     where: as in `delete`; `"true"` replaces every row.
     mode: how the old rows go, as in `delete`; None takes `write.delete.mode`.
-    ref, granularity, commit_properties, dry_run: as in `delete`.
+    ref, granularity, commit_properties, dry_run, at_most, expect, readable_by: as in `delete`.
 
     Under `write.delete.isolation-level` = `serializable`, the default, rows that others commit meanwhile and that the
     filter chooses are replaced too; `snapshot` leaves them. Under both, no row comes back that someone else deleted.
@@ -63,13 +68,14 @@ def overwrite(
     CommitConflictError when too many races are lost. Spec: "Snapshots"; Java OverwriteFiles.
     """
     runner, source = engine_or_default(engine), RowSource(rows, table.schema, io=table.io)
+    guards = Guards(at_most, expect, readable_by)
     if foreign_rows(rows, engine) is not None:
         raise UnsupportedError("an overwrite by filter takes no Spark DataFrame", "rows", "rows")
 
-    def plan(base: Base) -> RowDelta:
+    def plan(base: Base, way: Way) -> RowDelta:
         metadata = base.metadata
         _, bound = found = required_filter(where, metadata.schema)
-        options = ChangeOptions(choose_mode(metadata, "delete", mode), granularity_of(metadata, granularity))
+        options = ChangeOptions(choose_mode(metadata, "delete", way.mode), granularity_of(metadata, way.granularity))
         new = align(source.whole(metadata.schema), metadata.schema)
         chosen = evaluate(bound, lambda i: column_at(new, metadata.schema, i), len(new))
         outside = len(new) - (pc.sum(chosen).as_py() or 0)
@@ -83,7 +89,8 @@ def overwrite(
             )
         return change_where(base, found, DeleteWhere(bound), "delete", options, runner, more=lambda _: [new])
 
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
+    shared: Any = {"ref": ref, "properties": commit_properties, "dry_run": dry_run}
+    return commit_guarded(table, plan, guards, runner, verb="delete", mode=mode, granularity=granularity, **shared)
 
 
 def overwrite_partitions(
@@ -93,6 +100,9 @@ def overwrite_partitions(
     ref: str = MAIN,
     commit_properties: Mapping[str, str] | None = None,
     dry_run: bool = False,
+    at_most: int | str | None = None,
+    expect: int | None = None,
+    readable_by: str | Sequence[str] | None = None,
 ) -> Commit:
     """Put rows in place of all rows of their partitions, in one commit: a dynamic partition overwrite.
 
@@ -100,7 +110,7 @@ def overwrite_partitions(
     ----------
     rows: as in `append`, a Spark DataFrame too; a stream is written as it comes. Partitions without a row among them
         keep theirs.
-    ref, commit_properties, dry_run: as in `append`.
+    ref, commit_properties, dry_run, at_most, expect, readable_by: as in `delete`.
 
     Data files that others add to these partitions meanwhile are replaced too under `write.delete.isolation-level` =
     `serializable`, the default; `snapshot` leaves them.
@@ -110,8 +120,9 @@ def overwrite_partitions(
     may hold rows of these partitions; CommitConflictError when too many races are lost. Java ReplacePartitions.
     """
     frame, source = foreign_rows(rows), RowSource(rows, table.schema, io=table.io)
+    runner, guards = engine_or_default(None), Guards(at_most, expect, readable_by)
 
-    def plan(base: Base) -> RowDelta:
+    def plan(base: Base, way: Way) -> RowDelta:
         metadata = base.metadata
         check_parquet_only(metadata, "write.format.default")
         if not metadata.spec.fields:
@@ -134,6 +145,7 @@ def overwrite_partitions(
         partitions = frozenset(scope_of(file) for file in files)
         removed = [t for t in tasks if scope_of(t.data_file) in partitions]
         deletes = {d.data_file.identity: d for t in removed for d in own_deletes(t.data_file.file_path, t.deletes)}
+        context = ReadContext(base.table.io, metadata)
         is_read = not isinstance(filter_of_reads(metadata, "delete"), AlwaysFalse)
         return RowDelta(
             added_data_files=tuple(files),
@@ -141,7 +153,9 @@ def overwrite_partitions(
             removed_delete_files=tuple(deletes.values()),
             operation="overwrite" if files else None,
             summary={"replace-partitions": "true"},
+            matched_rows=count_live_rows(context, removed, runner) if way.counts else None,
             read_set=ReadSet(partitions=partitions if is_read else frozenset()),
         )
 
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
+    shared: Any = {"ref": ref, "properties": commit_properties, "dry_run": dry_run}
+    return commit_guarded(table, plan, guards, runner, **shared)

@@ -22,7 +22,6 @@ from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.filters.filter import Filter, bound_filter, keep_rows, unbound_filter
-from deletekit.formats.content_file import FileContent
 from deletekit.formats.reserved_fields import LINEAGE_NAMES
 from deletekit.public import public_methods
 from deletekit.table.column_names import as_names
@@ -31,6 +30,7 @@ from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_schema, arrow_type
 from deletekit.verbs.shared.arrow_result import ArrowResult
+from deletekit.verbs.shared.live_rows import count_live_rows
 from deletekit.verbs.shared.read_options import resolve_snapshot, select_field
 
 METADATA_COLUMNS = {
@@ -142,24 +142,10 @@ class Scan(ArrowResult):
         Without a filter, files under no delete or under a deletion vector of ours are counted from the manifests, files
         under other vectors or position deletes from those; only a filter or an equality delete opens data files.
         """
-        context = ReadContext(self.table.io, self.table.metadata)
         if _shows_deleted(self.columns, self.fields):
             return sum(len(t) for t in self._tables())
-        planned, total = self._plan(), 0
-        by_position: list[ScanTask] = []
-        to_read: list[ScanTask] = []
-        if self.where is None:
-            total, planned = planned.counted()
-        for task in planned:
-            if self.where is not None or any(d.content == FileContent.EQUALITY_DELETES for d in task.delete_files):
-                to_read.append(task)
-            else:
-                total += task.data_file.record_count
-                by_position.append(task)
-        total -= sum(self.engine.map(lambda task: _hidden(context, task), context.loader.announced(by_position)))
-        request = ReadRequest((), self.bound, only_live=True)
-        parts = task_parts(context.loader.announced(to_read, share_keys=True))
-        total += sum(self.engine.map(lambda part: _count(context, part, request), parts))
+        context = ReadContext(self.table.io, self.table.metadata)
+        total = count_live_rows(context, self._plan(), self.engine, self.bound)
         return total if self.limit is None else min(total, self.limit)
 
     def _tables(self) -> Iterator[pa.Table]:
@@ -228,16 +214,6 @@ def _first(tables: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
     while rows > 0 and (table := next(tables, None)) is not None:
         yield table.slice(0, min(rows, len(table)))
         rows -= len(table)
-
-
-def _hidden(context: ReadContext, task: ScanTask) -> int:
-    # Only positions that are in the file: see `VectorIndex.hidden`.
-    return context.loader.positions(task).count_in(0, task.data_file.record_count)
-
-
-def _count(context: ReadContext, part: TaskPart, request: ReadRequest) -> int:
-    masks = ((batch.live_mask, len(batch)) for batch in read_task(context, part, request))
-    return sum(rows if mask is None else mask.true_count for mask, rows in masks)
 
 
 def _metadata_column(name: str, batch: FileBatch, task: ScanTask) -> pa.ChunkedArray:

@@ -10,8 +10,7 @@ from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 
 from deletekit.commit.change import Base, RowDelta
-from deletekit.commit.planned_change import plan_change
-from deletekit.commit.swap import Commit, commit
+from deletekit.commit.swap import Commit
 from deletekit.deletes.delete_modes import Change, ChangeOptions
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.engines.current import engine_or_default
@@ -25,6 +24,7 @@ from deletekit.rows.write_context import granularity_of
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 from deletekit.verbs.shared.assignments import assigned_columns, bind_assignments, check_assigned
+from deletekit.verbs.shared.guards import Guards, Way, commit_guarded
 from deletekit.verbs.shared.row_changes import change_where, choose_mode, required_filter
 
 Assignment = Any | Callable[[pa.Table], Any]
@@ -41,6 +41,9 @@ def update(
     granularity: str | None = None,
     commit_properties: Mapping[str, str] | None = None,
     dry_run: bool = False,
+    at_most: int | str | None = None,
+    expect: int | None = None,
+    readable_by: str | Sequence[str] | None = None,
     engine: Engine | None = None,
 ) -> Commit:
     """Change columns of the rows for which a filter is true, in one commit.
@@ -56,7 +59,7 @@ def update(
         an equality delete does not hide the rows written with it. In v3, rows keep their `_row_id`,
         except with equality deletes, which do not know it.
     on: key columns of equality deletes; default the filter's columns.
-    ref, granularity, commit_properties, dry_run: as in `delete`.
+    ref, granularity, commit_properties, dry_run, at_most, expect, readable_by: as in `delete`.
 
     Under `write.update.isolation-level` = `serializable`, the default, the outcome is that of everything that others
     commit meanwhile first, and this update then; `snapshot` leaves matching rows alone that others insert meanwhile
@@ -72,16 +75,17 @@ def update(
     >>> dk.scan(users, "id = 2", columns="value").to_arrow().to_pylist()
     [{'value': 0.5}]
     """
-    runner = engine_or_default(engine)
+    runner, guards = engine_or_default(engine), Guards(at_most, expect, readable_by)
 
-    def plan(base: Base) -> RowDelta:
+    def plan(base: Base, way: Way) -> RowDelta:
         metadata = base.metadata
-        options = ChangeOptions(choose_mode(metadata, "update", mode), granularity_of(metadata, granularity))
+        options = ChangeOptions(choose_mode(metadata, "update", way.mode), granularity_of(metadata, way.granularity))
         _, bound = found = required_filter(where, metadata.schema)
         change = _Update(bound, assignments, metadata.schema)
         return change_where(base, found, change, "update", options, runner, names=on or None)
 
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
+    shared: Any = {"ref": ref, "properties": commit_properties, "dry_run": dry_run}
+    return commit_guarded(table, plan, guards, runner, verb="update", mode=mode, granularity=granularity, **shared)
 
 
 class _Update(Change):

@@ -5,6 +5,7 @@ equals NULL.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
-from deletekit.commit.planned_change import check_request, plan_change
-from deletekit.commit.swap import Commit, commit
+from deletekit.commit.planned_change import check_request
+from deletekit.commit.swap import Commit
 from deletekit.deletes.delete_modes import Change, ChangeOptions
 from deletekit.deletes.read import FileBatch, ReadRequest
 from deletekit.engines.current import engine_or_default
@@ -32,13 +33,9 @@ from deletekit.rows.row_source import RowSource
 from deletekit.rows.write_context import granularity_of
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
-from deletekit.verbs.shared.equality_keys import (
-    ensure_unpartitioned_spec,
-    partitionable,
-    specs_in_use,
-    write_key_deletes,
-)
+from deletekit.verbs.shared.equality_keys import delete_of_keys, ensure_unpartitioned_spec, partitionable
 from deletekit.verbs.shared.foreign_rows import foreign_rows
+from deletekit.verbs.shared.guards import Guards, Way, commit_guarded
 from deletekit.verbs.shared.key_fields import equality_fields_of, range_of_keys
 from deletekit.verbs.shared.row_changes import choose_mode, run_change
 
@@ -56,6 +53,9 @@ def upsert(
     granularity: str | None = None,
     commit_properties: Mapping[str, str] | None = None,
     dry_run: bool = False,
+    at_most: int | str | None = None,
+    expect: int | None = None,
+    readable_by: str | Sequence[str] | None = None,
     engine: Engine | None = None,
 ) -> Commit:
     """Insert rows, and delete those of the table that have the same key, in one commit.
@@ -69,7 +69,7 @@ def upsert(
         identifier fields. NULL equals NULL, as in equality deletes and unlike `merge`. Floats cannot be keys.
     mode: as in `delete`; None takes `write.merge.mode`. `equality-delete` writes the keys down and reads nothing of
         the table; the others read the key columns of the files that may hold them.
-    ref, granularity, commit_properties, dry_run: as in `delete`.
+    ref, granularity, commit_properties, dry_run, at_most, expect, readable_by: as in `delete`.
 
     A row of the table that is replaced gives the new one its `_row_id` (v3). Equality deletes do not know it.
     Under `write.merge.isolation-level` = `serializable`, the default, rows with these keys that others insert
@@ -86,22 +86,27 @@ def upsert(
     4
     """
     frame, runner = foreign_rows(rows, engine), engine_or_default(engine)
-    source = RowSource(rows, table.schema, io=table.io)
+    source, guards = RowSource(rows, table.schema, io=table.io), Guards(at_most, expect, readable_by)
 
-    def plan(base: Base) -> RowDelta:
-        fields, options = _checked(base.metadata, on, mode, granularity)
+    def plan(base: Base, way: Way) -> RowDelta:
+        fields, options = _checked(base.metadata, on, way.mode, way.granularity)
         if frame is not None:
             return frame.upsert(base, fields, options)
-        return _replaced(base, *_fitting(source, base.metadata.schema, fields), fields, options, runner)
+        found = _fitting(source, base.metadata.schema, fields)
+        return _replaced(base, *found, fields, options, runner, counts=way.counts)
 
     check_request(table.refresh(), ref, commit_properties, dry_run=dry_run)
     metadata = table.metadata
     fields, options = _checked(metadata, on, mode, granularity)
     # Deletes of all partitions are those of a spec without fields.
     is_global = options.mode == "equality-delete" and not partitionable(metadata, fields)
+    shared: Any = {"verb": "merge", "mode": mode, "granularity": granularity, "ref": ref}
+    shared |= {"properties": commit_properties, "refreshed": True}
     if is_global and (frame is not None or len(_fitting(source, metadata.schema, fields)[0])):
+        if not dry_run and guards.is_set(table.properties):
+            commit_guarded(ensure_unpartitioned_spec(table, dry_run=True), plan, guards, runner, dry_run=True, **shared)
         table = ensure_unpartitioned_spec(table, dry_run=dry_run)
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run, refreshed=True))
+    return commit_guarded(table, plan, guards, runner, dry_run=dry_run, **shared)
 
 
 def _checked(
@@ -148,16 +153,15 @@ class _Upsert(Change):
 
 
 def _replaced(
-    base: Base, rows: pa.Table, found: _Keys, fields: Fields, options: ChangeOptions, engine: Engine
+    base: Base, rows: pa.Table, found: _Keys, fields: Fields, options: ChangeOptions, engine: Engine, *, counts: bool
 ) -> RowDelta:
     """Return the change that puts rows in place of those with the same keys."""
     metadata, (keys, numbers) = base.metadata, found
     if not len(keys):
         return RowDelta(read_set=ReadSet())
     if options.mode == "equality-delete":
-        deletes = tuple(write_key_deletes(base.write, specs_in_use(base), keys, fields, None))
-        files = tuple(write_data_files(base.write, rows))
-        return RowDelta(added_data_files=files, added_delete_files=deletes, read_set=ReadSet())
+        delta = delete_of_keys(base, keys, fields, None, engine if counts else None)
+        return replace(delta, added_data_files=tuple(write_data_files(base.write, rows)))
     where = range_of_keys(keys.columns, metadata.schema, fields, all_keys=True)
     bound = parse_filter(where, metadata.schema)
     change = _Upsert(numbers, fields, bound, lineage=metadata.version.has_row_lineage)

@@ -13,11 +13,11 @@ from click.testing import CliRunner
 
 import deletekit as dk
 from deletekit.cli import main
-from deletekit.conformance.features import KINDS, SEEN
-from deletekit.conformance.known_verdicts import VERDICTS, known_verdicts
-from deletekit.conformance.readers import judged
-from deletekit.conformance.rows_at_stake import mixed_up_vectors
 from deletekit.formats.content_file import DeleteFile, FileContent
+from deletekit.verdicts.features import KINDS, SEEN
+from deletekit.verdicts.judgement import judged
+from deletekit.verdicts.known_verdicts import VERDICTS, known_verdicts
+from deletekit.verdicts.rows_at_stake import mixed_up_vectors
 from tests.conformance.oracle import _first_of_the_read
 from tests.conformance.readers_scenes import (
     SCENES,

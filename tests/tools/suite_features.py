@@ -12,11 +12,11 @@ from pathlib import Path
 import deletekit
 from conformance.runner import suite_folder
 from conformance.suite import Case, load_suite
-from deletekit.conformance.features import Features, snapshot_features
 from deletekit.deletes.plan import plan_scan
 from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.metadata import parse_metadata
 from deletekit.table.snapshot import SnapshotReader
+from deletekit.verdicts.features import Features, snapshot_features
 
 FILE = Path(deletekit.__file__).parent / "conformance" / "features.json"
 

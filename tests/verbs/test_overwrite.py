@@ -106,7 +106,7 @@ def raced(
             meanwhile()
         return made
 
-    monkeypatch.setattr("deletekit.verbs.overwrite.plan_change", planned)
+    monkeypatch.setattr("deletekit.verbs.shared.guards.plan_change", planned)
     return verb(table, NEW)
 
 

@@ -42,7 +42,7 @@ _MOST_NEIGHBOURS = 100
 
 
 @page.view_page(ignored={"start": "row", "row": "where", "data_file": "where"})
-def row_fate(  # noqa: PLR0913  # the traits of a widget, each given by its name
+def row_fate(
     table: Any,
     *,
     where: str | None = None,

@@ -16,10 +16,11 @@ from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import NestedField, StructType
 
-from deletekit.commit.change import Base
+from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.commit.swap import commit_metadata
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.which_apply import is_global
+from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.manifest_list import ManifestContent
@@ -32,6 +33,7 @@ from deletekit.table.metadata_update import apply_updates
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_field, arrow_type
 from deletekit.verbs.shared.key_fields import equality_fields_of
+from deletekit.verbs.shared.live_rows import count_rows_with_keys
 
 
 def nested_keys(schema: Schema, fields: Sequence[NestedField], columns: Sequence[Any]) -> tuple[pa.Table, Schema]:
@@ -133,6 +135,20 @@ def write_key_deletes(
         for partition, part in split_by_partition(write, nested, spec):
             files += write_equality_deletes(write, part, ids, spec, partition, pruned)
     return files
+
+
+def delete_of_keys(
+    base: Base, keys: pa.Table, fields: Sequence[NestedField], scope: Scope | None, counter: Engine | None
+) -> RowDelta:
+    """Return the delete of keys that were not looked up. Raises as `write_key_deletes`.
+
+    Parameters
+    ----------
+    counter: counts the rows with these keys; None leaves them uncounted.
+    """
+    files = write_key_deletes(base.write, specs_in_use(base), keys, fields, scope)
+    rows = None if counter is None else count_rows_with_keys(base, keys, fields, counter)
+    return RowDelta(added_delete_files=tuple(files), matched_rows=rows, read_set=ReadSet())
 
 
 def specs_in_use(base: Base) -> list[PartitionSpec]:

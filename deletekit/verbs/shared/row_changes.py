@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
-from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
@@ -17,9 +16,8 @@ from deletekit.commit.change import Base, ReadSet, RowDelta
 from deletekit.deletes.delete_modes import Change, ChangeOptions, ChangeResult, change_files, write_rows
 from deletekit.deletes.equality_delete_writer import write_equality_deletes
 from deletekit.deletes.plan import plan_scan
-from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, read_task
+from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.which_apply import is_global, partition_scope
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
 from deletekit.filters.filter import Filter, bound_filter, filter_field_ids, unbound_filter
@@ -31,6 +29,7 @@ from deletekit.table.modes import DELETE_MODES, RowMode
 from deletekit.table.properties import value_of
 from deletekit.verbs.shared.equality_keys import nested_keys
 from deletekit.verbs.shared.key_fields import equality_fields_of
+from deletekit.verbs.shared.live_rows import count_rows_in_reach, reach
 
 
 def choose_mode(metadata: TableMetadata, verb: str, mode: str | None) -> RowMode:
@@ -140,7 +139,7 @@ def run_change(
 
     total = merged_results(engine.map(changed, groups))
     if total.keys and check_keys:
-        _check_keys_are_unique(base, context, options.key_fields, total, engine)
+        _check_keys_are_unique(base, options.key_fields, total, engine)
     if more is not None:
         total.rows += more(total)
     return collect_delta(base, total, options, reads)
@@ -230,38 +229,16 @@ def _write_keys(base: Base, total: ChangeResult, key_fields: Sequence[NestedFiel
 
 
 def _check_keys_are_unique(
-    base: Base, context: ReadContext, key_fields: tuple[NestedField, ...], total: ChangeResult, engine: Engine
+    base: Base, key_fields: tuple[NestedField, ...], total: ChangeResult, engine: Engine
 ) -> None:
     specs = base.metadata.specs
     by_reach: dict[Any, list[pa.Table]] = {}
     for spec_id, partition, table in total.keys:
-        by_reach.setdefault(_reach(specs[spec_id], partition), []).append(table)
-    sets = {reach: KeySet(pa.concat_tables(tables).columns) for reach, tables in by_reach.items()}
-    tasks = plan_scan(base.metadata, base.snapshot, base.reader)
-    request = ReadRequest(key_fields, only_live=True)
-
-    def count(task: ScanTask) -> int:
-        places = {None, _reach(specs[task.data_file.spec_id], task.data_file.partition)}
-        keys = [sets[reach] for reach in places if reach in sets]
-        if not keys:
-            return 0
-        return sum(_hits(keys, batch) for batch in read_task(context, task, request))
-
-    would_go = sum(engine.map(count, tasks))
+        by_reach.setdefault(reach(specs[spec_id], partition), []).append(table)
+    sets = {place: KeySet(pa.concat_tables(tables).columns) for place, tables in by_reach.items()}
+    would_go = count_rows_in_reach(base, sets, key_fields, engine)
     if would_go != total.matched_rows:
         message = "equality keys would delete rows that the filter does not choose"
         names, found = ", ".join(f.name for f in key_fields), f"{would_go} rows with these keys"
         wanted = f"{total.matched_rows} rows chosen"
         raise InvalidInputError(message, "equality-key-not-unique", names, found, wanted)
-
-
-def _reach(spec: PartitionSpec, partition: tuple[Any, ...]) -> Any:
-    """Return the scope of an equality delete of a spec and partition; None is global."""
-    return None if is_global(spec) else partition_scope(spec.spec_id, partition)
-
-
-def _hits(keys: Sequence[KeySet], batch: FileBatch) -> int:
-    hit = np.zeros(len(batch), dtype=np.bool_)
-    for key_set in keys:
-        hit |= key_set.contains(batch.table.columns).to_numpy(zero_copy_only=False)
-    return int(np.count_nonzero(hit & ~batch.deleted))

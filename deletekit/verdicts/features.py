@@ -16,7 +16,6 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DoubleType, FloatType
 
-from deletekit.conformance.rows_at_stake import MIXED_UP, mixed_up_vectors
 from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.deletes.plan import delete_index
 from deletekit.deletes.scan_task import ScanTask
@@ -27,6 +26,7 @@ from deletekit.rows.key_bounds import widened_bound
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 from deletekit.table.snapshot import SnapshotReader
+from deletekit.verdicts.rows_at_stake import MIXED_UP, mixed_up_vectors
 
 Features = Mapping[str, frozenset[str]]
 """What brings each feature: the kinds of deletes, or `TABLE`."""

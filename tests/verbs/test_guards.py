@@ -1,0 +1,161 @@
+"""`at_most`, `expect` and `readable_by`: a change that does not keep to them is refused, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+import deletekit as dk
+from tests.commit.racing import racing
+from tests.tables import MODES, VERSION_AND_MODE, Row, items, live, make, raises, refused
+
+ROWS = items(*((i, "abcd"[i % 4], float(i)) for i in range(20)))
+Call = Callable[..., dk.results.Commit]
+E = "equality-delete"
+
+
+def filled(catalog: dk.Catalog, version: int = 3, **options: Any) -> dk.Table:
+    """Twenty rows in two files, of which two are deleted in each mode that leaves deletes."""
+    table = make(catalog, ROWS[:10], ROWS[10:], format_version=version, **options)
+    for number, mode in enumerate(MODES[version][1:]):
+        dk.delete(table, f"id in ({number}, {number + 10})", mode=mode)
+    return table
+
+
+def calls(table: dk.Table, mode: str) -> dict[str, Call]:
+    """Each verb that hides or changes rows."""
+    by = {"on": "id"} if mode == E else {}
+    new = items((7, "a", 0.5), (12, "b", 0.5), (99, "c", 0.5))
+    found: dict[str, Call] = {
+        "delete": partial(dk.delete, table, "value >= 15", mode=mode, **by),
+        "delete of listed keys": partial(dk.delete, table, "id in (0, 7, 12, 99)", mode=mode, **by),
+        "update": partial(dk.update, table, {"value": 0.5}, where="value < 6", mode=mode, **by),
+        "merge": partial(dk.merge, table, new, on="id", mode=mode),
+        "upsert": partial(dk.upsert, table, new, on="id", mode=mode),
+        "overwrite": partial(dk.overwrite, table, new, "id in (7, 12, 15, 99)", mode=mode),
+    }
+    if table.format_version > 1 and mode == E:
+        found["delete_keys"] = partial(dk.delete_keys, table, [{"id": 1}, {"id": 7}, {"id": 12}, {"id": 99}])
+    if table.metadata.spec.fields:
+        found["partitions"] = partial(dk.overwrite_partitions, table, items((50, "a", 5.0)))
+    return found
+
+
+def gone(before: list[Row], after: list[Row]) -> int:
+    """How many rows are not there any more as they were."""
+    return sum((Counter(map(repr, before)) - Counter(map(repr, after))).values())
+
+
+@pytest.mark.parametrize("partition_by", [[], ["category"]], ids=["whole", "by category"])
+@pytest.mark.parametrize(("version", "mode"), VERSION_AND_MODE)
+def test_limits_of_rows(catalog: dk.Catalog, version: int, mode: str, partition_by: list[str]) -> None:
+    """The count of each verb is that of a scan before and after, and only this or a larger limit lets it pass."""
+    for name in calls(filled(catalog, version, partition_by=partition_by), mode):
+        table = filled(catalog, version, partition_by=partition_by)
+        call, before = calls(table, mode)[name], live(table)
+        rows = call(dry_run=True).matched_rows
+        assert rows, name
+        share = f"{100 * rows / len(before) - 0.001:.6f} %"
+        for limit in ({"at_most": rows - 1}, {"at_most": share}, {"expect": rows - 1}, {"expect": rows + 1}):
+            for options in ({}, {"dry_run": True}):
+                with refused(table, dk.InvalidInputError, "row-limit", field=next(iter(limit))):
+                    call(**limit, **options)
+        done = call(at_most="100 %", expect=rows)
+        assert done.matched_rows == rows == gone(before, live(table)), name
+
+
+@pytest.mark.parametrize(
+    ("version", "mode"), [(2, "position-delete"), (3, "deletion-vector"), (3, E), (1, "copy-on-write")]
+)
+def test_rows_that_land_between_plan_and_commit_count(catalog: dk.Catalog, version: int, mode: str) -> None:
+    """Serializable, so what lands meanwhile is deleted too: with it the change is too large, and leaves nothing."""
+    landed = items(*((i, "a", 50.0) for i in (7, 12, 99)))
+    for name in calls(filled(catalog, version), mode):
+        table = filled(catalog, version)
+        most = calls(table, mode)[name](dry_run=True).matched_rows
+        seen = racing(catalog, table, lambda other: dk.append(other, landed))
+        rows = expected_after = sorted([*map(repr, live(table)), *map(repr, landed)])
+        try:
+            done = calls(seen, mode)[name](at_most=most)
+        except dk.InvalidInputError as e:
+            assert e.kind == "row-limit", name
+            assert sorted(map(repr, live(table.refresh()))) == rows, name
+        else:
+            assert name == "update", (name, done)  # none of the new rows is its own
+            assert sorted(map(repr, live(table.refresh()))) != expected_after
+        assert dk.verify(table.refresh()).ok
+
+
+def test_what_is_no_limit(catalog: dk.Catalog) -> None:
+    table = filled(catalog)
+    wrong: list[tuple[str, Any]] = [("at_most", bad) for bad in (-1, True, "1", "101 %", "x %", 0.5)]
+    for name, bad in [*wrong, ("expect", -1), ("expect", "1 %"), ("expect", 1.0)]:
+        with refused(table, dk.InvalidInputError, "row-limit", field=name):
+            dk.delete(table, "id = 3", **{name: bad})
+    assert dk.delete(table, "id = 333", at_most=0, expect=0).operation is None
+    assert dk.delete(make(catalog, format_version=3), "id = 3", at_most="0 %").operation is None
+
+
+def test_the_mode_is_one_that_the_engines_read(catalog: dk.Catalog) -> None:
+    """Snowflake is reported to read no equality deletes, Databricks none of v2, BigQuery no v3."""
+    for version, engine, mode, kinds in (
+        (2, "snowflake", E, ["position-delete"]),
+        (2, "databricks", E, []),
+        (2, "trino", E, [E]),
+        (3, "snowflake", E, ["deletion-vector"]),
+        (3, "athena", "deletion-vector", []),
+    ):
+        table = make(catalog, ROWS[:10], ROWS[10:], format_version=version)
+        dk.set_properties(table, {"write.delete.mode": mode})
+        tried = dk.delete(table, "id in (3, 4, 13)", readable_by=[engine], dry_run=True)
+        dk.set_properties(table, {"deletekit.readable-by": engine})
+        done = dk.delete(table, "id in (3, 4, 13)")
+        for commit in (tried, done):
+            assert sorted({d.kind for d in commit.added_delete_files}) == kinds, (version, engine)
+        assert live(table) == [row for row in live(table) if row["id"] not in (3, 4, 13)]
+        assert len(live(table)) == 17
+        if engine != "trino":
+            with refused(table, dk.UnsupportedError, "not-readable"):
+                dk.delete(table, "id = 5", mode=E)
+            with refused(table, dk.UnsupportedError, "not-readable"):
+                dk.delete_keys(table, [{"id": 5}])
+            assert dk.delete(table, "id = 5", mode=E, readable_by=[]).matched_rows is None
+
+
+def test_engines_that_cannot_be_served(catalog: dk.Catalog) -> None:
+    table = make(catalog, ROWS, format_version=3)
+    with refused(table, dk.UnsupportedError, "not-readable", field="readable_by"):
+        dk.append(table, ROWS, readable_by="bigquery")
+    with refused(table, dk.InvalidInputError, "reader-engine"):
+        dk.append(table, ROWS, readable_by=["nobody"])
+    with raises(dk.InvalidInputError, "property"):
+        dk.set_properties(table, {"deletekit.readable-by": "snowflake,,"})
+    dk.delete_keys(table, [{"id": 5}])
+    with refused(table, dk.UnsupportedError, "not-readable"):  # what is there already counts too
+        dk.append(table, ROWS, readable_by=["snowflake"])
+    dk.make_readable(table, ["snowflake"], verify=False)
+    assert dk.append(table, ROWS[:1], readable_by=["snowflake"]).added_data_files
+
+
+@pytest.mark.slow
+@pytest.mark.peers
+@pytest.mark.parametrize("engine", ["duckdb", "polars", "pyiceberg", "pysail", "datafusion", "daft", "chdb"])
+def test_engines_read_what_is_written_for_them(catalog: dk.Catalog, engine: str) -> None:
+    """In each mode and version: what is written is read right, and what is refused is refused or wrong there."""
+    for version, mode in VERSION_AND_MODE:
+        for name in calls(filled(catalog, version), mode):
+            table = make(catalog, ROWS[:10], ROWS[10:], format_version=version)
+            call = calls(table, mode)[name]
+            try:
+                call(readable_by=[engine])
+                expected = {"right"}
+            except dk.UnsupportedError as e:
+                assert e.kind == "not-readable"
+                call()
+                expected = {"WRONG", "refuses", "crashes"}
+            (run,) = dk.readers(table, engines=[engine], against=[engine], exact=False).against
+            assert run.verdict in expected, (version, mode, name, run)
