@@ -64,8 +64,7 @@ class Guards:
         _ = self._share
         for name in ("at_most", "expect"):
             given = getattr(self, name)
-            is_number = isinstance(given, int) and not isinstance(given, bool) and given >= 0
-            if not (given is None or is_number or (name == "at_most" and isinstance(given, str))):
+            if isinstance(given, int) and given < 0:
                 raise _no_limit(name, given)
 
     @property
