@@ -32,6 +32,7 @@ from deletekit.stream.stored_values import UnsentError
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.sinks.batches import NEWEST_TIME, markers, sink_tag
 from deletekit.verbs.shared.equality_keys import ensure_unpartitioned_spec, partitionable
+from deletekit.verbs.shared.guards import Guards
 
 _PLANS_BY_POSITION = 3
 _MANY_MESSAGES = 10
@@ -113,6 +114,7 @@ class BatchRun:
         state, table = self._state, self._state.table
         if self._is_committed(self._head()):
             raise AlreadyCommittedError
+        check = Guards(readable_by=state.options.readable_by).readable(table.properties)
         if self.rows.schema != table.metadata.schema and state.options.evolve != "refuse":
             self.rows.evolve(table)
             self._batch = replace(self._batch, digest=self.rows.letters.digest(self.rows.digest))
@@ -123,9 +125,8 @@ class BatchRun:
             if state.dead_letters is not None:
                 state.dead_letters.write(table, self._batch, self.rows.letters)
             try:
-                return plan_change(
-                    table, self._build, ref=state.options.ref, validate=self._validate, reader=state.reader
-                )
+                validate, ref = self._validate, state.options.ref
+                return plan_change(table, self._build, ref=ref, validate=validate, check=check, reader=state.reader)
             except UnsentError as e:  # some rows take values from rows that are not there
                 self.rows.reject(e)
 

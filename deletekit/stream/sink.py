@@ -34,6 +34,7 @@ from deletekit.stream.sources.source import Source, SourceBatch, Until
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
+from deletekit.verbs.shared.guards import Guards
 
 
 @public
@@ -55,6 +56,7 @@ def sink(
     dead_letters: Table | None = None,
     max_dead_letters: int = 1000,
     engine: Engine | None = None,
+    readable_by: str | Sequence[str] | None = None,
 ) -> Sink:
     """Open a sink for change rows.
 
@@ -75,6 +77,7 @@ def sink(
     maintain: how the table is kept small: a `Maintain`, or after how many batches; `auto`: after 20; None: never.
     dead_letters, max_dead_letters: a table for rows that do not fit, and how many a batch may have; None: it has none.
     engine: where data files are read.
+    readable_by: engines that must read the table right after each batch, as in `delete`; else the batch is refused.
 
     Raises InvalidInputError for a bad option, and if batches of this id have another key. Close the sink at the end.
     """
@@ -94,8 +97,10 @@ def sink(
         dead_letters=dead_letters,
         max_dead_letters=max_dead_letters,
         engine=engine,
+        readable_by=readable_by,
     )
-    return Sink(SinkState(table.refresh(), options))
+    Guards(readable_by=readable_by).readable(table.refresh().properties)  # refuses an engine that nobody knows
+    return Sink(SinkState(table, options))
 
 
 @public

@@ -93,6 +93,7 @@ class SinkOptions:
     dead_letters: Table | None = None
     max_dead_letters: int = 1000
     engine: Engine | None = None
+    readable_by: str | Sequence[str] | None = None
     starts_anywhere: bool = False
 
     def __post_init__(self) -> None:

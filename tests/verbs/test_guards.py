@@ -171,3 +171,21 @@ def test_engines_read_what_is_written_for_them(catalog: dk.Catalog, tmp_path: Pa
                 answer, rows = process.ask(asked), rows_of(dk.scan(table).to_arrow())
                 is_right = answer.kind == "rows" and counted(answer.rows) == counted(rows)
                 assert is_right == (refusal is None), (version, mode, name, refusal, answer)
+
+
+def test_a_sink_writes_what_the_engines_read(catalog: dk.Catalog) -> None:
+    table = make(catalog, ROWS[:10], format_version=2, properties={"deletekit.readable-by": "snowflake"})
+    changes = [{**ROWS[3], "value": 0.5, "_change_type": "UPDATE_AFTER"}]
+    with dk.stream.sink(table, "by-position", on="id", maintain=None) as sink:
+        done = sink.write(changes, 0).commit
+        assert done is not None
+        assert [d.kind for d in done.added_delete_files] == ["position-delete"]
+    with (
+        dk.stream.sink(table, "by-value", on="id", mode="eq-only") as sink,
+        refused(table, dk.UnsupportedError, "not-readable"),
+    ):
+        sink.write(changes, 0)
+    with dk.stream.sink(table, "for-others", on="id", mode="eq-only", readable_by=["trino"]) as sink:
+        assert sink.write(changes, 0).status == "committed"
+    with refused(table, dk.InvalidInputError, "reader-engine"):
+        dk.stream.sink(table, "for-nobody", on="id", readable_by="nobody")

@@ -26,7 +26,7 @@ from deletekit.table.table import Table
 from deletekit.text import count
 from deletekit.verbs.shared.live_rows import count_live_rows
 from deletekit.verdicts.judgement import check_readable, in_use
-from deletekit.verdicts.known_verdicts import Verdict, known_verdicts
+from deletekit.verdicts.known_verdicts import known_verdicts
 
 _BY_POSITION, _BY_FILE = "merge-on-read", "copy-on-write"
 
@@ -74,13 +74,25 @@ class Guards:
 
     def is_set(self, properties: Mapping[str, str]) -> bool:
         """Whether a change may be refused."""
-        return self.counts or bool(self.engines(properties))
+        return self.counts or self.readable(properties) is not None
 
-    def engines(self, properties: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the names of the engines that must read the table right."""
-        if self.readable_by is None:
-            return value_of(properties, READABLE_BY) or ()
-        return (self.readable_by,) if isinstance(self.readable_by, str) else tuple(self.readable_by)
+    def readable(self, properties: Mapping[str, str]) -> Callable[[Base, NewSnapshot], None] | None:
+        """Return a check that the engines read a new snapshot right, by what its manifests say; None without engines.
+
+        Raises InvalidInputError for an engine of which nothing is known.
+        """
+        given = value_of(properties, READABLE_BY) if self.readable_by is None else self.readable_by
+        names = (given,) if isinstance(given, str) else tuple(given or ())
+        if not names:
+            return None
+        verdicts = in_use(known_verdicts(), names)
+
+        def check(base: Base, made: NewSnapshot) -> None:
+            metadata = apply_updates(base.metadata, made.updates)
+            reader = SnapshotReader(base.write.io, metadata)
+            check_readable(verdicts, metadata, metadata.snapshots[made.snapshot.snapshot_id], reader, base.ref)
+
+        return check
 
     def check(self, base: Base, delta: RowDelta, engine: Engine) -> RowDelta:
         """Return the change to commit. Raises InvalidInputError if it hides or changes more rows than it may."""
@@ -139,17 +151,15 @@ def commit_guarded(
 
     Raises InvalidInputError or UnsupportedError if the change does not keep to the guards, and as `commit`.
     """
-    names = guards.engines((table if refreshed else table.refresh()).properties)
-    verdicts = in_use(known_verdicts(), names) if names else ()
+    check = guards.readable((table if refreshed else table.refresh()).properties)
     refusal: UnsupportedError | None = None
-    for way in _ways(table, verb, mode, granularity) if names else [Way(mode, granularity)]:
+    for way in _ways(table, verb, mode, granularity) if check else [Way(mode, granularity)]:
         chosen = replace(way, counts=guards.counts or dry_run)
 
         def planned(base: Base, way: Way = chosen) -> RowDelta:
             delta = plan(base, way)
             return guards.check(base, delta, engine) if guards.counts else delta
 
-        check = _readable(verdicts) if names else None
         try:
             change = plan_change(
                 table, planned, ref=ref, properties=properties, check=check, dry_run=dry_run, refreshed=not refusal
@@ -161,17 +171,6 @@ def commit_guarded(
             refusal = refusal or e
     assert refusal is not None
     raise refusal
-
-
-def _readable(verdicts: Sequence[Verdict]) -> Callable[[Base, NewSnapshot], None]:
-    """Return a check that engines read a snapshot right, of what its manifests say."""
-
-    def check(base: Base, made: NewSnapshot) -> None:
-        metadata = apply_updates(base.metadata, made.updates)
-        reader = SnapshotReader(base.write.io, metadata)
-        check_readable(verdicts, metadata, metadata.snapshots[made.snapshot.snapshot_id], reader, base.ref)
-
-    return check
 
 
 def _ways(table: Table, verb: str | None, mode: str | None, granularity: str | None) -> Iterator[Way]:
