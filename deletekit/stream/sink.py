@@ -34,7 +34,6 @@ from deletekit.stream.sources.source import Source, SourceBatch, Until
 from deletekit.stream.table_index import TableIndex
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
-from deletekit.verbs.shared.guards import Guards
 
 
 @public
@@ -66,7 +65,7 @@ def sink(
     on: the key columns, the same for all batches of one id; default the schema's identifier fields.
     mode: how old rows are deleted. `auto`: by position, with an index, and by value where that cannot be; `index-only`:
         by position; `eq-only`: by value.
-    ref: the branch.
+    ref, engine: the branch, and where data files are read.
     change_type: the column with the change's type: `INSERT`, `UPDATE_BEFORE`, `UPDATE_AFTER`, `DELETE`, or the words of
         Flink, Delta and Debezium. None: every row is an upsert.
     order: the column that rows of a batch are sorted by; None: they come in order.
@@ -76,8 +75,7 @@ def sink(
     evolve: `add` adds columns that only the batch has; `widen` also promotes types; `refuse` does neither.
     maintain: how the table is kept small: a `Maintain`, or after how many batches; `auto`: after 20; None: never.
     dead_letters, max_dead_letters: a table for rows that do not fit, and how many a batch may have; None: it has none.
-    engine: where data files are read.
-    readable_by: engines that must read the table right after each batch, as in `delete`; else the batch is refused.
+    readable_by: engines that must read the table right after each batch, as in `delete`.
 
     Raises InvalidInputError for a bad option, and if batches of this id have another key. Close the sink at the end.
     """
@@ -99,8 +97,7 @@ def sink(
         engine=engine,
         readable_by=readable_by,
     )
-    Guards(readable_by=readable_by).readable(table.refresh().properties)  # refuses an engine that nobody knows
-    return Sink(SinkState(table, options))
+    return Sink(SinkState(table.refresh(), options))
 
 
 @public

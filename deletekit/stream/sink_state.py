@@ -28,6 +28,7 @@ from deletekit.table.metadata import TableMetadata
 from deletekit.table.sinks.batches import sink_tag
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
+from deletekit.verbs.shared.guards import Guards
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,6 +56,7 @@ class SinkState:
     def __init__(self, table: Table, options: SinkOptions) -> None:
         self.table, self.options, self.table_uuid = table, options, table.metadata.table_uuid
         self.engine = engine_or_default(options.engine)
+        Guards(readable_by=options.readable_by).readable(table.properties)  # refuses an engine that nobody knows
         self.spark_engine: Any = None
         letters = options.dead_letters
         self.dead_letters = None if letters is None else DeadLetters(letters, options.max_dead_letters)

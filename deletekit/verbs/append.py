@@ -146,8 +146,8 @@ def append(
             return _appended(source.pieces(), base)
         return RowDelta(added_data_files=tuple(files), matched_rows=0, read_set=ReadSet())
 
-    shared: Any = {"ref": ref, "properties": commit_properties, "dry_run": dry_run}
-    return commit_guarded(table, plan, Guards(readable_by=readable_by), engine_or_default(None), **shared)
+    guards = Guards(ref, commit_properties, dry_run, readable_by=readable_by)
+    return commit_guarded(table, plan, guards, engine_or_default(None))
 
 
 def _replaced(

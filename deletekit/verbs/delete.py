@@ -26,7 +26,6 @@ from deletekit.verbs.shared.equality_keys import (
     checked_keys,
     delete_of_keys,
     determines_partition,
-    ensure_unpartitioned_spec,
     partitionable,
     specs_in_use,
 )
@@ -59,53 +58,43 @@ def delete(
     where: pyiceberg expression, or text as in SQL's WHERE. `"true"` deletes every row; there is no default.
     mode: `copy-on-write`, `equality-delete`, `position-delete` (v2), `deletion-vector` (v3) or `merge-on-read`
         (the one of the last two that the table's version has); None takes `write.delete.mode`.
-    ref: branch to commit to.
+    ref, commit_properties: the branch, and extra entries of the snapshot summary.
     on: key columns of equality deletes. By default those the filter looks at. A filter of equalities
         (`id in (1, 3)`, `id = 4 and category is null`) on the keys is written down without reading data; any other is
         read, and refused when the keys would take rows with them that the filter does not choose.
     granularity: `file`, a position delete file or Puffin file for each data file, or `partition`; None takes
-        `write.delete.granularity`. With `file`, Iceberg Java's expiry can do no harm to a vector beside one it drops.
+        `write.delete.granularity`. With `file`, Java's expiry does no harm to a vector beside one that it drops.
     with_rows: also store each deleted row in the position delete file's `row` column.
-    commit_properties: extra entries of the snapshot summary.
-    dry_run: plan the change, and write nothing: no file, and no commit. A table opened by its path takes it too.
-        `print` shows what the change would do.
+    dry_run: plan the change, and write nothing; `print` shows it. A table opened by its path takes it too.
     at_most: refuse the change if it deletes or changes more rows: a number, or a share of the live rows, `"1 %"`.
     expect: refuse it unless it deletes or changes exactly so many.
     readable_by: engines, as `readers` names them, that must read the table right after it. Without a mode, the first of
-        the table's own, `merge-on-read` and `copy-on-write` is taken that they read; None takes the table property
-        `deletekit.readable-by`. Counting and this check are of what is committed, also after a lost race.
+        the table's own, `merge-on-read` and `copy-on-write` that they read; None takes `deletekit.readable-by`.
 
-    Returns the commit, of a dry run the one that it would make; its `operation` is None when no row matched. A data
-    file that loses all its rows is dropped.
-
+    Returns the commit; its `operation` is None when no row matched.
     Under `write.delete.isolation-level` = `serializable`, the default, the outcome is as if this delete came after all
     that others commit meanwhile. Under `snapshot` it leaves rows that they insert alone; an equality delete does not.
 
-    Raises InvalidInputError before anything is written for a bad filter, key, mode or ref; CommitConflictError when too
-    many races are lost. Spec: "Row-level Deletes".
+    Raises InvalidInputError before anything is written for a bad filter, key, mode or ref; CommitConflictError
+    after too many lost races. Spec: "Row-level Deletes".
 
     Examples
     --------
     >>> dk.delete(users, "id in (1, 3)", mode="deletion-vector").summary["added-dvs"]
     '1'
     """
-    runner, guards = engine_or_default(engine), Guards(at_most, expect, readable_by)
+    runner, guards = engine_or_default(engine), Guards(ref, commit_properties, dry_run, at_most, expect, readable_by)
 
     def plan(base: Base, way: Way) -> RowDelta:
-        metadata = base.metadata
-        chosen = choose_mode(metadata, "delete", way.mode)
-        if with_rows and chosen != "position-delete":
-            raise InvalidInputError("only position delete files store rows", "mode", "with_rows", chosen)
-        if on is not None and chosen != "equality-delete":
-            raise InvalidInputError("only equality deletes have key columns", "mode", "on", chosen)
+        metadata, chosen = base.metadata, choose_mode(base.metadata, "delete", way.mode)
         options = ChangeOptions(chosen, granularity_of(metadata, way.granularity), with_rows)
-        _, bound = found = required_filter(where, metadata.schema)
+        _check_options(options, on)
+        _, bound = found = required_filter(where, base.metadata.schema)
         if chosen == "equality-delete" and (listed := _listed_keys(base, bound, on, runner if way.counts else None)):
             return listed
         return change_where(base, found, DeleteWhere(bound), "delete", options, runner, names=on)
 
-    shared: Any = {"ref": ref, "properties": commit_properties, "dry_run": dry_run}
-    return commit_guarded(table, plan, guards, runner, verb="delete", mode=mode, granularity=granularity, **shared)
+    return commit_guarded(table, plan, guards, runner, verb="delete", mode=mode, granularity=granularity)
 
 
 def delete_keys(
@@ -143,7 +132,7 @@ def delete_keys(
     if scope not in ("partition", "global", None):
         raise InvalidInputError("unknown scope", "equality-scope", "scope", scope, "partition or global")
 
-    guards, runner = Guards(at_most, expect, readable_by), engine_or_default(None)
+    guards, runner = Guards(ref, commit_properties, dry_run, at_most, expect, readable_by), engine_or_default(None)
 
     def plan(base: Base, way: Way) -> RowDelta:
         if frame is not None:
@@ -161,12 +150,16 @@ def delete_keys(
     given = source.whole(seen.schema) if frame is None else frame.empty("keys")
     checked = fields, distinct = checked_keys(seen, given, on)
     is_global = scope == "global" or (scope is None and not partitionable(seen, fields))
-    shared: Any = {"ref": ref, "properties": commit_properties, "refreshed": True}
-    if is_global and (frame is not None or len(distinct)):
-        if not dry_run and guards.is_set(table.properties):  # so that a refused change leaves no spec behind
-            commit_guarded(ensure_unpartitioned_spec(table, dry_run=True), plan, guards, runner, dry_run=True, **shared)
-        table = ensure_unpartitioned_spec(table, dry_run=dry_run)
-    return commit_guarded(table, plan, guards, runner, dry_run=dry_run, **shared)
+    is_global = is_global and (frame is not None or len(distinct) > 0)
+    return commit_guarded(table, plan, guards, runner, refreshed=True, is_global=is_global)
+
+
+def _check_options(options: ChangeOptions, on: str | Sequence[str] | None) -> None:
+    """Raise InvalidInputError for options that are another mode's."""
+    if options.with_rows and options.mode != "position-delete":
+        raise InvalidInputError("only position delete files store rows", "mode", "with_rows", options.mode)
+    if on is not None and options.mode != "equality-delete":
+        raise InvalidInputError("only equality deletes have key columns", "mode", "on", options.mode)
 
 
 def _listed_keys(

@@ -95,13 +95,12 @@ def merge(
     `write.merge.isolation-level`: as in `update`; under `snapshot`, two merges may both insert a key.
 
     Raises InvalidInputError before anything is written for columns that do not fit, a clause that cannot be, or when a
-    table row matches several source rows and there is a clause for matches (SQL's cardinality rule);
-    CommitConflictError when too many races are lost. Spec: "Row-level Deletes", "Row Lineage".
+    table row matches several source rows and there is a clause for matches (SQL's cardinality rule).
     """
     given = (when_matched, when_not_matched, when_not_matched_by_source)
     clauses = {name: clauses_of(name, one, _ACTIONS[name]) for name, one in zip(_ACTIONS, given, strict=True)}
     runner, frame = engine_or_default(engine), foreign_rows(source, engine)
-    guards = Guards(at_most, expect, readable_by)
+    guards = Guards(ref, commit_properties, dry_run, at_most, expect, readable_by)
     rows = RowSource(source, table.schema, "source", table.io)
     _check_simple(clauses if frame is not None else {}, on)
 
@@ -113,12 +112,10 @@ def merge(
             inserts, options = bool(clauses["when_not_matched"]), _with_keys(options, metadata, names)
             return frame.merge(base, names, action, inserts=inserts, options=options)
         change = _Merge(metadata.schema, rows.whole(metadata.schema), on, clauses)
-        new, options = change.inserted(), _with_keys(options, metadata, names)
-        check = change.spares_rows
+        new, options, check = change.inserted(), _with_keys(options, metadata, names), change.spares_rows
         return run_change(base, change, options, "merge", runner, change.where, check_keys=check, more=new)
 
-    shared: Any = {"ref": ref, "properties": commit_properties, "dry_run": dry_run}
-    return commit_guarded(table, plan, guards, runner, verb="merge", mode=mode, granularity=granularity, **shared)
+    return commit_guarded(table, plan, guards, runner, verb="merge", mode=mode, granularity=granularity)
 
 
 def _check_simple(clauses: Mapping[str, Sequence[Clause]], on: Any) -> None:

@@ -11,6 +11,7 @@ from deletekit.commit.swap import Commit
 from deletekit.deletes.delete_modes import ChangeOptions
 from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
+from deletekit.deletes.scan_task import ScanTask
 from deletekit.deletes.which_apply import own_deletes, scope_of
 from deletekit.engines.current import engine_or_default
 from deletekit.engines.local import Engine
@@ -68,7 +69,7 @@ def overwrite(
     CommitConflictError when too many races are lost. Spec: "Snapshots"; Java OverwriteFiles.
     """
     runner, source = engine_or_default(engine), RowSource(rows, table.schema, io=table.io)
-    guards = Guards(at_most, expect, readable_by)
+    guards = Guards(ref, commit_properties, dry_run, at_most, expect, readable_by)
     if foreign_rows(rows, engine) is not None:
         raise UnsupportedError("an overwrite by filter takes no Spark DataFrame", "rows", "rows")
 
@@ -89,8 +90,7 @@ def overwrite(
             )
         return change_where(base, found, DeleteWhere(bound), "delete", options, runner, more=lambda _: [new])
 
-    shared: Any = {"ref": ref, "properties": commit_properties, "dry_run": dry_run}
-    return commit_guarded(table, plan, guards, runner, verb="delete", mode=mode, granularity=granularity, **shared)
+    return commit_guarded(table, plan, guards, runner, verb="delete", mode=mode, granularity=granularity)
 
 
 def overwrite_partitions(
@@ -120,24 +120,12 @@ def overwrite_partitions(
     may hold rows of these partitions; CommitConflictError when too many races are lost. Java ReplacePartitions.
     """
     frame, source = foreign_rows(rows), RowSource(rows, table.schema, io=table.io)
-    runner, guards = engine_or_default(None), Guards(at_most, expect, readable_by)
+    runner, guards = engine_or_default(None), Guards(ref, commit_properties, dry_run, at_most, expect, readable_by)
 
     def plan(base: Base, way: Way) -> RowDelta:
         metadata = base.metadata
         check_parquet_only(metadata, "write.format.default")
-        if not metadata.spec.fields:
-            message, expected = "the table has no partitions", "overwrite(table, rows, 'true') for the whole table"
-            raise InvalidInputError(message, "overwrite", "table", table.name, expected)
-        tasks = plan_scan(metadata, base.snapshot, base.reader)
-        others = {t.data_file.spec_id for t in tasks} - {metadata.spec.spec_id}
-        if others:
-            raise InvalidInputError(
-                "data files of another partition spec may hold rows of these partitions",
-                "overwrite",
-                "spec_id",
-                sorted(others),
-                f"only {metadata.spec.spec_id}: compact the table before, or overwrite by a filter",
-            )
+        tasks = _tasks_of_partitions(base)
         if frame is not None:
             files = frame.append(base)
         else:
@@ -157,5 +145,19 @@ def overwrite_partitions(
             read_set=ReadSet(partitions=partitions if is_read else frozenset()),
         )
 
-    shared: Any = {"ref": ref, "properties": commit_properties, "dry_run": dry_run}
-    return commit_guarded(table, plan, guards, runner, **shared)
+    return commit_guarded(table, plan, guards, runner)
+
+
+def _tasks_of_partitions(base: Base) -> list[ScanTask]:
+    """Return the live data files, each in a partition of the current spec. Raises InvalidInputError for any other."""
+    spec, table = base.metadata.spec, base.table.name
+    if not spec.fields:
+        message, expected = "the table has no partitions", "overwrite(table, rows, 'true') for the whole table"
+        raise InvalidInputError(message, "overwrite", "table", table, expected)
+    tasks = list(plan_scan(base.metadata, base.snapshot, base.reader))
+    others = sorted({t.data_file.spec_id for t in tasks} - {spec.spec_id})
+    if others:
+        message = "data files of another partition spec may hold rows of these partitions"
+        expected = f"only {spec.spec_id}: compact the table before, or overwrite by a filter"
+        raise InvalidInputError(message, "overwrite", "spec_id", others, expected)
+    return tasks

@@ -75,7 +75,7 @@ def update(
     >>> dk.scan(users, "id = 2", columns="value").to_arrow().to_pylist()
     [{'value': 0.5}]
     """
-    runner, guards = engine_or_default(engine), Guards(at_most, expect, readable_by)
+    runner, guards = engine_or_default(engine), Guards(ref, commit_properties, dry_run, at_most, expect, readable_by)
 
     def plan(base: Base, way: Way) -> RowDelta:
         metadata = base.metadata
@@ -84,8 +84,7 @@ def update(
         change = _Update(bound, assignments, metadata.schema)
         return change_where(base, found, change, "update", options, runner, names=on or None)
 
-    shared: Any = {"ref": ref, "properties": commit_properties, "dry_run": dry_run}
-    return commit_guarded(table, plan, guards, runner, verb="update", mode=mode, granularity=granularity, **shared)
+    return commit_guarded(table, plan, guards, runner, verb="update", mode=mode, granularity=granularity)
 
 
 class _Update(Change):

@@ -33,7 +33,7 @@ from deletekit.rows.row_source import RowSource
 from deletekit.rows.write_context import granularity_of
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.table import Table
-from deletekit.verbs.shared.equality_keys import delete_of_keys, ensure_unpartitioned_spec, partitionable
+from deletekit.verbs.shared.equality_keys import delete_of_keys, partitionable
 from deletekit.verbs.shared.foreign_rows import foreign_rows
 from deletekit.verbs.shared.guards import Guards, Way, commit_guarded
 from deletekit.verbs.shared.key_fields import equality_fields_of, range_of_keys
@@ -75,9 +75,8 @@ def upsert(
     Under `write.merge.isolation-level` = `serializable`, the default, rows with these keys that others insert
     meanwhile are replaced too; equality deletes are always serializable.
 
-    Returns the commit; its `snapshot_id` is None when there were no rows. Raises InvalidInputError before anything is
-    written for rows that do not fit, a key that a column cannot be, or two rows of one key; CommitConflictError when
-    too many races are lost. Spec: "Row-level Deletes", "Identifier Field IDs", "Row Lineage".
+    Raises InvalidInputError before anything is written for rows that do not fit, a key that a column cannot be, or two
+    rows of one key; CommitConflictError after too many lost races. Spec: "Row-level Deletes", "Identifier Field IDs".
 
     Examples
     --------
@@ -86,7 +85,8 @@ def upsert(
     4
     """
     frame, runner = foreign_rows(rows, engine), engine_or_default(engine)
-    source, guards = RowSource(rows, table.schema, io=table.io), Guards(at_most, expect, readable_by)
+    guards = Guards(ref, commit_properties, dry_run, at_most, expect, readable_by)
+    source = RowSource(rows, table.schema, io=table.io)
 
     def plan(base: Base, way: Way) -> RowDelta:
         fields, options = _checked(base.metadata, on, way.mode, way.granularity)
@@ -98,15 +98,10 @@ def upsert(
     check_request(table.refresh(), ref, commit_properties, dry_run=dry_run)
     metadata = table.metadata
     fields, options = _checked(metadata, on, mode, granularity)
-    # Deletes of all partitions are those of a spec without fields.
     is_global = options.mode == "equality-delete" and not partitionable(metadata, fields)
-    shared: Any = {"verb": "merge", "mode": mode, "granularity": granularity, "ref": ref}
-    shared |= {"properties": commit_properties, "refreshed": True}
-    if is_global and (frame is not None or len(_fitting(source, metadata.schema, fields)[0])):
-        if not dry_run and guards.is_set(table.properties):
-            commit_guarded(ensure_unpartitioned_spec(table, dry_run=True), plan, guards, runner, dry_run=True, **shared)
-        table = ensure_unpartitioned_spec(table, dry_run=dry_run)
-    return commit_guarded(table, plan, guards, runner, dry_run=dry_run, **shared)
+    is_global = is_global and (frame is not None or len(_fitting(source, metadata.schema, fields)[0]) > 0)
+    ways: Any = {"mode": mode, "granularity": granularity, "is_global": is_global}
+    return commit_guarded(table, plan, guards, runner, verb="merge", refreshed=True, **ways)
 
 
 def _checked(

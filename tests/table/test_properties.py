@@ -72,17 +72,19 @@ WORDS = {
     STATISTICS + "id": ("true", "false"),
     "write.data.path": ("s3://bucket/data",),
     "write.metadata.path": ("s3://bucket/metadata/",),
+    "deletekit.readable-by": ("spark", "duckdb 1.5.5, snowflake"),
     "schema.name-mapping.default": ("[]",),
 }
 NEVER = ("", "\u00b2", "bad", "1 MB", "1_000", "-200", " 7", "\u0663", "1e3", "0x10")
 PATHS = {"write.data.path", "write.metadata.path"}  # any text may be a path
+NAMES_OF_ENGINES = "deletekit.readable-by"  # any text may be a name
 NAMES = sorted(PROPERTIES.keys() | {begin + "id" for begin in COLUMN_PROPERTIES})
 
 
 def test_a_value_that_a_property_cannot_have_is_refused_when_it_is_set(catalog: dk.Catalog) -> None:
     table = make(catalog, FIVE)
     for name in NAMES:
-        texts = ("", "/") if name in PATHS else NEVER
+        texts = ("", "/") if name in PATHS else ("", "spark,") if name == NAMES_OF_ENGINES else NEVER
         for text in texts:
             with raises(dk.InvalidInputError, "property", field=name):
                 check_properties({"owner": "me", name: text})

@@ -18,7 +18,7 @@ from deletekit.table.metadata import parse_metadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.verdicts.features import Features, snapshot_features
 
-FILE = Path(deletekit.__file__).parent / "conformance" / "features.json"
+FILE = Path(deletekit.__file__).parent / "verdicts" / "features.json"
 
 
 @cache

@@ -18,12 +18,13 @@ from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
-from deletekit.formats.content_file import FileContent
+from deletekit.table.metadata import MAIN
 from deletekit.table.metadata_update import apply_updates
 from deletekit.table.properties import READABLE_BY, value_of
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.text import count
+from deletekit.verbs.shared.equality_keys import ensure_unpartitioned_spec
 from deletekit.verbs.shared.live_rows import count_live_rows
 from deletekit.verdicts.judgement import check_readable, in_use
 from deletekit.verdicts.known_verdicts import known_verdicts
@@ -48,13 +49,16 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """What a change must keep to; see `delete`. Raises InvalidInputError for limits that are none.
+    """How a change is committed, and what it must keep to; see `delete`. Raises InvalidInputError for bad limits.
 
     Attributes
     ----------
     readable_by: the engines; None takes the table's property `deletekit.readable-by`.
     """
 
+    ref: str = MAIN
+    properties: Mapping[str, str] | None = None
+    dry_run: bool = False
     at_most: int | str | None = None
     expect: int | None = None
     readable_by: str | Sequence[str] | None = None
@@ -71,10 +75,6 @@ class Guards:
     def counts(self) -> bool:
         """Whether rows are counted."""
         return self.at_most is not None or self.expect is not None
-
-    def is_set(self, properties: Mapping[str, str]) -> bool:
-        """Whether a change may be refused."""
-        return self.counts or self.readable(properties) is not None
 
     def readable(self, properties: Mapping[str, str]) -> Callable[[Base, NewSnapshot], None] | None:
         """Return a check that the engines read a new snapshot right, by what its manifests say; None without engines.
@@ -112,9 +112,7 @@ class Guards:
             if rows > live * self._share:
                 message, found = "the change is about more rows than it may be", f"{rows} of {count(live, 'live row')}"
                 raise _too_many(message, "at_most", found, f"at most {most}")
-        # Keys also hide rows that others add meanwhile: they must be counted again, not rebased.
-        by_key = any(d.content == FileContent.EQUALITY_DELETES for d in delta.added_delete_files)
-        return replace(delta, read_set=None) if by_key else delta
+        return replace(delta, read_set=None)  # planned and counted again after a lost race
 
     @property
     def _share(self) -> Fraction:
@@ -135,10 +133,8 @@ def commit_guarded(
     verb: str | None = None,
     mode: str | None = None,
     granularity: str | None = None,
-    ref: str,
-    properties: Mapping[str, str] | None,
-    dry_run: bool,
     refreshed: bool = False,
+    is_global: bool = False,
 ) -> Commit:
     """Plan a change and commit it, in the first way that its guards let pass.
 
@@ -148,27 +144,35 @@ def commit_guarded(
     verb: whose `write.<verb>.mode` holds, so that another mode may be tried if some engine does not read the table's
         own; None for a verb without modes.
     refreshed: as in `plan_change`.
+    is_global: keys are deleted in all partitions, which needs a spec without fields.
 
     Raises InvalidInputError or UnsupportedError if the change does not keep to the guards, and as `commit`.
     """
     check = guards.readable((table if refreshed else table.refresh()).properties)
-    refusal: UnsupportedError | None = None
+    if is_global:
+        if check or guards.counts or guards.dry_run:  # so that a refused change leaves no spec behind
+            tried, dry = ensure_unpartitioned_spec(table, dry_run=True), replace(guards, dry_run=True)
+            ways: Any = {"verb": verb, "mode": mode, "granularity": granularity}
+            done = commit_guarded(tried, plan, dry, engine, refreshed=True, **ways)
+            if guards.dry_run:
+                return done
+            is_global = any(delete.kind == "equality-delete" for delete in done.added_delete_files)
+        table = ensure_unpartitioned_spec(table) if is_global else table
+    refusal: UnsupportedError | InvalidInputError | None = None
     for way in _ways(table, verb, mode, granularity) if check else [Way(mode, granularity)]:
-        chosen = replace(way, counts=guards.counts or dry_run)
+        chosen = replace(way, counts=guards.counts or guards.dry_run)
 
         def planned(base: Base, way: Way = chosen) -> RowDelta:
             delta = plan(base, way)
             return guards.check(base, delta, engine) if guards.counts else delta
 
+        shared: Any = {"ref": guards.ref, "properties": guards.properties, "dry_run": guards.dry_run}
         try:
-            change = plan_change(
-                table, planned, ref=ref, properties=properties, check=check, dry_run=dry_run, refreshed=not refusal
-            )
-            return commit(change)
-        except UnsupportedError as e:
-            if e.kind != "not-readable":
+            return commit(plan_change(table, planned, check=check, refreshed=refusal is None, **shared))
+        except (UnsupportedError, InvalidInputError) as e:
+            if e.kind != "not-readable" and refusal is None:
                 raise
-            refusal = refusal or e
+            refusal = refusal or e  # a later way may be one that the other arguments do not allow
     assert refusal is not None
     raise refusal
 
