@@ -65,7 +65,7 @@ def sink(
     on: the key columns, the same for all batches of one id; default the schema's identifier fields.
     mode: how old rows are deleted. `auto`: by position, with an index, and by value where that cannot be; `index-only`:
         by position; `eq-only`: by value.
-    ref, engine: the branch, and where data files are read.
+    ref, engine, readable_by: as in `delete`; a batch that these engines would not read right is refused.
     change_type: the column with the change's type: `INSERT`, `UPDATE_BEFORE`, `UPDATE_AFTER`, `DELETE`, or the words of
         Flink, Delta and Debezium. None: every row is an upsert.
     order: the column that rows of a batch are sorted by; None: they come in order.
@@ -75,7 +75,6 @@ def sink(
     evolve: `add` adds columns that only the batch has; `widen` also promotes types; `refuse` does neither.
     maintain: how the table is kept small: a `Maintain`, or after how many batches; `auto`: after 20; None: never.
     dead_letters, max_dead_letters: a table for rows that do not fit, and how many a batch may have; None: it has none.
-    readable_by: engines that must read the table right after each batch, as in `delete`.
 
     Raises InvalidInputError for a bad option, and if batches of this id have another key. Close the sink at the end.
     """

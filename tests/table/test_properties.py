@@ -123,6 +123,7 @@ def test_every_default_is_a_value() -> None:
         "write.distribution-mode",
         "schema.name-mapping.default",
         "write.parquet.compression-level",
+        "deletekit.readable-by",
     }
     without = {name for name in PROPERTIES if value_of({}, name) is None}
     assert without == by_table | {name for name in PROPERTIES if name.startswith("write.delete.parquet.")}
