@@ -6,9 +6,7 @@ column was promoted holds fewer, and would never equal what is written now.
 
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform, Transform
 from pyiceberg.types import (
@@ -23,24 +21,7 @@ from pyiceberg.types import (
 
 from deletekit.formats.decimals import decimal_of_bytes, decimal_size
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.types import storage_of
 from deletekit.text import day_of, json_ready, moment_of
-
-_ALIGNMENT = 16  # bytes of a decimal, the widest value
-
-
-def partition_values(field: PartitionField, source_type: IcebergType, column: pa.Array) -> pa.Array:
-    """Return the partition value of each row of a source column, by any transform but `void` (spec: Partitioning)."""
-    column = storage_of(column)
-    if any(buffer is not None and buffer.address % _ALIGNMENT for buffer in column.buffers()):
-        column = pa.concat_arrays([column])  # a copy; values from IPC may lie anywhere, and Rust panics on them
-    if str(field.transform) == "hour" and pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-        # pyiceberg-core 0.10 has no hours of nanoseconds. A cast would round -1 ns towards 1970, and Arrow's floor of
-        # the least one is a very large one.
-        numbers = np.floor_divide(column.cast(pa.int64()).fill_null(0).to_numpy(), 1000)
-        column = pa.array(numbers, mask=column.is_null().to_numpy(False)).view(pa.timestamp("us", column.type.tz))
-    result: pa.Array = field.transform.pyarrow_transform(source_type)(column)
-    return result
 
 
 def plain_value(value: Any, kind: IcebergType) -> Any:
