@@ -79,7 +79,7 @@ def _hashes(column: pa.Array) -> Any:
 
 
 def _murmur3(numbers: Any) -> Any:
-    """Return the hash of each number, as 8 bytes of which the lowest is first. All of them at once: mmh3 takes one."""
+    """Return the hash of each number as 8 bytes, the lowest first. All are taken at once: mmh3 takes one."""
     found = np.zeros(len(numbers), np.uint32)
     for half in numbers.astype("<i8").view("<u4").reshape(-1, 2).T:
         found ^= _turned(half * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
