@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any
 
 from deletekit.commit.change import Base, RowDelta
@@ -72,19 +72,17 @@ class PlannedChange:
         """Return the error of the last lost race: what landed, and what keeps the change from being rebased onto it."""
         try:
             head = read_base(self.request.table.refresh(), self.request.ref, reader=self.base.reader.follow)
-        except DeletekitError:
-            return lost
-        try:
             if self.delta.read_set is not None:
                 judge(self.delta, self.delta.read_set, self.base, head)
         except CommitConflictError as conflict:
             lost = self.back_off.gave_up(conflict)
         except DeletekitError:
             pass  # what cannot be judged is a lost race
-        newest, start = (each.snapshot.snapshot_id if each.snapshot else None for each in (head, self.base))
-        since = takewhile(lambda each: each.snapshot_id != start, head.metadata.ancestors(newest))
+        metadata, start = self.request.table.metadata, self.base.snapshot and self.base.snapshot.snapshot_id
+        newest = metadata.refs.get(self.request.ref, {}).get("snapshot-id")
+        since = islice(takewhile(lambda each: each.snapshot_id != start, metadata.ancestors(newest)), 5)
         landed = ", ".join(f"{each.operation} {each.snapshot_id}" for each in since)
-        return lost.changed(message=f"{lost.message}; landed meanwhile: {landed or 'a change of metadata'}")
+        return lost.changed(message=f"{lost.message}; landed meanwhile: {landed or 'no snapshot of this branch'}")
 
     def replanned(self, head: Base | None = None) -> PlannedChange:
         """Return the change planned again on `head`, or on the current one; the files of the old plan are deleted."""

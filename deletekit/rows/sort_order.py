@@ -111,8 +111,7 @@ def _sort_field(raw: Mapping[str, Any]) -> sorting.SortField:
 
 
 def _values(metadata: TableMetadata, rows: pa.Table, field: sorting.SortField) -> pa.Array:
-    column = flat(column_at(rows, metadata.schema, field.source_id))
-    return partition_values(field.transform, column)
+    return partition_values(field.transform, flat(column_at(rows, metadata.schema, field.source_id)))
 
 
 def _comparable(values: pa.Array) -> pl.Series:

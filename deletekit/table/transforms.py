@@ -14,7 +14,6 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform, 
 from deletekit.table.types import storage_of
 from deletekit.text import PER_SECOND
 
-_SECONDS = {"day": 86_400, "hour": 3_600}
 _CALENDAR = {"month": "M8[M]", "year": "M8[Y]"}
 
 
@@ -38,15 +37,15 @@ def _nulls(column: pa.Array) -> Any:
 
 def _numbers(column: pa.Array) -> Any:
     """Return the stored numbers as 64 bits, 0 for a null."""
-    stored = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
-    return stored.fill_null(0).to_numpy().astype(np.int64)
+    width = pa.int32() if column.type.bit_width == 32 else pa.int64()
+    return column.view(width).fill_null(0).to_numpy().astype(np.int64)
 
 
 def _times(name: str, column: pa.Array) -> Any:
     """Return years, months, days or hours since 1970, of dates or points in time; each rounds down."""
     numbers = _numbers(column)
     if pa.types.is_timestamp(column.type):
-        numbers = numbers // (_SECONDS.get(name, 86_400) * PER_SECOND[column.type.unit])
+        numbers = numbers // ((3_600 if name == "hour" else 86_400) * PER_SECOND[column.type.unit])
     return numbers.view("M8[D]").astype(_CALENDAR[name]).view(np.int64) if name in _CALENDAR else numbers
 
 
@@ -69,8 +68,7 @@ def _unscaled(column: pa.Array) -> list[int]:
 def _hashes(column: pa.Array) -> Any:
     """Return Murmur3 of each value, x86 with 32 bits and the seed 0; any number for a null."""
     if pa.types.is_primitive(column.type):
-        is_nanos = pa.types.is_timestamp(column.type) and column.type.unit == "ns"
-        return _murmur3(_numbers(column) // (1000 if is_nanos else 1))
+        return _murmur3(_numbers(column) // (1000 if str(column.type).startswith("timestamp[ns") else 1))
     if pa.types.is_decimal(column.type):
         values = (v.to_bytes((v ^ v >> 127).bit_length() // 8 + 1, "big", signed=True) for v in _unscaled(column))
     else:

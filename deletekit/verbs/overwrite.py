@@ -24,13 +24,7 @@ from deletekit.rows.write_context import check_parquet_only, granularity_of
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
 from deletekit.verbs.shared.foreign_rows import foreign_rows
-from deletekit.verbs.shared.row_changes import (
-    DeleteWhere,
-    change_where,
-    choose_mode,
-    filter_of_reads,
-    required_filter,
-)
+from deletekit.verbs.shared.row_changes import DeleteWhere, change_where, choose_mode, filter_of_reads, required_filter
 
 
 def overwrite(

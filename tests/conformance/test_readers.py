@@ -19,16 +19,7 @@ from deletekit.conformance.readers import judged
 from deletekit.conformance.rows_at_stake import mixed_up_vectors
 from deletekit.formats.content_file import DeleteFile, FileContent
 from tests.conformance.oracle import _first_of_the_read
-from tests.conformance.readers_scenes import (
-    SCENES,
-    E,
-    P,
-    V,
-    engine_without,
-    plain,
-    verdict,
-    verdicts_file,
-)
+from tests.conformance.readers_scenes import SCENES, E, P, V, engine_without, plain, verdict, verdicts_file
 from tests.tables import MODES, expected, items, live, make, raises
 from tests.tools import suite_features
 
