@@ -75,7 +75,9 @@ def test_the_doctor_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setattr(local, "_QUIET", 0)
     monkeypatch.setattr(local, "_somebody_looks", lambda: True)
     monkeypatch.setattr(diagnosis, "CHECKS", [lambda: iter(sleep(0.2) or ())] * 3)
-    diagnosis.diagnose()
+    monkeypatch.setattr(Output, "_animated", True)
+    with Output(as_json=False, quiet=False).bar("Looking"):
+        diagnosis.diagnose()
     assert "1/3" in capsys.readouterr().err
 
 
