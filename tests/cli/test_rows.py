@@ -192,7 +192,7 @@ def test_folders_are_no_columns(run: Run, fresh: Path, tmp_path: Path, kind: str
     assert rows(fresh)[7] == ("007", 0.5)
 
 
-COPIED = [
+COPIED: list[dict[str, Any]] = [
     {"text": None, "bytes": b"\0\xff", "three": b"abc", "naive": NOON.replace(tzinfo=None), "zoned": NOON},
     {"text": "", "bytes": b"", "three": None, "naive": None, "zoned": None},
 ]

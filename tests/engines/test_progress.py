@@ -74,7 +74,7 @@ def test_the_rows_of_one_file_move_the_bar(monkeypatch: pytest.MonkeyPatch, caps
 def test_the_doctor_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(local, "_QUIET", 0)
     monkeypatch.setattr(local, "_somebody_looks", lambda: True)
-    monkeypatch.setattr(diagnosis, "CHECKS", [lambda: iter(sleep(0.2) or ())] * 3)
+    monkeypatch.setattr(diagnosis, "CHECKS", [lambda: filter(sleep, [0.2])] * 3)
     monkeypatch.setattr(Output, "_animated", True)
     with Output(as_json=False, quiet=False).bar("Looking"):
         diagnosis.diagnose()
