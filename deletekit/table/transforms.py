@@ -8,9 +8,9 @@ from typing import Any
 import mmh3
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform, TruncateTransform
 
+from deletekit.deferred import pc
 from deletekit.table.types import storage_of
 from deletekit.text import PER_SECOND
 
