@@ -7,7 +7,7 @@ program's own nothing is printed.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -16,6 +16,7 @@ from deletekit.text import plain, without_secrets
 
 LOGGER = logging.getLogger("deletekit")
 LOGGER.addHandler(logging.NullHandler())
+_LISTENERS: list[Callable[[int], None]] = []
 
 
 def tell(event: str, *, level: int = logging.INFO, **facts: Any) -> None:
@@ -37,3 +38,19 @@ def telling_failure(table: str, ref: str | None = None) -> Iterator[None]:
         event, level = ("unknown", logging.ERROR) if unknown else ("conflict", logging.WARNING)
         tell(event, level=level, table=table, ref=ref, kind=e.kind, error=str(e))
         raise
+
+
+@contextmanager
+def told_of_rows(listener: Callable[[int], None]) -> Iterator[None]:
+    """Tell how many rows each batch has that this process has read and worked on, in any thread."""
+    _LISTENERS.append(listener)
+    try:
+        yield
+    finally:
+        _LISTENERS.remove(listener)
+
+
+def tell_rows(rows: int) -> None:
+    """Tell those who asked that a batch of so many rows was read."""
+    for listener in _LISTENERS:
+        listener(rows)

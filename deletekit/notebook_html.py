@@ -1,9 +1,9 @@
-"""Show results in a notebook: the fields of each as HTML, by names and units as the command line prints them."""
+"""Show results: the fields of each as HTML in a notebook, as the command line prints them, or else in a line."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar, cast, dataclass_transform
 
 from deletekit.html_table import html_table, number_columns
@@ -12,19 +12,39 @@ from deletekit.text import count, field_name, field_text, first, json_ready
 _T = TypeVar("_T")
 _EMPTY: tuple[Any, ...] = (None, "", [], {}, 0, "0")
 _MOST_ROWS = 20
+_LONG = 60
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def result(cls: type[_T]) -> type[_T]:
     """Make a class of results: a frozen dataclass, its fields given by name, that a notebook shows as HTML."""
-    made: Any = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+    made: Any = dataclass(frozen=True, slots=True, kw_only=True, repr=False)(cls)
+    made.__repr__ = vars(cls).get("__repr__", _result_repr)
     made._repr_html_ = result_html  # IPython's name
     return cast("type[_T]", made)
 
 
+def result_fields(result: Any) -> dict[str, Any]:
+    """Return the fields of a verb's result by name, and those of its properties that are yes or no."""
+    found = {field.name: getattr(result, field.name) for field in fields(result)}
+    named = [name for name, member in vars(type(result)).items() if isinstance(member, property)]
+    return found | {name: value for name in named if isinstance(value := getattr(result, name), bool)}
+
+
+def _result_repr(value: Any) -> str:
+    shown = {name: v for name, v in result_fields(value).items() if v or isinstance(v, bool)}
+    return f"{type(value).__name__}({', '.join(f'{name}={_brief(v)}' for name, v in shown.items())})"
+
+
+def _brief(value: Any) -> str:
+    """Return a value as Python writes it; of a collection for which that is long, only how many items it has."""
+    text = repr(value)
+    return str(len(value)) if len(text) > _LONG and isinstance(value, Sequence | Mapping) else text
+
+
 def result_html(value: Any) -> str:
     """Return a result as HTML: its fields that hold something, then a table of each list of records."""
-    shown = {name: v for name, v in json_ready(value).items() if v not in _EMPTY}
+    shown = {name: v for name, v in json_ready(result_fields(value)).items() if v not in _EMPTY}
     lists = {n: v for n, v in shown.items() if isinstance(v, list) and isinstance(v[0], dict)}
     parts = [facts_html(type(value).__name__, {n: v for n, v in shown.items() if n not in lists})]
     return "\n".join([*parts, *(records_html(field_name(n), items) for n, items in lists.items())])

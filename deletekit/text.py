@@ -44,7 +44,7 @@ _NOT_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 LONGEST_VALUE = 200
 _MOST_IN_A_LINE = 5
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 _DAYS_OF_400_YEARS = 146_097
 """The days of 400 years, after which the calendar begins again."""
@@ -70,7 +70,7 @@ def day_of(number: int) -> date | IsoText:
 
 def moment_of(number: int, unit: str, *, utc: bool) -> datetime | IsoText:
     """Return a point in time that is counted from 1970, in `s`, `ms`, `us` or `ns`."""
-    micros, nanos = divmod(number * 10**9 // _PER_SECOND[unit], 1000)
+    micros, nanos = divmod(number * 10**9 // PER_SECOND[unit], 1000)
     try:
         if not nanos:
             return datetime(1970, 1, 1, tzinfo=UTC if utc else None) + timedelta(microseconds=micros)
@@ -81,10 +81,10 @@ def moment_of(number: int, unit: str, *, utc: bool) -> datetime | IsoText:
 
 def moment_text(number: int, unit: str, zone: str = "") -> str:
     """Return the ISO text of a point in time that is counted from 1970: with six digits, or nine where it is `ns`."""
-    seconds, rest = divmod(number, _PER_SECOND[unit])
+    seconds, rest = divmod(number, PER_SECOND[unit])
     days, second = divmod(seconds, 86_400)
     digits = 9 if unit == "ns" else 6
-    fraction = rest * 10**digits // _PER_SECOND[unit]
+    fraction = rest * 10**digits // PER_SECOND[unit]
     clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}.{fraction:0{digits}}"
     return f"{_day_text(days)}T{clock}{zone}"
 

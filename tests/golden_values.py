@@ -14,13 +14,7 @@ from deletekit.formats.decimals import decimal_size, unscaled_value
 from deletekit.table.types import arrow_schema, schema_from_json
 from tests.golden_files import Entry
 
-DATETIMES = {
-    "date": "D",
-    "timestamp": "us",
-    "timestamptz": "us",
-    "timestamp_ns": "ns",
-    "timestamptz_ns": "ns",
-}
+DATETIMES = {"date": "D", "timestamp": "us", "timestamptz": "us", "timestamp_ns": "ns", "timestamptz_ns": "ns"}
 
 
 def physical(value: Any, kind: str) -> Any:

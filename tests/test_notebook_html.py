@@ -9,6 +9,7 @@ import pytest
 
 import deletekit as dk
 from deletekit import results
+from tests.counting_io import counted
 
 EVIL = '<img src=x onerror="alert(1)">&\'\x1b[31m'
 
@@ -46,7 +47,9 @@ def test_a_scan_shows_its_schema_what_it_would_read_and_the_first_rows(table: dk
     assert seen["3"] == ["NULL"]
     dk.append(table, pa.table({"id": range(100, 200)}))
     assert "109" in shown(dk.scan(table))
+    table, io = counted(table)
     assert "110" not in shown(dk.scan(table))  # ten rows, the newest file first
+    assert [n for path, n in io.opened.items() if path.endswith(".avro")] == [1] * 4, "it is planned once"
 
 
 def test_changes_show_the_first_rows(table: dk.Table) -> None:
@@ -65,3 +68,7 @@ def test_each_class_of_results_is_shown(table: dk.Table) -> None:
     found = dk.verify(table), dk.compact(table), dk.readers(table), dk.remove_orphan_files(table, dry_run=True)
     assert all(map(shown, found))
     assert shown(dk.compact(table)) == {"nothing": [""]}
+    erased = str(dk.erase(table, "id = 3"))
+    assert erased.startswith("Erasure(refs=('main',), commits=")
+    assert erased.endswith("inspected=5, not_inspected=6, dry_run=False, is_erased=True)")
+    assert len(erased) < 400

@@ -31,8 +31,8 @@ import deletekit as dk
 from deletekit.cli.printer import one_line
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
-from deletekit.cli.verb_command import result_fields
 from deletekit.errors import DeletekitError, InvalidInputError, NotFoundError
+from deletekit.notebook_html import result_fields
 from deletekit.text import json_ready, plain
 
 _PLACE: dict[str, type] = {"warehouse": str, "catalog": str, "catalog_name": str, "properties": dict}

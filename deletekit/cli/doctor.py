@@ -44,7 +44,7 @@ def doctor(output: Output) -> Answer:
     # Imports what examines packages and programs, which help does not need.
     from deletekit.course.diagnosis import base_works, diagnose  # noqa: PLC0415
 
-    with output.waiting("Looking around, and trying a small table"):
+    with output.bar("Looking around, and trying a small table"):
         checks = diagnose()
     works = base_works(checks)
     machine = f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"

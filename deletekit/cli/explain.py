@@ -15,7 +15,7 @@ from deletekit.cli.options import TableAnswerCommand, limit_option, snapshot_opt
 from deletekit.cli.printer import line, prose
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
-from deletekit.cli.verb_command import result_fields
+from deletekit.notebook_html import result_fields
 from deletekit.text import count, first, literal, plain, short
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from deletekit.cli.options import TableAnswerCommand, branch_option, dry_run_opt
 from deletekit.cli.printer import heading, indented, pairs, prose
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
-from deletekit.cli.verb_command import result_fields, verb_command
+from deletekit.cli.verb_command import verb_command
+from deletekit.notebook_html import result_fields
 from deletekit.text import count, plain
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _verdicts_option = click.option(
 @click.command(cls=TableAnswerCommand)
 @click.option("--ref", default="main", metavar="NAME", help="Branch or tag to read.")
 @repeated_option("--engine", "engines", "NAME", "Only this engine, or one version of it; repeatable.  [default: all]")
-@repeated_option("--against", "against", "NAME", "Run this engine on the table, and compare the rows; repeatable.")
+@repeated_option("--against", "against", "NAME", "Run this engine, if in a checkout, and compare the rows; repeatable.")
 @click.option("--exact/--no-exact", default=True, help="Count the rows at stake, or say at most how many.")
 @_verdicts_option
 def readers(argument: TableArgument, output: Output, **options: Any) -> Answer:

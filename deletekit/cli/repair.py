@@ -14,8 +14,9 @@ from deletekit.cli.options import TableAnswerCommand, branch_option, dry_run_opt
 from deletekit.cli.printer import heading, indented, line, pairs, prose
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
-from deletekit.cli.verb_command import change, result_fields
+from deletekit.cli.verb_command import change
 from deletekit.cli.verify import finding
+from deletekit.notebook_html import result_fields
 from deletekit.text import plain
 
 # Repeated here, because the module that defines them imports the table libraries, which help does not need.

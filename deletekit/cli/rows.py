@@ -40,6 +40,7 @@ _LIMIT = "At most N rows; 0 is all.  [default: 50 on the screen, all in a file]"
 _TARGET = click.Path(dir_okay=False, path_type=Path)
 
 _file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=False))
+_files_argument = click.argument("files", nargs=-1, required=True)
 
 
 @click.command(cls=TableAnswerCommand)
@@ -50,6 +51,7 @@ _file_argument = click.argument("file", type=click.Path(exists=True, dir_okay=Fa
 @choice_option("--format", _FORMATS, "Format of FILE; json is one object a line.  [default: by its suffix]")
 @click.option("--overwrite", is_flag=True, help="Replace FILE where it exists.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help=_LIMIT)
+@click.option("--count", is_flag=True, help="Say only how many rows there are.")
 def scan(
     argument: TableArgument,
     output: Output,
@@ -58,6 +60,7 @@ def scan(
     format: str | None = None,  # noqa: A002  # the option's name
     overwrite: bool,
     limit: int | None = None,
+    count: bool,
     **asked: Any,
 ) -> Answer:
     """Read the live rows for which WHERE is true, as in SQL; without it, all.
@@ -67,12 +70,19 @@ def scan(
     \b
     Examples:
       deletekit scan wh/demo/users --limit 10
+      deletekit scan wh/demo/users "id > 3" --count
       deletekit scan --warehouse wh demo.users "id > 3" --column id -o users.csv
       deletekit scan --catalog prod demo.users --as-of 2026-01-31 -o users.parquet
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     if target is None and (format or overwrite):
         raise click.UsageError("--format and --overwrite are about the FILE of --output.")
+    if count and target:
+        raise click.UsageError("--count writes no FILE.")
     table = argument.open()
+    if count:
+        with output.bar("Counting rows"):
+            rows = dk.scan(table, limit=limit or None, **asked).count()
+        return Answer(document={"table": table.name, "rows": rows}, text=[line(str(rows))])
     if target is None:
         return _on_screen(table, output, _ROWS if limit is None else limit, asked)
     from deletekit.cli.row_writers import write_rows  # noqa: PLC0415  # not for help
@@ -86,30 +96,31 @@ def scan(
 
 
 @click.command(cls=TableAnswerCommand)
-@_file_argument
+@_files_argument
 @branch_option("commit to")
 @dry_run_option
-def append(argument: TableArgument, output: Output, file: str, ref: str, **options: Any) -> Answer:
-    """Insert the rows of FILE in one commit: Parquet, Arrow, CSV with a header, or JSON lines.
+def append(argument: TableArgument, output: Output, files: tuple[str, ...], ref: str, **options: Any) -> Answer:
+    """Insert the rows of FILES in one commit: Parquet, Arrow, CSV with a header, or JSON lines.
 
-    Columns are matched by name. In CSV a value is read as the type of the table's column; nothing between two commas is
-    NULL, and "" is the empty text. In JSON bytes are base64.
+    Each of FILES is a path, a pattern in quotes, or an address as s3://bucket/users.parquet. Columns are matched by
+    name. In CSV a value is read as the type of the table's column; nothing between two commas is NULL, and "" is the
+    empty text. In JSON bytes are base64.
 
     \b
     Examples:
-      deletekit append --warehouse wh demo.users new-users.csv
+      deletekit append --warehouse wh demo.users new-users.csv "more/*.csv"
       deletekit append --catalog prod demo.users new-users.parquet --ref audit
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
 
     def verb(table: dk.Table, **given: Any) -> dk.results.Commit:
-        return dk.append(table, file, **given)
+        return dk.append(table, list(files), **given)
 
     table, commit = change(verb, argument, output, "Appending", ref=ref, **options)
     return commit_answer(table, ref, commit)
 
 
 @click.command(cls=TableAnswerCommand)
-@click.argument("files", nargs=-1, required=True)
+@_files_argument
 @branch_option("commit to")
 @dry_run_option
 def add_files(argument: TableArgument, output: Output, ref: str, **options: Any) -> Answer:

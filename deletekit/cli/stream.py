@@ -22,7 +22,8 @@ from deletekit.cli.options import (
 from deletekit.cli.printer import one_line
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output, show
-from deletekit.cli.verb_command import result_fields, table_answer, verb_command
+from deletekit.cli.verb_command import table_answer, verb_command
+from deletekit.notebook_html import result_fields
 
 _on_option = repeated_option("--on", "on", "COLUMN", "Key column. Repeatable.  [default: the schema's]")
 _RATE = "Instead of FILES: make up so many changes per batch."

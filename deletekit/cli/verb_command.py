@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
 from inspect import signature
 from operator import attrgetter
 from typing import Any
@@ -17,6 +16,7 @@ from deletekit.cli.options import TableAnswerCommand, when_interrupted
 from deletekit.cli.printer import facts, line
 from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
+from deletekit.notebook_html import result_fields
 from deletekit.table.summary_counters import COUNTERS, TOTALS
 from deletekit.text import count, field_name
 
@@ -75,13 +75,6 @@ def change(
 def table_answer(table: dk.Table, document: Mapping[str, Any], *, exit_code: int = 0) -> Answer:
     """Return what is true of a table as an answer that the printer prints."""
     return Answer(document={"table": table.name, **document}, location=table.location, exit_code=exit_code)
-
-
-def result_fields(result: Any) -> dict[str, Any]:
-    """Return the fields of a verb's result by name, and those of its properties that are yes or no."""
-    found = {field.name: getattr(result, field.name) for field in fields(result)}
-    named = [name for name, member in vars(type(result)).items() if isinstance(member, property)]
-    return found | {name: value for name in named if isinstance(value := getattr(result, name), bool)}
 
 
 def commit_answer(table: dk.Table, ref: str, commit: dk.results.Commit) -> Answer:

@@ -41,10 +41,7 @@ class ManifestWriter:
         self._with_row_ids: set[str] = set()
 
     def added(
-        self,
-        files: Sequence[DataFile | DeleteFile],
-        sequence_numbers: Mapping[str, int],
-        with_row_ids: Collection[str],
+        self, files: Sequence[DataFile | DeleteFile], sequence_numbers: Mapping[str, int], with_row_ids: Collection[str]
     ) -> list[ManifestFile]:
         """Make manifests of ADDED entries, each of one partition spec and of about the target size.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice, takewhile
 from typing import Any
 
 from deletekit.commit.change import Base, RowDelta
@@ -69,18 +70,21 @@ class PlannedChange:
         """Delete the files of the change. Only allowed while it is certain that no commit holds them."""
         self.base.write.discard()
 
-    def conflict(self, lost: CommitConflictError) -> CommitConflictError:
-        """Return what keeps the change from being rebased onto the current head; if that is unknown, the lost race."""
-        if self.delta.read_set is None:
-            return lost
+    def conflict(self, lost: DeletekitError) -> DeletekitError:
+        """Return the error of the last lost race: what landed, and what keeps the change from being rebased onto it."""
         try:
             head = read_base(self.request.table.refresh(), self.request.ref, reader=self.base.reader.follow)
-            judge(self.delta, self.delta.read_set, self.base, head)
+            if self.delta.read_set is not None:
+                judge(self.delta, self.delta.read_set, self.base, head)
         except CommitConflictError as conflict:
-            return conflict
+            lost = self.back_off.gave_up(conflict)
         except DeletekitError:
-            return lost
-        return lost
+            pass  # what cannot be judged is a lost race
+        metadata, start = self.request.table.metadata, self.base.snapshot and self.base.snapshot.snapshot_id
+        newest = metadata.refs.get(self.request.ref, {}).get("snapshot-id")
+        since = islice(takewhile(lambda each: each.snapshot_id != start, metadata.ancestors(newest)), 5)
+        landed = ", ".join(f"{each.operation} {each.snapshot_id}" for each in since)
+        return lost.changed(message=f"{lost.message}; landed meanwhile: {landed or 'no snapshot of this branch'}")
 
     def replanned(self, head: Base | None = None) -> PlannedChange:
         """Return the change planned again on `head`, or on the current one; the files of the old plan are deleted."""

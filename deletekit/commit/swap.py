@@ -184,8 +184,7 @@ class _Attempts:
                 raise _broken_off(error) from error
             try:
                 if self._again is PlannedChange.rebased and isinstance(error, CommitConflictError):
-                    found = self.changes[0].conflict(error)
-                    raise error if found is error else self._back_off.gave_up(found) from error
+                    raise self.changes[0].conflict(error) from error
                 raise
             finally:
                 for change in self.changes:

@@ -73,8 +73,9 @@ def engine_of(text: str) -> Engine:
         expected = f"{', '.join(BUILT_IN)}; or NAME=COMMAND"
         raise InvalidInputError("no engine of this name", kind="engine", field="engine", found=text, expected=expected)
     if not can_ask():
-        message = "the programs that read with an engine are in the sources of deletekit, not in its package"
-        raise InvalidInputError(message, kind="engine", field="engine", found=text, expected="NAME=COMMAND")
+        message = "the programs that read with an engine are in a checkout of deletekit, not in its package"
+        expected = "deletekit that runs in a checkout (`pip install -e .` there), or NAME=COMMAND"
+        raise InvalidInputError(message, kind="engine", field="engine", found=text, expected=expected)
     # The process works in another folder, and finds the sources by the variable.
     path = os.pathsep.join(filter(None, (str(_SOURCES), os.environ.get("PYTHONPATH"))))
     program = (sys.executable, "-m", f"conformance.adapters.{name}")

@@ -22,6 +22,7 @@ from shlex import join
 from typing import Literal
 
 from deletekit.course.translations import text
+from deletekit.engines.local import LocalEngine
 from deletekit.text import without_secrets
 
 Status = Literal["ok", "warning", "missing"]
@@ -75,7 +76,7 @@ def diagnose() -> tuple[Check, ...]:
 
     Takes a few seconds, because the base is tried on a small table.
     """
-    found = [check for checks in CHECKS for check in checks()]
+    found = [check for checks in LocalEngine(1).map(lambda look: list(look()), CHECKS) for check in checks]
     return tuple(sorted(found, key=lambda check: check.part != "base"))
 
 
@@ -271,9 +272,7 @@ def _problem(name: str, bounds: str) -> str:
     have = _version(name)
     if not have:
         return f"no {name}"
-    if not satisfies(have, bounds):
-        return f"{name} {have}, not {bounds}"
-    return "no pyiceberg-core" if name == "pyiceberg" and not _version("pyiceberg-core") else ""
+    return "" if satisfies(have, bounds) else f"{name} {have}, not {bounds}"
 
 
 def satisfies(have: str, bounds: str) -> bool:

@@ -298,11 +298,7 @@ def write_encoded_vectors(context: WriteContext, path: str, vectors: Sequence[En
 
 
 def stream_position_deletes(
-    context: WriteContext,
-    path: str,
-    data_file: DataFile,
-    pieces: Iterable[Positions],
-    footer: Mapping[str, str],
+    context: WriteContext, path: str, data_file: DataFile, pieces: Iterable[Positions], footer: Mapping[str, str]
 ) -> DeleteFile:
     """Write the position delete file of one data file while its positions are still being read.
 

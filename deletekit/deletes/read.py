@@ -27,6 +27,7 @@ from deletekit.formats.content_file import refuse_encrypted
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.roaring import unpacked
 from deletekit.formats.tabular import ColumnStatistics, RowGroup, TabularFile, open_tabular, rows_only
+from deletekit.log import tell_rows
 from deletekit.rows.keys import flat
 from deletekit.rows.projection import FileColumns, partition_constants, project, with_field_ids
 from deletekit.rows.row_lineage import inherited
@@ -40,7 +41,6 @@ Numbers = npt.NDArray[np.int64]
 # A row group of most writers. A larger one is read in pieces, so that it need not fit into memory as a whole.
 BATCH_ROWS = 1 << 20
 
-_LISTENERS: list[Callable[[int], None]] = []
 _NOWHERE = np.empty(0, np.int64)
 _KeySets = Sequence[EqualityKeys]
 
@@ -149,17 +149,7 @@ def read_task(
         for group, key_sets in rows.to_read(chosen, hidden):
             for batch in rows.batches(group, hidden, key_sets):
                 yield batch
-                _tell(len(batch))
-
-
-@contextmanager
-def told_of_rows(tell: Callable[[int], None]) -> Iterator[None]:
-    """Tell how many rows each batch has that this process has read and worked on, in any thread."""
-    _LISTENERS.append(tell)
-    try:
-        yield
-    finally:
-        _LISTENERS.remove(tell)
+                tell_rows(len(batch))
 
 
 def deleted_positions(context: ReadContext, task: ScanTask, within: PositionBitmap | None = None) -> PositionBitmap:
@@ -198,11 +188,6 @@ def _rows_of(context: ReadContext, part: TaskPart, request: ReadRequest) -> Iter
     key_sets = context.loader.key_sets(part.task)
     with _opened(context, part) as file:
         yield _Rows(context, part.task, request, file, key_sets)
-
-
-def _tell(rows: int) -> None:
-    for tell in _LISTENERS:
-        tell(rows)
 
 
 @contextmanager
@@ -287,14 +272,14 @@ class _Rows:
         if not self._wanted:  # nothing of the file: the columns are of its manifest entry, or null
             places = positions.within(group.first_position, group.stop)
             yield self._output(rows_only(len(places)), places)
-            _tell(group.num_rows)
+            tell_rows(group.num_rows)
             return
         for at, rows in self._pieces(group, rows_only(group.num_rows)):
             chosen = positions.mask(group.first_position + at, len(rows))
             places = np.flatnonzero(chosen)
             kept = rows.filter(pa.array(chosen)) if rows.num_columns else rows_only(len(places))
             yield self._output(kept, places + group.first_position + at)
-            _tell(len(rows))
+            tell_rows(len(rows))
 
     def _hits(self, keys: EqualityKeys, group: RowGroup, table: pa.Table) -> tuple[pa.Table, pa.BooleanArray]:
         """Return the table with the columns that had to be read to know which rows have a key, and these rows."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkabl
 
 from deletekit.deferred import Deferred
 from deletekit.errors import InvalidInputError
+from deletekit.log import told_of_rows
 
 if TYPE_CHECKING:
     import tqdm
@@ -82,8 +83,6 @@ class LocalEngine(EngineBlock):
 
 def _with_bar(results: Iterable[_R], label: str, total: int) -> Iterator[_R]:
     """Yield results, and show how many there are and how many rows were read; a file of many row groups moves it."""
-    from deletekit.deletes.read import told_of_rows  # noqa: PLC0415  # not for help
-
     rows = 0
     options: dict[str, Any] = {"desc": label or None, "total": total or None, "delay": _QUIET, "leave": False}
     with tqdm.tqdm(miniters=0, **options) as bar:

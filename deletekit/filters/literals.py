@@ -126,8 +126,7 @@ def exact_literals(
     be compared with the column, or that no value of the column can equal, and for more than `LEVELS` levels.
     """
     return with_few_levels(
-        expression,
-        lambda test: test if isinstance(test, SelfChecked) and not self_checks else _exact(test, schema),
+        expression, lambda test: test if isinstance(test, SelfChecked) and not self_checks else _exact(test, schema)
     )
 
 

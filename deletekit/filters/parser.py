@@ -31,16 +31,7 @@ from pyiceberg.expressions import literals as li
 from deletekit.deferred import pc
 from deletekit.errors import InvalidInputError
 from deletekit.filters.advice import advice_on
-from deletekit.filters.expression import (
-    Call,
-    Case,
-    Column,
-    Computed,
-    Literal,
-    Value,
-    columns_of,
-    has_too_many_levels,
-)
+from deletekit.filters.expression import Call, Case, Column, Computed, Literal, Value, columns_of, has_too_many_levels
 from deletekit.filters.functions import FUNCTIONS
 from deletekit.filters.in_list import one_of
 from deletekit.filters.levels import LEVELS

@@ -15,14 +15,7 @@ from typing import Any
 
 from deletekit.errors import FormatError, UnsupportedError
 
-METRIC_MAPS = (
-    "column_sizes",
-    "value_counts",
-    "null_value_counts",
-    "nan_value_counts",
-    "lower_bounds",
-    "upper_bounds",
-)
+METRIC_MAPS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
 """The fields of a content file that are maps by field id."""
 
 

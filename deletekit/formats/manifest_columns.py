@@ -19,14 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from deletekit.formats.avro_columns import Columns, to_numpy
-from deletekit.formats.content_file import (
-    METRIC_MAPS,
-    DataFile,
-    DeleteFile,
-    EntryStatus,
-    FileContent,
-    ManifestEntry,
-)
+from deletekit.formats.content_file import METRIC_MAPS, DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_schema import OPTIONAL_DATA_FILE
 
 Rows = npt.NDArray[np.int64]

@@ -14,8 +14,9 @@ from deletekit.rows.rolling_files import HELD_BYTES, RollingFiles
 from deletekit.rows.sort_order import RowOrder
 from deletekit.rows.write_context import WriteContext
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.partition import partition_values, schema_of_spec
+from deletekit.table.partition import schema_of_spec
 from deletekit.table.properties import value_of
+from deletekit.table.transforms import partition_values
 from deletekit.table.types import partition_types, stored_value
 
 # Rows are split by partition in pieces of about this size: a split copies them.
@@ -89,8 +90,7 @@ def partition_columns(metadata: TableMetadata, table: pa.Table, spec: PartitionS
     def values(field: PartitionField) -> pa.Array:
         if isinstance(field.transform, VoidTransform):
             return pa.nulls(len(table), pa.string())
-        source = metadata.schema.find_type(field.source_id)
-        return partition_values(field, source, flat(column_at(table, metadata.schema, field.source_id)))
+        return partition_values(field.transform, flat(column_at(table, metadata.schema, field.source_id)))
 
     return [values(field) for field in spec.fields]
 

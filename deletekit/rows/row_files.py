@@ -3,6 +3,7 @@
 import csv
 import re
 from collections.abc import Callable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pyiceberg.schema import Schema
 from deletekit.errors import InvalidInputError
 from deletekit.rows.projection import is_a
 from deletekit.table.types import arrow_type
+from deletekit.text import plain
 
 Kinds = dict[str, pa.DataType]
 
@@ -86,21 +88,27 @@ def _read_csv(file: str, kinds: Kinds) -> Any:
         if rows.num_columns == 1:  # an empty line is a null, as Arrow writes it, which Arrow by itself passes over
             parse.ignore_empty_lines = False
             rows = pa_csv.read_csv(file, parse_options=parse, convert_options=options)
-    except pa.ArrowInvalid as e:
-        raise pa.ArrowInvalid(_place_in_csv(file, str(e))) from e
-    return _typed(file, rows, {name: kinds[name] for name in uuids if name in rows.column_names})
+        names = rows.column_names
+    except (pa.ArrowInvalid, UnicodeDecodeError) as e:  # the second where Arrow's words would quote what is no UTF-8
+        raise pa.ArrowInvalid(_place_in_csv(file, e)) from e
+    return _typed(file, rows, {name: kinds[name] for name in uuids if name in names})
 
 
-def _place_in_csv(file: str, error: str) -> str:
-    """Return an error of Arrow with the line and the column's name, where it has the number of the column only."""
-    found = re.search(r"In CSV column #(\d+): (.*invalid value '(.*)')", error, re.DOTALL)
-    if found is None:
-        return error
-    with Path(file).open(encoding="utf-8", newline="") as source:
+def _place_in_csv(file: str, error: Exception) -> str:
+    """Return an error of Arrow with the line and the column's name; Arrow has the number of the column at most."""
+    found = re.search(r"In CSV column #(\d+): (.*)", str(error), re.DOTALL)
+    if found is None and not isinstance(error, UnicodeDecodeError):
+        return str(error)
+    number, words = (int(found[1]), found[2]) if found else (None, "invalid UTF8 data")
+    value = re.search("'(.*)'", words, re.DOTALL)
+    with Path(file).open(encoding="utf-8", errors="replace", newline="") as source:
         lines = csv.reader(source)
-        head, at = next(lines), int(found[1])
-        line = next((lines.line_num for row in lines if row[at : at + 1] == [found[3]]), "?")
-    return f"line {line}, column {head[at]}: {found[2]}"
+        head = next(lines)
+        for row in chain([head], lines):
+            for at in range(len(row[: len(head)])) if number is None else [number]:
+                if row[at : at + 1] == [value[1]] if value else "\ufffd" in "".join(row[at : at + 1]):
+                    return f"line {lines.line_num}, column {plain(head[at])}: {words}"
+    return f"column {plain(head[number or 0])}: {words}"
 
 
 def _read_json(file: str, kinds: Kinds) -> Any:

@@ -41,17 +41,17 @@ class RowSource:
     ----------
     rows: a pyarrow Table or RecordBatch, a list of dicts, anything with `__arrow_c_stream__` or `__arrow_c_array__`, a
         pyarrow Dataset or Scanner, a polars LazyFrame; or a list, generator or other iterable of any of these or of
-        dicts; or the path of a local file, a pattern as `rows/*.parquet`, or an address, in a format of `open_rows`.
+        dicts; or the path of a local file, a pattern as `rows/*.parquet`, or an address, in a format of `open_rows`,
+        or a list of these.
     schema: whose types the columns of a file get.
     argument: its name, for errors.
     io: storage that opens an address, such as the table's; None refuses one.
     """
 
     def __init__(self, rows: Any, schema: Schema, argument: str = "rows", io: FileIO | None = None) -> None:
-        self._rows, self._argument = (
-            fspath(rows) if isinstance(rows, PathLike) else with_index(rows),
-            argument,
-        )
+        self._rows, self._argument = with_index(rows), argument
+        paths = rows if isinstance(rows, list) else [rows]
+        self._paths = [fspath(p) for p in paths] if all(isinstance(p, str | PathLike) for p in paths) else []
         self._schema, self._io = schema, io
         self._is_read = False
         self._held: list[Any] | None = None
@@ -72,8 +72,8 @@ class RowSource:
             raise InvalidInputError(message, "rows-read-once", self._argument, type(self._rows).__name__, expected)
         self._is_read = True
         rows = self._rows
-        if isinstance(rows, str):
-            for file in _files(rows, self._argument, self._io):
+        if self._paths:
+            for file in (file for path in self._paths for file in _files(path, self._argument, self._io)):
                 with _local(file, self._io) as path:
                     yield from _stream(open_rows(path, self._schema))
         elif isinstance(rows, pl.LazyFrame):
@@ -135,7 +135,7 @@ def _repeats(rows: Any) -> bool:
     if isinstance(rows, list):
         return not any(_speaks_arrow(item) and not _repeats(item) for item in rows)
     # No relation of DuckDB: it may be one of a stream.
-    return isinstance(rows, (*_HELD, str, pl.DataFrame, pl.LazyFrame, dataset.Dataset)) or _is_frame(rows)
+    return isinstance(rows, (*_HELD, str, PathLike, pl.DataFrame, pl.LazyFrame, dataset.Dataset)) or _is_frame(rows)
 
 
 def _files(path: str, argument: str, io: FileIO | None) -> list[str]:

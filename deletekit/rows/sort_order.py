@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 from pyiceberg.exceptions import ValidationError
-from pyiceberg.partitioning import PartitionField
 from pyiceberg.transforms import UnknownTransform
 
 from deletekit.deferred import Deferred
 from deletekit.errors import FormatError
 from deletekit.rows.keys import column_at, flat
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.partition import partition_values
-from deletekit.table.types import check_width, storage_of
+from deletekit.table.transforms import partition_values
+from deletekit.table.types import check_width
 
 if TYPE_CHECKING:
     import polars as pl
@@ -112,11 +111,7 @@ def _sort_field(raw: Mapping[str, Any]) -> sorting.SortField:
 
 
 def _values(metadata: TableMetadata, rows: pa.Table, field: sorting.SortField) -> pa.Array:
-    column = flat(column_at(rows, metadata.schema, field.source_id))
-    if str(field.transform) == "identity":
-        return storage_of(column)
-    as_partition = PartitionField(field.source_id, 1000, field.transform, "sorted")
-    return storage_of(partition_values(as_partition, metadata.schema.find_type(field.source_id), column))
+    return partition_values(field.transform, flat(column_at(rows, metadata.schema, field.source_id)))
 
 
 def _comparable(values: pa.Array) -> pl.Series:

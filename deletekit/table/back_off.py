@@ -51,11 +51,12 @@ class BackOff:
 
     def gave_up(self, lost: DeletekitError) -> DeletekitError:
         """Return the error of the last lost race, with the attempts that were made and what to do."""
-        many = "attempt" if self.attempts == 1 else "attempts"
+        retries, _, _, total = self.limits()
+        used_up = retries is not None and self.attempts > retries
+        ended = f"num-retries above {retries}" if used_up else f"total-timeout-ms above {total * 1000:.0f}"
         return lost.changed(
-            message=f"{lost.message}; gave up after {self.attempts} {many} in {self.seconds} s: nothing was committed",
-            expected=lost.expected
-            or f"to call again; {self._prefix}.num-retries and total-timeout-ms set the attempts",
+            message=f"{lost.message}; gave up after {self.attempts} attempt{'s' * (self.attempts > 1)} in "
+            f"{self.seconds} s: nothing was committed; call again, or set table property {self._prefix}.{ended}"
         )
 
     def limits(self) -> tuple[int | None, float, float, float]:

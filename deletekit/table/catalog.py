@@ -38,10 +38,7 @@ from deletekit.table.metadata_file import (
     metadata_file_path,
     with_metadata_log,
 )
-from deletekit.table.metadata_update import (
-    apply_updates,
-    check_requirements,
-)
+from deletekit.table.metadata_update import apply_updates, check_requirements
 from deletekit.table.own_places import unlogged_files
 
 if TYPE_CHECKING:

@@ -38,12 +38,7 @@ else:
 _ROLLED_BACK = {"40001", "40P01"}  # SQL states: serialisation failure, deadlock
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _UNKNOWN_STATUS = {408, 499}  # HTTP client errors that do not tell whether anything was done
-_REFUSALS = (
-    theirs.NoSuchTableError,
-    theirs.NoSuchNamespaceError,
-    theirs.TableAlreadyExistsError,
-    NotImplementedError,
-)
+_REFUSALS = (theirs.NoSuchTableError, theirs.NoSuchNamespaceError, theirs.TableAlreadyExistsError, NotImplementedError)
 
 T = TypeVar("T")
 

@@ -6,51 +6,24 @@ column was promoted holds fewer, and would never equal what is written now.
 
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg import types as it
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform, Transform
-from pyiceberg.types import (
-    DateType,
-    DecimalType,
-    IcebergType,
-    TimestampNanoType,
-    TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
-)
 
 from deletekit.formats.decimals import decimal_of_bytes, decimal_size
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.types import storage_of
 from deletekit.text import day_of, json_ready, moment_of
 
-_ALIGNMENT = 16  # bytes of a decimal, the widest value
 
-
-def partition_values(field: PartitionField, source_type: IcebergType, column: pa.Array) -> pa.Array:
-    """Return the partition value of each row of a source column, by any transform but `void` (spec: Partitioning)."""
-    column = storage_of(column)
-    if any(buffer is not None and buffer.address % _ALIGNMENT for buffer in column.buffers()):
-        column = pa.concat_arrays([column])  # a copy; values from IPC may lie anywhere, and Rust panics on them
-    if str(field.transform) == "hour" and pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-        # pyiceberg-core 0.10 has no hours of nanoseconds. A cast would round -1 ns towards 1970, and Arrow's floor of
-        # the least one is a very large one.
-        numbers = np.floor_divide(column.cast(pa.int64()).fill_null(0).to_numpy(), 1000)
-        column = pa.array(numbers, mask=column.is_null().to_numpy(False)).view(pa.timestamp("us", column.type.tz))
-    result: pa.Array = field.transform.pyarrow_transform(source_type)(column)
-    return result
-
-
-def plain_value(value: Any, kind: IcebergType) -> Any:
+def plain_value(value: Any, kind: it.IcebergType) -> Any:
     """Return a stored partition value as pyiceberg's literals hold it: a decimal as Decimal, all else as stored."""
-    if isinstance(kind, DecimalType) and isinstance(value, bytes):
+    if isinstance(kind, it.DecimalType) and isinstance(value, bytes):
         return decimal_of_bytes(value, kind.scale)
     return value
 
 
-def value_text(transform: Transform[Any, Any], kind: IcebergType, value: Any) -> str:
+def value_text(transform: Transform[Any, Any], kind: it.IcebergType, value: Any) -> str:
     """Return a stored value of a partition, or with the identity of a column, for people; much as Java names it.
 
     Parameters
@@ -58,14 +31,13 @@ def value_text(transform: Transform[Any, Any], kind: IcebergType, value: Any) ->
     kind: the type of the source column.
     """
     is_identity = isinstance(transform, IdentityTransform)
-    if isinstance(transform, DayTransform) or (is_identity and isinstance(kind, DateType)):
+    if isinstance(transform, DayTransform) or (is_identity and isinstance(kind, it.DateType)):
         return str(day_of(value))
     if isinstance(transform, HourTransform):
         return f"{day_of(value // 24)}-{value % 24:02}"
-    if is_identity and isinstance(kind, TimestampType | TimestamptzType | TimestampNanoType | TimestamptzNanoType):
-        unit = "ns" if isinstance(kind, TimestampNanoType | TimestamptzNanoType) else "us"
-        utc = isinstance(kind, TimestamptzType | TimestamptzNanoType)
-        return str(json_ready(moment_of(value, unit, utc=utc)))
+    if is_identity and (name := str(kind)).startswith("timestamp"):
+        unit = "ns" if name.endswith("_ns") else "us"
+        return str(json_ready(moment_of(value, unit, utc=name.startswith("timestamptz"))))
     try:
         return transform.to_human_string(kind, plain_value(value, kind))
     except ValueError:  # a time that is outside of a day
@@ -88,7 +60,7 @@ def with_current_decimals(
     for i, field in enumerate(spec.fields):
         if schema.find_column_name(field.source_id) is not None:
             kind = field.transform.result_type(schema.find_type(field.source_id))
-            if isinstance(kind, DecimalType):
+            if isinstance(kind, it.DecimalType):
                 sizes[i] = decimal_size(kind.precision)
     if not sizes:
         return partitions

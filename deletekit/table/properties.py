@@ -142,12 +142,7 @@ _TABLE: tuple[tuple[str, Kind, str | None, str], ...] = (
     ("write.metadata.metrics.default", _METRICS, "truncate(16)", "metrics of a column in manifests"),
     ("write.metadata.metrics.max-inferred-column-defaults", _number(0), "100", "columns with metrics without that"),
     ("write.summary.partition-limit", _number(0), "0", "most changed partitions that a summary describes"),
-    (
-        "commit.retry.num-retries",
-        _number(0),
-        None,
-        "how often a lost race is tried again",
-    ),
+    ("commit.retry.num-retries", _number(0), None, "how often a lost race is tried again"),
     ("commit.retry.min-wait-ms", _number(0), "100", "first wait before that"),
     ("commit.retry.max-wait-ms", _number(0), "2000", "longest wait before that"),
     ("commit.retry.total-timeout-ms", _number(0), "1800000", "when trying again ends"),

@@ -18,13 +18,7 @@ from pyiceberg.table import Table as PyIcebergTable
 from pyiceberg.table.sorting import SortOrder
 from pyiceberg.table.update import TableRequirement, TableUpdate
 
-from deletekit.errors import (
-    CommitStateUnknownError,
-    DeletekitError,
-    InvalidInputError,
-    NotFoundError,
-    UnsupportedError,
-)
+from deletekit.errors import CommitStateUnknownError, DeletekitError, InvalidInputError, NotFoundError, UnsupportedError
 from deletekit.public import public_methods
 from deletekit.table.any_catalog import Catalog, Json, TableChange, TableState
 from deletekit.table.catalog_errors import asking, committing, state_after

@@ -9,21 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from warnings import catch_warnings, simplefilter
 
-from pyiceberg.expressions import (
-    And,
-    BooleanExpression,
-    EqualTo,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
-    NotNull,
-    Or,
-    Reference,
-    StartsWith,
-)
+from pyiceberg import expressions as ex
 
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError
@@ -35,13 +21,13 @@ from deletekit.verbs.shared.arrow_result import no_rows
 if TYPE_CHECKING:
     import polars as pl
 
-_COMPARISONS: dict[str, Callable[..., BooleanExpression]] = {
-    "Eq": EqualTo,
-    "Gt": GreaterThan,
-    "GtEq": GreaterThanOrEqual,
-    "Lt": LessThan,
-    "LtEq": LessThanOrEqual,
-    "StartsWith": StartsWith,
+_COMPARISONS: dict[str, Callable[..., ex.BooleanExpression]] = {
+    "Eq": ex.EqualTo,
+    "Gt": ex.GreaterThan,
+    "GtEq": ex.GreaterThanOrEqual,
+    "Lt": ex.LessThan,
+    "LtEq": ex.LessThanOrEqual,
+    "StartsWith": ex.StartsWith,
 }
 _PLAIN = (int, str, bool)
 """Types of values that are the same in a filter of polars and in one of Iceberg."""
@@ -93,7 +79,7 @@ def _asked(whole: Scan, columns: Sequence[str], predicate: pl.Expr | None, n_row
     return narrowed(whole, columns, None, None)
 
 
-def _filter(predicate: pl.Expr) -> BooleanExpression | None:
+def _filter(predicate: pl.Expr) -> ex.BooleanExpression | None:
     """Return a filter that is true for every row for which a predicate is; None where that is not known."""
     with catch_warnings():
         simplefilter("ignore")  # polars promises nothing about the text; what is unknown in it is not pushed down
@@ -104,25 +90,25 @@ def _filter(predicate: pl.Expr) -> BooleanExpression | None:
             sides = [side for side in map(_filter, operands) if side is not None]
             if len(sides) < 2:
                 return next(iter(sides), None) if op == "And" else None
-            return And(*sides) if op == "And" else Or(*sides)
+            return ex.And(*sides) if op == "And" else ex.Or(*sides)
         case {"BinaryExpr": {"left": {"Column": str(name)}, "op": str(op)}}:
-            return _compared(Reference(name), op, operands[1:])
+            return _compared(ex.Reference(name), op, operands[1:])
         case {"Function": {"input": [{"Column": str(name)}, *_], "function": {"Boolean": "IsNull"}}}:
-            return IsNull(term=Reference(name))
+            return ex.IsNull(term=ex.Reference(name))
         case {"Function": {"input": [{"Column": str(name)}, *_], "function": {"Boolean": "IsNotNull"}}}:
-            return NotNull(term=Reference(name))
+            return ex.NotNull(term=ex.Reference(name))
         case {"Function": {"input": [{"Column": str(name)}, *_], "function": {"Boolean": {"IsIn": _}}}}:
-            return _compared(Reference(name), "IsIn", operands[1:])
+            return _compared(ex.Reference(name), "IsIn", operands[1:])
         case {"Function": {"input": [{"Column": str(name)}, *_], "function": {"Boolean": {"IsBetween": _}}}}:
-            low = _compared(Reference(name), "GtEq", operands[1:2])
-            high = _compared(Reference(name), "LtEq", operands[2:])
-            return And(low, high) if low and high else low or high
+            low = _compared(ex.Reference(name), "GtEq", operands[1:2])
+            high = _compared(ex.Reference(name), "LtEq", operands[2:])
+            return ex.And(low, high) if low and high else low or high
         case {"Function": {"input": [{"Column": str(name)}, *_], "function": {"StringExpr": "StartsWith"}}}:
-            return _compared(Reference(name), "StartsWith", operands[1:])
+            return _compared(ex.Reference(name), "StartsWith", operands[1:])
     return None
 
 
-def _compared(term: Reference, operation: str, operands: Sequence[pl.Expr]) -> BooleanExpression | None:
+def _compared(term: ex.Reference, operation: str, operands: Sequence[pl.Expr]) -> ex.BooleanExpression | None:
     import polars as pl  # noqa: PLC0415
 
     if len(operands) != 1 or not operands[0].meta.is_literal():
@@ -130,6 +116,6 @@ def _compared(term: Reference, operation: str, operands: Sequence[pl.Expr]) -> B
     value = pl.select(operands[0]).item()
     if operation == "IsIn":
         values = value.to_list()
-        return In(term=term, values=values) if all(isinstance(v, _PLAIN) for v in values) else None
+        return ex.In(term=term, values=values) if all(isinstance(v, _PLAIN) for v in values) else None
     made = _COMPARISONS.get(operation)
     return made(term=term, value=value) if made and isinstance(value, _PLAIN) else None

@@ -13,24 +13,13 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+from pyiceberg import types as it
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.expressions.literals import StringLiteral
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, index_by_name, promote
 from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json, update_mapping
 from pyiceberg.transforms import VoidTransform
-from pyiceberg.types import (
-    DateType,
-    IcebergType,
-    NestedField,
-    StructType,
-    TimestampNanoType,
-    TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
-    TimeType,
-    UUIDType,
-)
 
 from deletekit.commit.swap import commit_metadata
 from deletekit.errors import InvalidInputError, NotFoundError
@@ -59,7 +48,7 @@ class Keep(Enum):
 def add_column(
     table: Table,
     name: str,
-    type: str | IcebergType,
+    type: str | it.IcebergType,
     *,
     default: Any = None,
     required: bool = False,
@@ -129,7 +118,7 @@ def update_column(
     table: Table,
     name: str,
     *,
-    type: str | IcebergType | None = None,
+    type: str | it.IcebergType | None = None,
     required: bool | None = None,
     doc: str | Keep | None = Keep.KEEP,
 ) -> None:
@@ -302,8 +291,8 @@ def _mapping_updates(metadata: TableMetadata, schema: Schema) -> Iterator[Mappin
     with suppress(KeyError, ValueError):  # there is none, or it cannot be read, and stays as it is
         mapping = parse_mapping_from_json(metadata.properties[NAME_MAPPING])
         old = {number: name.rpartition(".")[2] for name, number in index_by_name(metadata.schema).items()}
-        renamed: dict[int, NestedField] = {}
-        added: dict[int, list[NestedField]] = {}
+        renamed: dict[int, it.NestedField] = {}
+        added: dict[int, list[it.NestedField]] = {}
         for name, number in index_by_name(schema).items():
             parent, _, own = name.rpartition(".")
             if old.get(number) == own or _is_mapped(mapping, name):
@@ -331,7 +320,7 @@ def _spec_updates(metadata: TableMetadata, fields: Sequence[PartitionField]) -> 
     return [{"action": "add-spec", "spec": spec_to_json(spec)}, {"action": "set-default-spec", "spec-id": -1}]
 
 
-def _find(schema: Schema, name: str) -> NestedField:
+def _find(schema: Schema, name: str) -> it.NestedField:
     try:
         return schema.find_field(name)
     except ValueError as e:
@@ -340,7 +329,7 @@ def _find(schema: Schema, name: str) -> NestedField:
         ) from e
 
 
-def _promoted(field: NestedField, wanted: IcebergType) -> IcebergType:
+def _promoted(field: it.NestedField, wanted: it.IcebergType) -> it.IcebergType:
     try:
         if wanted == field.field_type:
             return wanted
@@ -353,70 +342,70 @@ def _promoted(field: NestedField, wanted: IcebergType) -> IcebergType:
         ) from e
 
 
-def _edited(schema: Schema, parent: str, edit: Callable[[list[NestedField]], list[NestedField]]) -> Schema:
+def _edited(schema: Schema, parent: str, edit: Callable[[list[it.NestedField]], list[it.NestedField]]) -> Schema:
     """Return the schema with the fields of one struct edited; `parent` "" is the root."""
     if not parent:
         return _with_fields(schema, edit(list(schema.fields)))
     struct = _find(schema, parent)
-    if not isinstance(struct.field_type, StructType):
+    if not isinstance(struct.field_type, it.StructType):
         raise _refused("not a struct", parent)
     fields = edit(list(struct.field_type.fields))
     if not fields:
         raise _refused("a struct needs a field", struct.name)
-    return _with_field(schema, struct.model_copy(update={"field_type": StructType(*fields)}))
+    return _with_field(schema, struct.model_copy(update={"field_type": it.StructType(*fields)}))
 
 
-def _with_field(schema: Schema, new: NestedField) -> Schema:
+def _with_field(schema: Schema, new: it.NestedField) -> Schema:
     """Return the schema with a field, at any depth of structs, in the place of that with the same id."""
     if new.field_id not in struct_paths(schema):
         raise _refused("a field in a list or map cannot be changed", schema.find_field(new.field_id).name)
 
-    def replaced(field: NestedField) -> NestedField:
+    def replaced(field: it.NestedField) -> it.NestedField:
         if field.field_id == new.field_id:
             return new
-        if not isinstance(field.field_type, StructType):
+        if not isinstance(field.field_type, it.StructType):
             return field
-        return field.model_copy(update={"field_type": StructType(*map(replaced, field.field_type.fields))})
+        return field.model_copy(update={"field_type": it.StructType(*map(replaced, field.field_type.fields))})
 
     return _with_fields(schema, [replaced(f) for f in schema.fields])
 
 
-def _with_fields(schema: Schema, fields: list[NestedField]) -> Schema:
+def _with_fields(schema: Schema, fields: list[it.NestedField]) -> Schema:
     if not fields:
         raise InvalidInputError("a table needs a column", "schema")
     return new_schema(*fields, schema_id=schema.schema_id, identifier_field_ids=schema.identifier_field_ids)
 
 
-_NANOSECONDS = (TimestampNanoType, TimestamptzNanoType)
-_AS_TEXT = (DateType, TimeType, TimestampType, TimestamptzType, *_NANOSECONDS, UUIDType)
+_NANOSECONDS = (it.TimestampNanoType, it.TimestamptzNanoType)
+_AS_TEXT = (it.DateType, it.TimeType, it.TimestampType, it.TimestamptzType, *_NANOSECONDS, it.UUIDType)
 
 
-def column_type(text: str | IcebergType, name: str) -> IcebergType:
+def column_type(text: str | it.IcebergType, name: str) -> it.IcebergType:
     """Return a type, also of its name. Raises InvalidInputError for one that is unknown."""
-    if isinstance(text, IcebergType):
+    if isinstance(text, it.IcebergType):
         return text
     try:
-        return NestedField(1, "x", text.replace(" ", "") if "decimal" not in text else text, required=False).field_type
+        return it.NestedField(1, "x", text.replace(" ", ""), required=False).field_type
     except (ValueError, TypeError, ValidationError) as e:
         raise InvalidInputError("unknown column type", "type", name, text) from e
 
 
 def new_field(
-    field_id: int, name: str, wanted: str | IcebergType, required: bool, doc: str | None, default: Any
-) -> NestedField:
+    field_id: int, name: str, wanted: str | it.IcebergType, required: bool, doc: str | None, default: Any
+) -> it.NestedField:
     """Return a column. Raises InvalidInputError for a type that is not primitive, or a default that does not fit it."""
     kind = column_type(wanted, name)
     if not kind.is_primitive:
         raise InvalidInputError("only primitive columns can be added", "type", name, str(kind))
     try:
-        value = None if default is None else _stored(default, NestedField(field_id, name, kind, required=False))
-        return NestedField(field_id, name, kind, required, doc, initial_default=value, write_default=value)
+        value = None if default is None else _stored(default, it.NestedField(field_id, name, kind, required=False))
+        return it.NestedField(field_id, name, kind, required, doc, initial_default=value, write_default=value)
     except (ValueError, TypeError, OverflowError) as e:
         message = f"default does not fit the type ({e.__cause__ or e})"
         raise InvalidInputError(message, "schema", name, default, str(kind)) from e
 
 
-def _stored(default: Any, field: NestedField) -> Any:
+def _stored(default: Any, field: it.NestedField) -> Any:
     """Return a default as pyiceberg's model of a column takes it: nanoseconds as a number, for Python has no other."""
     kind = field.field_type
     if isinstance(default, str) and isinstance(kind, _AS_TEXT):

@@ -113,7 +113,7 @@ def append(
         `__arrow_c_array__`: polars, pandas 3, DuckDB, a scan); a RecordBatchReader, a pyarrow Dataset or Scanner, a
         polars LazyFrame; a generator or other iterable of any of these, or of dicts; the path of a local file, a
         pattern as `rows/*.parquet`, or an address as `s3://bucket/rows.parquet`, read through the table's storage
-        (Parquet, Arrow, CSV with a header, JSON lines). Columns are matched by name; a
+        (Parquet, Arrow, CSV with a header, JSON lines), or a list of these. Columns are matched by name; a
         missing optional one takes its write default, else null. Or a Spark DataFrame, whose rows Spark's executors
         write, by `write.distribution-mode` (`none`; `hash`, the default of partitioned tables; `range`, that of sorted
         ones); texts are taken for a uuid column, which Spark has not.

@@ -27,13 +27,7 @@ from deletekit.table.table import Table
 from deletekit.verbs.shared.foreign_rows import foreign_rows
 from deletekit.verbs.shared.guards import Guards, Way, commit_guarded
 from deletekit.verbs.shared.live_rows import count_live_rows
-from deletekit.verbs.shared.row_changes import (
-    DeleteWhere,
-    change_where,
-    choose_mode,
-    filter_of_reads,
-    required_filter,
-)
+from deletekit.verbs.shared.row_changes import DeleteWhere, change_where, choose_mode, filter_of_reads, required_filter
 
 
 def overwrite(

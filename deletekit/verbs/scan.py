@@ -131,10 +131,11 @@ class Scan(ArrowResult):
         parts += [f"limit={self.limit}"] if self.limit is not None else []
         return f"Scan({self.table.name}, {', '.join(parts)})"
 
-    def _facts(self) -> dict[str, Any]:
+    def _facts_and_rows(self) -> tuple[dict[str, Any], Iterator[pa.Table]]:
         planned = self.plan()
         rows = sum(task.data_file.record_count for task in planned)
-        return {**super()._facts(), "data files": len(planned), "rows at most": f"{rows:,}"}
+        facts = {**super()._facts_and_rows()[0], "data files": len(planned), "rows at most": f"{rows:,}"}
+        return facts, self._tables(planned)
 
     def count(self) -> int:
         """Return the number of rows, from metadata where that is exact.
@@ -148,7 +149,7 @@ class Scan(ArrowResult):
         total = count_live_rows(context, self._plan(), self.engine, self.bound)
         return total if self.limit is None else min(total, self.limit)
 
-    def _tables(self) -> Iterator[pa.Table]:
+    def _tables(self, planned: Sequence[ScanTask] | None = None) -> Iterator[pa.Table]:
         if not self.columns:
             raise UnsupportedError("the table has no column to read; count() needs none", "no-columns")
         context = ReadContext(self.table.io, self.table.metadata)
@@ -159,7 +160,7 @@ class Scan(ArrowResult):
             tables = (result.of(batch, part.task) for batch in read_task(context, part, request))
             return [t for t in tables if len(t)]
 
-        announced = context.loader.announced(self.plan(), share_keys=True)
+        announced = context.loader.announced(self.plan() if planned is None else planned, share_keys=True)
         tables = chain.from_iterable(self.engine.map(read, task_parts(announced)))
         yield from tables if self.limit is None else _first(tables, self.limit)
 

@@ -42,13 +42,7 @@ NAME_LENGTH = 12
 SEED = 20_261_121
 
 SCHEMA = pa.schema(
-    {
-        "id": pa.int64(),
-        "grp": pa.int32(),
-        "name": pa.string(),
-        "value": pa.float64(),
-        "ts": pa.timestamp("us"),
-    }
+    {"id": pa.int64(), "grp": pa.int32(), "name": pa.string(), "value": pa.float64(), "ts": pa.timestamp("us")}
 )
 
 Mask = npt.NDArray[np.bool_]

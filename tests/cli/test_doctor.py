@@ -150,7 +150,6 @@ def test_memory_is_the_container_s(tmp_path: Path) -> None:
     ("package", "have", "found", "fix"),
     [
         ("pyarrow", "17.0.0", "pyarrow 17.0.0, not ", "pyarrow>="),
-        ("pyiceberg-core", "", "no pyiceberg-core", "pyiceberg["),
         ("pyspark", "4.10.0", "pyspark 4.10.0, not ", "pyspark"),
         ("pandas", "", "no pandas", "pandas"),
         ("jupyterlab", "", "no jupyterlab", "jupyterlab"),

@@ -69,12 +69,25 @@ def test_a_commit_is_told_in_three_lines(run: Run, fresh: Path) -> None:
     assert " 0" not in " ".join(told)
 
 
-def test_a_value_of_csv_that_does_not_fit_is_named_by_line_and_column(run: Run, fresh: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"8,x,wrong,", "value: CSV conversion error to double: invalid value 'wrong'"),
+        (b"8,x,,2024-01-01T00:00:00", "at: CSV conversion error to timestamp[us, tz=UTC]: expected a zone offset in "),
+        (b"8,\xff,,", "name: CSV conversion error to string: invalid UTF8 data"),
+        (b"\xff,x,,", "id: CSV conversion error to int32: invalid value"),
+    ],
+)
+def test_a_value_of_csv_that_does_not_fit_is_named_by_line_and_column(
+    run: Run, fresh: Path, tmp_path: Path, line: bytes, words: str
+) -> None:
+    with new_catalog(fresh) as catalog:
+        dk.add_column(dk.load_table(catalog, "demo.users"), "at", "timestamptz")
     file = tmp_path / "rows.csv"
-    file.write_text('id,name,value\n7,"two\nlines",1.5\n8,x,wrong\n')
+    file.write_bytes(b'id,name,value,at\n7,"two\nlines",1.5,\n' + line + b"\n")
     failed = run("append", "--warehouse", fresh, "demo.users", file)
     assert failed.exit_code == 1
-    assert "line 4, column value: CSV conversion error to double: invalid value 'wrong'" in failed.stderr
+    assert f"line 4, column {words}" in failed.stderr
 
 
 def test_what_is_asked_for(run: Run, warehouse: Path) -> None:
@@ -86,6 +99,7 @@ def test_what_is_asked_for(run: Run, warehouse: Path) -> None:
     old = json.loads(run("scan", "--warehouse", warehouse, "demo.history", "--ref", "loaded", "--json").stdout)
     assert [row["id"] for row in old["rows"]] == [1, 2, 3, 4]
     assert "No rows." in run("scan", "--warehouse", warehouse, "demo.empty").stdout
+    assert run("scan", "--warehouse", warehouse, "demo.parts", "id > 90", "--count").stdout == "9\n"
 
 
 def read_json(file: Path) -> pa.Table:
@@ -161,6 +175,14 @@ def test_append(run: Run, fresh: Path, tmp_path: Path, kind: str) -> None:
     assert (found[7], found[8], len(found)) == (("007", 0.5), (None, None), 6)
 
 
+def test_append_several_files_in_one_commit(run: Run, fresh: Path, tmp_path: Path) -> None:
+    for number in range(10, 14):
+        (tmp_path / f"{number}.csv").write_text(f"id\n{number}\n")
+    done = run("append", "--warehouse", fresh, "demo.users", file_of(tmp_path, "parquet"), tmp_path / "1[0-2].csv")
+    assert done.exit_code == 0, done.stderr
+    assert (sorted(rows(fresh))[2:], snapshots(fresh)) == ([3, 4, 7, 8, 10, 11, 12], 2)
+
+
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
 def test_folders_are_no_columns(run: Run, fresh: Path, tmp_path: Path, kind: str) -> None:
     folder = tmp_path / "name=other" / "day=1"
@@ -170,7 +192,7 @@ def test_folders_are_no_columns(run: Run, fresh: Path, tmp_path: Path, kind: str
     assert rows(fresh)[7] == ("007", 0.5)
 
 
-COPIED = [
+COPIED: list[dict[str, Any]] = [
     {"text": None, "bytes": b"\0\xff", "three": b"abc", "naive": NOON.replace(tzinfo=None), "zoned": NOON},
     {"text": "", "bytes": b"", "three": None, "naive": None, "zoned": None},
 ]

@@ -331,8 +331,11 @@ def test_too_many_lost_races(catalog: dk.Catalog, version: int, mode: str, retri
         unread = not (mode == "equality-delete" and name in ("delete", "update", "delete all", "merge"))
         assert caught.value.kind == ("commit-conflict" if unread else "conflicting-data-file"), name
         assert caught.value.retryable
-        assert f"gave up after {1 + retries} attempt" in str(caught.value)
-        assert "nothing was committed" in str(caught.value)
+        said = str(caught.value)
+        assert f"gave up after {1 + retries} attempt" in said
+        landed = f"landed meanwhile: append {head_json(plain.refresh())['snapshot-id']}"
+        assert f"call again, or set table property commit.retry.num-retries above {retries}; {landed}" in said
+        assert "nothing was committed" in said
         assert len(racing.others) == 10 - 1 - retries
         assert ids(table.refresh()) == [1, 2, 3, 4, 5, *range(100, 101 + retries)]
         check_table(table)  # no file of the lost attempts is left
@@ -343,7 +346,7 @@ def test_a_deadline(catalog: dk.Catalog) -> None:
     plain = make(catalog, FIVE, properties=properties)
     racing = Interfering(catalog)
     racing.others += [lambda: dk.append(dk.load_table(catalog, plain.name), FIVE)] * 1000
-    with pytest.raises(dk.CommitConflictError):
+    with pytest.raises(dk.CommitConflictError, match="timeout-ms above 50; landed meanwhile"):
         dk.append(dk.load_table(racing, plain.name), FIVE)
     check_table(plain.refresh())
 

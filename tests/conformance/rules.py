@@ -70,9 +70,7 @@ BY_SECTION = {
         "high-positions": "drops the upper 32 bits of a position",
         "run-length-minus-one": "loses the last position of each run in a bitmap",
     },
-    "Version 3": {
-        "upgrade-keeps-deletes": "ignores position delete files in a table of version 3",
-    },
+    "Version 3": {"upgrade-keeps-deletes": "ignores position delete files in a table of version 3"},
     "Entries in Manifests": {
         "removed-deletes-do-not-apply": "applies deletes that were removed",
         "removed-files-not-read": "reads data files that were removed",
@@ -82,12 +80,8 @@ BY_SECTION = {
         "ref-own-deletes": "applies deletes of all snapshots to each",
         "snapshot-schema": "reads a tag with the current schema",
     },
-    "Snapshot Reference": {
-        "current-snapshot": "reads the newest snapshot for main",
-    },
-    "Row Lineage": {
-        "row-lineage": "counts row ids over live rows only",
-    },
+    "Snapshot Reference": {"current-snapshot": "reads the newest snapshot for main"},
+    "Row Lineage": {"row-lineage": "counts row ids over live rows only"},
 }
 RULES = {rule: says for rules in BY_SECTION.values() for rule, says in rules.items()}
 SECTIONS = {rule: section for section, rules in BY_SECTION.items() for rule in rules}

@@ -48,12 +48,7 @@ REFUSES = engine(version="1", refuses="no")
 
 @pytest.mark.parametrize(
     ("command", "exit_code", "verdict"),
-    [
-        (RIGHT, 0, "right"),
-        (REFUSES, 0, "refuses"),
-        (WRONG, 1, "WRONG"),
-        (engine(rows=3), 1, "crashes"),
-    ],
+    [(RIGHT, 0, "right"), (REFUSES, 0, "refuses"), (WRONG, 1, "WRONG"), (engine(rows=3), 1, "crashes")],
     ids=["right", "refuses", "WRONG", "crashes"],
 )
 def test_exit_code(run: Run, command: str, exit_code: int, verdict: str) -> None:

@@ -11,17 +11,7 @@ import deletekit as dk
 from conformance.runner import judge, suite_folder
 from conformance.suite import load_suite, relocate
 from deletekit.conformance.engines import EngineProcess, engine_of
-from tests.conformance.readers_scenes import (
-    BY_POSITION,
-    SCENES,
-    E,
-    P,
-    V,
-    engine_without,
-    plain,
-    verdict,
-    verdicts_file,
-)
+from tests.conformance.readers_scenes import BY_POSITION, SCENES, E, P, V, engine_without, plain, verdict, verdicts_file
 from tests.stored import live_files
 from tests.tables import expected, ids, items, live, make, refused, unchanged
 

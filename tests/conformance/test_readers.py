@@ -19,16 +19,7 @@ from deletekit.verdicts.judgement import judged
 from deletekit.verdicts.known_verdicts import VERDICTS, known_verdicts
 from deletekit.verdicts.rows_at_stake import mixed_up_vectors
 from tests.conformance.oracle import _first_of_the_read
-from tests.conformance.readers_scenes import (
-    SCENES,
-    E,
-    P,
-    V,
-    engine_without,
-    plain,
-    verdict,
-    verdicts_file,
-)
+from tests.conformance.readers_scenes import SCENES, E, P, V, engine_without, plain, verdict, verdicts_file
 from tests.tables import MODES, expected, items, live, make, raises
 from tests.tools import suite_features
 

@@ -107,14 +107,7 @@ def test_what_cannot_be_a_bound_is_none() -> None:
 
 @pytest.mark.parametrize(
     ("nulls", "records", "tight", "expected"),
-    [
-        (0, 5, False, 0),
-        (5, 5, False, 5),
-        (2, 5, False, None),
-        (2, 5, True, 2),
-        (6, 5, True, None),
-        (None, 5, 1, None),
-    ],
+    [(0, 5, False, 0), (5, 5, False, 5), (2, 5, False, None), (2, 5, True, 2), (6, 5, True, None), (None, 5, 1, None)],
 )
 def test_null_counts_of_wide_bounds(nulls: Any, records: int, tight: bool, expected: int | None) -> None:
     found = metrics_of({"numRecords": records, "nullCount": {"c": nulls}, "tightBounds": tight}, [column(LONG)])

@@ -13,8 +13,9 @@ from time import sleep
 import pytest
 
 from deletekit.cli.terminal import Output
-from deletekit.deletes.read import _tell
+from deletekit.course import diagnosis
 from deletekit.engines import local
+from deletekit.log import tell_rows
 
 SLOW = """
 import time, deletekit as dk
@@ -62,12 +63,22 @@ def test_the_rows_of_one_file_move_the_bar(monkeypatch: pytest.MonkeyPatch, caps
     def read_a_file(_: int) -> None:
         for _ in range(3):
             sleep(0.2)
-            _tell(100)
+            tell_rows(100)
 
     with Output(as_json=False, quiet=False).bar("Updating"):
         list(local.LocalEngine(1).map(read_a_file, [0]))
     shown = capsys.readouterr().err
     assert re.findall(r"Updating:   0%.*?0/1 .*?(\d+) rows", shown) == ["100", "200", "300"]
+
+
+def test_the_doctor_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(local, "_QUIET", 0)
+    monkeypatch.setattr(local, "_somebody_looks", lambda: True)
+    monkeypatch.setattr(diagnosis, "CHECKS", [lambda: filter(sleep, [0.2])] * 3)
+    monkeypatch.setattr(Output, "_animated", True)
+    with Output(as_json=False, quiet=False).bar("Looking"):
+        diagnosis.diagnose()
+    assert "1/3" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("output", [Output(as_json=True, quiet=False), Output(as_json=False, quiet=True)])

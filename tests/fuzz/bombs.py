@@ -195,12 +195,7 @@ def delta_native(decode: Callable[[bytes], Any]) -> int:
 def delta_descriptor(cardinality: int) -> int:
     """An inline vector that says how many rows it deletes, and what the log says of the rows of its file."""
     body = MAGIC + struct.pack("<QI", 1, 0) + runs(1 << 24)
-    raw = {
-        "storageType": "i",
-        "pathOrInlineDv": encode_z85(body),
-        "sizeInBytes": len(body),
-        "cardinality": cardinality,
-    }
+    raw = {"storageType": "i", "pathOrInlineDv": encode_z85(body), "sizeInBytes": len(body), "cardinality": cardinality}
     descriptor = DeletionVectorDescriptor.from_json(raw)
     blob_of_frame(framed(descriptor.inline_body()), descriptor, 10)
     return len(body)
@@ -263,19 +258,13 @@ def position_deletes_of(rows: int) -> int:
 BOMBS: dict[str, Bomb] = {
     "metadata: gzip of 96 MB": (lambda: metadata_json(96 << 20), "table-metadata"),
     "metadata: gzip of twenty million objects": (metadata_of_many_objects, "table-metadata"),
-    "metadata: objects in objects in objects": (
-        lambda: len(parse_metadata(b'{"a":' * 15_000).raw),
-        "table-metadata",
-    ),
+    "metadata: objects in objects in objects": (lambda: len(parse_metadata(b'{"a":' * 15_000).raw), "table-metadata"),
     "puffin: footer of twenty million objects": (puffin_footer_of_many_objects, "puffin-codec"),
     "puffin: footer that says 2^31 bytes": (lambda: puffin_that_says((1 << 31) - 1), "puffin-footer"),
     "puffin: footer that says -1 bytes": (lambda: puffin_that_says(-1), "puffin-footer"),
     "deletion vector: says 2^31 bitmaps": (lambda: vector(struct.pack("<q", (1 << 31) - 1)), "deletion-vector-length"),
     "deletion vector: says 2^63 bitmaps": (lambda: vector(struct.pack("<Q", (1 << 63) - 1)), "deletion-vector-keys"),
-    "deletion vector: says 65536 containers": (
-        lambda: vector(struct.pack("<qiII", 1, 0, 12346, 1 << 16)),
-        "roaring",
-    ),
+    "deletion vector: says 65536 containers": (lambda: vector(struct.pack("<qiII", 1, 0, 12346, 1 << 16)), "roaring"),
     "deletion vector: says 2^32 containers": (
         lambda: vector(struct.pack("<qiII", 1, 0, 12346, (1 << 32) - 1)),
         "roaring",

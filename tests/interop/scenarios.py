@@ -51,12 +51,7 @@ def rows(start: int, stop: int) -> Rows:
     import datetime as dt  # noqa: PLC0415
 
     return [
-        {
-            "id": i,
-            "category": None if i % 3 == 0 else f"c{i % 4}",
-            "value": i / 2,
-            "day": dt.date(2024, 1, 1 + i % 3),
-        }
+        {"id": i, "category": None if i % 3 == 0 else f"c{i % 4}", "value": i / 2, "day": dt.date(2024, 1, 1 + i % 3)}
         for i in range(start, stop)
     ]
 

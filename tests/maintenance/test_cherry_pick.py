@@ -227,10 +227,7 @@ def test_two_pick_the_same(table: dk.Table) -> None:
     source = staged(table, NEW)
     dk.append(table, items((9, "z", 9.0)))
     them = other(table)
-    with (
-        between(table, before=lambda: dk.cherry_pick(them, source)),
-        pytest.raises(dk.InvalidInputError) as caught,
-    ):
+    with between(table, before=lambda: dk.cherry_pick(them, source)), pytest.raises(dk.InvalidInputError) as caught:
         dk.cherry_pick(table, source)
     assert caught.value.kind == "cherry-pick"
     assert ids(table.refresh()) == [1, 2, 3, 4, 7, 8, 9]
@@ -241,10 +238,7 @@ def test_an_overwrite_is_checked_again_on_the_new_head(overwritten: tuple[dk.Tab
     table, source = overwritten
     dk.append(table, items((9, "z", 9.0)))
     them = other(table)
-    with (
-        between(table, before=lambda: dk.append(them, items((10, "a", 9.0)))),
-        pytest.raises(dk.InvalidInputError),
-    ):
+    with between(table, before=lambda: dk.append(them, items((10, "a", 9.0)))), pytest.raises(dk.InvalidInputError):
         dk.cherry_pick(table, source)
     assert 10 in ids(table.refresh())
     assert 7 not in ids(table)

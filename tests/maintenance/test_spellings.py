@@ -217,12 +217,7 @@ VERBS: list[Callable[[dk.Table], Any]] = [
 
 def test_a_location_that_is_not_where_the_metadata_lies(local: dk.Catalog, tmp_path: Path) -> None:
     table, victim = busy(local), busy(local)
-    for location in (
-        victim.location,
-        str(tmp_path),
-        str(tmp_path / "wh" / "test"),
-        f"{table.location}/deeper",
-    ):
+    for location in (victim.location, str(tmp_path), str(tmp_path / "wh" / "test"), f"{table.location}/deeper"):
         edit_metadata(table, lambda m, place=location: m.update(location=place))  # type: ignore[misc]
         for verb in VERBS:
             with refused(table, dk.InvalidInputError, "metadata-elsewhere", file=table.metadata_location):

@@ -15,13 +15,7 @@ from tests.tables import make
 Row = dict[str, Any]
 State = dict[Any, Row]
 
-PEOPLE = pa.schema(
-    [
-        pa.field("id", pa.int64()),
-        pa.field("name", pa.string()),
-        pa.field("score", pa.float64()),
-    ]
-)
+PEOPLE = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string()), pa.field("score", pa.float64())])
 PUTS = {"INSERT", "UPDATE_AFTER", "+I", "+U"}
 
 

@@ -11,14 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyiceberg.types import (
-    DateType,
-    IcebergType,
-    IntegerType,
-    LongType,
-    NestedField,
-    StringType,
-)
+from pyiceberg.types import DateType, IcebergType, IntegerType, LongType, NestedField, StringType
 
 import deletekit as dk
 from deletekit.rows.keys import key_bytes, same_keys

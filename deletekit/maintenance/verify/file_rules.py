@@ -34,8 +34,9 @@ from deletekit.rows.keys import KeySet
 from deletekit.rows.projection import FieldPaths, FileColumns, project, with_field_ids
 from deletekit.table.file_io import FileIO, read_puffin_footer
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.partition import partition_values, schema_of_spec
+from deletekit.table.partition import schema_of_spec
 from deletekit.table.properties import NAME_MAPPING
+from deletekit.table.transforms import partition_values
 from deletekit.table.types import LAST_UPDATED_FIELD, ROW_ID_FIELD, partition_types, stored_value
 
 
@@ -197,7 +198,7 @@ class _Rows:
         if not len(column):
             return None
         flat = pa.concat_arrays([c.storage if isinstance(c, pa.ExtensionArray) else c for c in column.chunks])
-        result = partition_values(part, self._paths.field(part.source_id).field_type, flat)
+        result = partition_values(part.transform, flat)
         for scalar in pc.unique(result):
             found = stored_value(scalar, kind)
             if value is None and found in ("", b"") and isinstance(part.transform, IdentityTransform):

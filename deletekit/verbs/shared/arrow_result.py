@@ -115,17 +115,18 @@ class ArrowResult(ABC):
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self.to_batches()
 
-    def _facts(self) -> dict[str, Any]:
-        """Return what a notebook shows above the first rows."""
-        return {"columns": ", ".join(f"{f.name}: {f.type}" for f in self.arrow_schema)}
+    def _facts_and_rows(self) -> tuple[dict[str, Any], Iterator[pa.Table]]:
+        """Return what a notebook shows above the first rows, and the rows."""
+        return {"columns": ", ".join(f"{f.name}: {f.type}" for f in self.arrow_schema)}, self._tables()
 
     def _repr_html_(self) -> str:
-        heads = (python_rows(batch.slice(0, _SHOWN_ROWS)) for batch in self.to_batches())
+        facts, tables = self._facts_and_rows()
+        heads = (python_rows(batch.slice(0, _SHOWN_ROWS)) for table in tables for batch in table.to_batches())
         rows = list(islice(chain.from_iterable(heads), _SHOWN_ROWS))
         values = [list(map(literal, row.values())) for row in rows]
         numbers = number_columns(list(row.values()) for row in rows)
         first_rows = html_table(self.arrow_schema.names, values, caption="the first rows", numbers=numbers)
-        return f"{facts_html(repr(self), self._facts())}\n{first_rows}"
+        return f"{facts_html(repr(self), facts)}\n{first_rows}"
 
 
 def no_rows(schema: pa.Schema) -> pa.Table:

@@ -53,11 +53,7 @@ def check_assigned(names: Iterable[str], target: Schema) -> dict[str, NestedFiel
 
 
 def bind_assignments(
-    given: Mapping[str, Any],
-    target: Schema,
-    readable: Schema,
-    column: NameColumn,
-    argument: str = "assignments",
+    given: Mapping[str, Any], target: Schema, readable: Schema, column: NameColumn, argument: str = "assignments"
 ) -> dict[str, Value | pa.Scalar]:
     """Return what is assigned as bound expressions and Arrow scalars.
 
