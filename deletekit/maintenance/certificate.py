@@ -1,7 +1,9 @@
-"""Make the certificate of an erasure: which files were searched for which values, and what was found.
+"""Search all files of tables for values, whatever leads to them, and sign what was found: `erase(certificate=...)`.
 
-It promises only what was searched. The values stand in it as HMACs with a salt that it does not have, because a hash of
-an address or a number is found by trying. What verifies it is `verify_certificate.py`, which needs no deletekit.
+`files_with_values` tells which rows of which snapshot a filter matches. This tells where the values of its equalities
+stand, outside of rows too. Where a row is told by values of several columns, one of them alone is only possible.
+The certificate promises only what was searched. The values stand in it as HMACs, whose key, the salt, it does not have:
+a plain hash of an address or a number is found by trying. `verify_certificate.py` verifies it without deletekit.
 """
 
 import hashlib
@@ -9,64 +11,392 @@ import hmac
 import json
 import re
 import secrets
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+import sqlite3
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from decimal import Decimal
+from functools import cached_property
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus
+from uuid import UUID
 
-from pyiceberg.expressions import BooleanExpression
+import pyarrow as pa
+from pyiceberg import expressions as ex
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import NestedField
 
+from deletekit.deferred import pc
 from deletekit.engines.local import Engine
-from deletekit.errors import UNREADABLE, DeletekitError, InvalidInputError, StorageError, UnsupportedError
+from deletekit.errors import UNREADABLE, InvalidInputError, NotFoundError, StorageError, UnsupportedError
+from deletekit.filters.filter import evaluate
+from deletekit.formats.avro import read_container
+from deletekit.formats.bloom_filter import may_hold
+from deletekit.formats.compression import decompress, json_limit
+from deletekit.formats.manifest_list import read_manifest_list
+from deletekit.formats.manifests import read_manifest
+from deletekit.formats.metrics import field_id_of, leaves, upper_prefix
+from deletekit.formats.puffin import DELETION_VECTOR_V1, read_puffin
+from deletekit.formats.reserved_fields import FILE_PATH_ID
+from deletekit.formats.tabular import open_tabular
 from deletekit.maintenance.reachable import Reachability, read_latest
-from deletekit.maintenance.value_search import SearchedFile, SearchedTable, SearchedValue, ValueSearch, equalities
-from deletekit.table.any_catalog import Catalog
-from deletekit.table.file_io import PyIcebergIO
+from deletekit.rows.key_bounds import widened_bound
+from deletekit.rows.projection import TEXT, Projection, is_a, with_field_ids
+from deletekit.table.file_io import FileIO, PyIcebergIO
 from deletekit.table.locations import SpellingRules
-from deletekit.table.metadata import parse_metadata
+from deletekit.table.metadata import TableMetadata, parse_metadata
 from deletekit.table.metadata_file import logged_files
 from deletekit.table.own_places import own_folders
+from deletekit.table.partition import value_text
+from deletekit.table.properties import COLUMN_PROPERTIES, NAME_MAPPING, PROPERTIES
+from deletekit.table.summary_counters import COUNTERS, TOTALS
 from deletekit.table.table import Table
+from deletekit.table.types import arrow_type, single_value_of_stored, stored_value
 from deletekit.version import __version__
 
-_CLAIM = (
-    "erased says whether the rows were removed and the values were found in no file that was searched after it. "
-    "Nothing is said of any other place or form."
-)
-_FORMS = (
-    "rows of Parquet, ORC and Avro: by the type of the column, hidden rows and keys and rows of delete files too",
-    "dictionaries of text, statistics and Bloom filters of Parquet; a Bloom filter may err, so it is only possible",
-    "manifests and lists: bounds in Iceberg's single-value form, partitions, paths",
-    "truncated bounds in manifests; of a file whose rows were searched without a find, they are only possible",
-    "JSON (gzip too), text, paths, properties and the rows of SQLite: as a word of text, also quoted for URLs or JSON",
-    "text of a date or time is ISO 8601, of binary hex and base64",
-    "blobs of Puffin, decompressed, SQLite and unknown files: the bytes of values of text or binary, from six bytes on",
-)
-_NEVER = (
-    "backups, caches, old versions of objects, links, and what is outside of the folders and files listed here",
-    "other catalogs and tables; a catalog that is not a SQLite file",
-    "values in another case or form, hashed, encrypted, split or computed: buckets, months, sketches, key indexes",
-    "names of tables, folders of tables and columns; defaults of columns; JSON numbers; counters of the specification",
-    "page indexes of Parquet and statistics of ORC, which are those of the rows",
-)
+_FORMS = """\
+Rows of Parquet, ORC and Avro, by the type of the column: of data and delete files, hidden rows too.
+Dictionaries of text and Bloom filters of Parquet. A Bloom filter may err, so what it has is only possible.
+Manifests and manifest lists: bounds in Iceberg's single-value form, identity partitions, paths.
+Truncated bounds: if the rows of their file were searched, and none has the value, they are only possible.
+JSON, gzip, text, paths, properties, rows of SQLite: as a word of text, also quoted for URLs or JSON.
+The text of a date or time is ISO 8601, of binary hex and base64.
+Decompressed blobs of Puffin, SQLite, unknown files: the bytes of texts and binary values, if there are six or more."""
+_NEVER = """\
+Backups, caches, old versions of objects, links, and all that is not listed as searched.
+Other catalogs and tables, and a catalog that is no SQLite file.
+Values in another case or form, hashed, encrypted, split or computed: buckets, months, sketches, key indexes.
+Names of tables, columns and their folders; defaults of columns; numbers of JSON; counters of the specification.
+Statistics and page indexes of Parquet and ORC, which are those of the rows."""
+_MAGICS = {b"PAR1": "Parquet", b"ORC": "ORC", b"Obj\x01": "Avro", b"PFA1": "Puffin", b"SQLite format 3": "SQLite"}
+_MAGICS |= {b"\x1f\x8b": "gzip", b"crc\0": "checksums"}
+_LONG = 6  # bytes that do not stand in a binary file by chance
+_CUT = "truncated bounds"
+_PLAIN = {"INT32": "<i", "INT64": "<q", "FLOAT": "<f", "DOUBLE": "<d"}
+# Keys whose numbers are no values of rows, and keys that tell of columns.
+_IDS = [f"{what}-id" for what in ("schema", "snapshot", "parent-snapshot", "first-row", "partition-spec")]
+_COUNTED = {*TOTALS, *COUNTERS, *PROPERTIES, *_IDS, "format-version", "sequence-number", "delete-field-ids", "ndv"}
+_COUNTED_PREFIXES = ("deletekit.", "manifests-", "entries-", "changed-partition-count", *COLUMN_PROPERTIES)
+_SCHEMAS = {"schema", "schemas", "partition-spec", "partition-specs", "sort-orders", "avro.schema", "iceberg.schema"}
+_SCHEMAS |= {NAME_MAPPING, "ARROW:schema", "org.apache.spark.sql.parquet.row.metadata"}
 
 
-@dataclass
-class Look:
-    """What one search of a table's files found: path -> places, places that are only possible, reason."""
+@dataclass(frozen=True)
+class _Value:
+    """A value of a column."""
 
-    files: list[SearchedFile]
-    folders: Sequence[str] = ()
-    found: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    possible: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    unsearched: dict[str, str] = field(default_factory=dict)
+    table: str
+    column: NestedField
+    literal: Any
 
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The fields of an `Erasure`."""
-        return {"found": self.found, "possible": self.possible, "unsearched": self.unsearched}
+    @cached_property
+    def stored(self) -> Any:
+        """The value in a partition of a manifest."""
+        return stored_value(self.literal, str(self.column.field_type))
+
+    @cached_property
+    def single(self) -> bytes:
+        """The value in bounds: Iceberg's single-value form."""
+        return single_value_of_stored(self.stored, str(self.column.field_type))
+
+    @cached_property
+    def texts(self) -> list[str]:
+        plain = [value_text(IdentityTransform(), self.column.field_type, self.stored)]
+        if isinstance(self.literal, bytes):
+            plain += [self.stored.hex(), *([str(UUID(bytes=self.stored))] if len(self.stored) == 16 else [])]
+        elif isinstance(self.literal, Decimal):
+            plain.append(f"{self.literal.normalize():f}")
+        elif isinstance(self.literal, int):
+            plain = [] if isinstance(self.literal, bool) else [plain[0], plain[0].replace("T", " ")]
+        forms = {form(text) for text in plain for form in (str, quote, quote_plus, lambda t: json.dumps(t)[1:-1])}
+        return sorted(filter(None, forms), key=len, reverse=True)
+
+    @cached_property
+    def pattern(self) -> str:
+        """A regular expression of the texts as words: 3 is not in 13, -3, 3.5 or part-3-0."""
+        ends = r"\W_" if isinstance(self.literal, str) else r"^\w.\-"
+        return rf"(^|[{ends}])(?:{'|'.join(map(re.escape, self.texts)) or '$^'})($|[{ends}]|\.(?:\s|$))"
+
+    @cached_property
+    def needles(self) -> list[bytes]:
+        """What is searched in bytes of no known form."""
+        forms = [*(t.encode() for t in self.texts), self.single] if isinstance(self.literal, str | bytes) else []
+        return [form for form in forms if len(form) >= _LONG]
+
+    def in_bound(self, bound: bytes | None, *, is_upper: bool) -> str | None:
+        """Tell whether a bound is the value, or a part of it."""
+        if bound and isinstance(self.literal, str | bytes) and bound != self.single:
+            part = bound.decode(errors="replace") if isinstance(self.literal, str) else bound
+            cut = upper_prefix(self.literal, len(part)) if is_upper else self.literal[: len(part)]
+            return _CUT if cut == part else None
+        return "bounds" if bound and widened_bound(bound, self.column) == self.single else None
+
+
+_Hit = tuple[str, _Value, str | None]
+"""A place, a value, and None if it is certain, "" if it is a guess, the path of a file for a part in its bounds."""
+
+
+@dataclass(kw_only=True)
+class SearchedFile:
+    """A file or folder: as what it was searched, what was found, what is only possible, what kept it from a search."""
+
+    path: str
+    size: int = 0
+    sha256: str = ""
+    how: str = "folder"
+    hits: Sequence[_Hit] = ()
+    found: tuple[str, ...] = ()
+    possible: tuple[str, ...] = ()
+    unsearched: str | None = None
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Searches a file of a table. `values` are those of all tables; `test` is what names some of this one, if any."""
+
+    io: FileIO
+    name: str
+    metadata: TableMetadata
+    test: Any
+    values: Sequence[_Value]
+
+    def __call__(self, path: str) -> SearchedFile | None:
+        """Search a file; None if it is gone. What keeps it from being searched is told, never raised."""
+        hits = list(self._words("its path", path))
+        out, digest = SearchedFile(path=path, hits=hits), hashlib.sha256()
+        try:
+            with self.io.open(path) as source:
+                while part := source.read(1 << 20):
+                    digest.update(part)
+                    out.size += len(part)
+                source.seek(0)
+                head = source.read(16)
+                source.seek(0)
+                out.sha256 = digest.hexdigest()
+                out.how = next((how for magic, how in _MAGICS.items() if head.startswith(magic)), "text")
+                for hit in self._hits(out.how, source):
+                    hits.append(hit)  # noqa: PERF402  # what was found before an error counts
+        except NotFoundError:
+            return None
+        except Exception as e:  # noqa: BLE001  # a strange file fails in many ways
+            out.unsearched = f"{type(e).__name__}: {e}"
+        return out
+
+    def _words(self, place: str, text: str, key: str = "") -> Iterator[_Hit]:
+        """Find values as words. A number is none where the key says that it counts or sets something."""
+        text = text.replace(self.metadata.location.rstrip("/"), "")  # not made of values of rows
+        if key in _COUNTED or key.startswith(_COUNTED_PREFIXES):
+            text = re.sub(r"^[-+\d., ]+$", "", text)
+        return ((place, v, None) for v in self.values if key not in _SCHEMAS and re.search(v.pattern, text))
+
+    def _bytes(self, place: str, data: bytes) -> Iterator[_Hit]:
+        return ((place, v, None) for v in self.values if any(needle in data for needle in v.needles))
+
+    def _properties(self, properties: Mapping[str, str]) -> Iterator[_Hit]:
+        return chain.from_iterable(self._words(f"text of {k}", text, k) for k, text in properties.items())
+
+    def _of(self, *field_ids: int) -> list[_Value]:
+        return [v for v in self.values if v.table == self.name and v.column.field_id in field_ids]
+
+    @cached_property
+    def _columns(self) -> dict[int, NestedField]:
+        """The columns of the values by field id, and by the id of an identity partition: its statistics have that."""
+        own = {v.column.field_id: v.column for v in self.values if v.table == self.name}
+        parts = (f for s in self.metadata.specs.values() for f in s.fields if str(f.transform) == "identity")
+        return {f.field_id: own[f.source_id] for f in parts if f.source_id in own} | own
+
+    # --- metadata -----------------------------------------------------------------------------------------------------
+
+    def _hits(self, how: str, source: Any) -> Iterator[_Hit]:
+        if how in ("Parquet", "ORC"):
+            return self._rows(source, how)
+        data = _plain("gzip", source.read()) if how == "gzip" else source.read()
+        read = {"Avro": self._avro, "Puffin": self._puffin, "SQLite": self._sqlite}.get(how, self._text)
+        return iter(()) if how == "checksums" else read(data)
+
+    def _text(self, data: bytes) -> Iterator[_Hit]:
+        document: Any = data
+        try:
+            document = data.decode()
+            document = json.loads(document)
+        except UnicodeDecodeError as e:
+            yield from self._bytes("bytes", data)
+            raise UnsupportedError("an unknown kind of file: only long values were searched in its bytes") from e
+        except ValueError:
+            pass  # text, but no JSON
+        if isinstance(document, dict) and "format-version" in document:
+            document = {k: v for k, v in document.items() if k not in _SCHEMAS}
+        for key, text in _strings(document):
+            yield from self._words(f"text of {key}" if key else "text", text, key)
+
+    def _sqlite(self, data: bytes) -> Iterator[_Hit]:
+        yield from self._bytes("bytes", data)  # also those of removed rows
+        with closing(sqlite3.connect(":memory:")) as database:
+            database.deserialize(data)
+            for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+                for text in chain.from_iterable(database.execute(f'SELECT * FROM "{name}"')):  # noqa: S608  # its name
+                    yield from self._words(f"rows of {name}", text if isinstance(text, str) else "")
+
+    def _puffin(self, data: bytes) -> Iterator[_Hit]:
+        footer = read_puffin(data)
+        yield from self._properties(footer.properties)
+        for blob in footer.blobs:
+            yield from self._properties(blob.properties)
+            plain = _plain(blob.compression_codec or "none", data[blob.offset :][: blob.length])
+            yield from self._bytes(f"blob {blob.type}", plain)
+            is_known = blob.type in (DELETION_VECTOR_V1, "apache-datasketches-theta-v1")  # positions, hashes
+            if not is_known and not all(v.needles for v in self.values):
+                raise UnsupportedError("an unknown kind of blob: only long values were searched", found=blob.type)
+
+    def _avro(self, data: bytes) -> Iterator[_Hit]:
+        container = read_container(data)
+        yield from self._properties(container.metadata)
+        read = {"manifest_entry": self._manifest, "manifest_file": self._list}.get(container.schema["name"])
+        yield from read(data) if read else self._rows(pa.BufferReader(data), "Avro")
+
+    def _list(self, data: bytes) -> Iterator[_Hit]:
+        for listed in read_manifest_list(data):
+            yield from self._words("path of a manifest", listed.manifest_path)
+            for values, part in zip(self._parts(listed.partition_spec_id), listed.partitions or (), strict=False):
+                for value, bound in product(values, (part.lower_bound, part.upper_bound)):
+                    if value.in_bound(bound, is_upper=False) == "bounds":
+                        yield "partition", value, None
+
+    def _manifest(self, data: bytes) -> Iterator[_Hit]:
+        for file in (entry.data_file for entry in read_manifest(data).entries):
+            yield from self._words("path of a file", f"{file.file_path} {getattr(file, 'referenced_data_file', '')}")
+            for values, part in zip(self._parts(file.spec_id), file.partition, strict=False):
+                yield from (("partition", v, None) for v in values if v.stored == part)
+            for is_upper, bounds in enumerate((file.lower_bounds or {}, file.upper_bounds or {})):
+                yield from self._words("path in bounds", bounds.get(FILE_PATH_ID, b"").decode(errors="replace"))
+                for value in self._of(*self._columns):
+                    found = value.in_bound(bounds.get(value.column.field_id), is_upper=bool(is_upper))
+                    if found is not None:
+                        yield found, value, file.file_path if found == _CUT else None
+
+    def _parts(self, spec_id: int) -> list[list[_Value]]:
+        """Return the values of each field of a partition spec; those of a bucket or a month are not known."""
+        fields = self.metadata.specs[spec_id].fields
+        return [self._of(f.source_id) if str(f.transform) == "identity" else [] for f in fields]
+
+    # --- rows ---------------------------------------------------------------------------------------------------------
+
+    def _rows(self, source: Any, file_format: str) -> Iterator[_Hit]:
+        file = open_tabular(source, file_format, remote=True)
+        if file.footer is not None:  # as dictionaries, whose values need not be those of rows
+            texts = [f.name for f in file.schema if is_a(f.type, *TEXT)]
+            file = open_tabular(source, file_format, remote=True, dictionary=texts, parsed=file.parsed)
+        yield from self._properties(file.metadata)
+        # A file without field ids has the columns of their names.
+        named = [{"field-id": i, "names": [c.name]} for i, c in self._columns.items() if i == c.field_id]
+        mapping = json.dumps([*named, {"field-id": FILE_PATH_ID, "names": ["file_path"]}])
+        schema = with_field_ids(file.schema, self.metadata.properties.get(NAME_MAPPING) or mapping)
+        wanted = {*self._columns, FILE_PATH_ID}
+        names = [f.name for f in schema if self.test is None or wanted & _ids(f)]
+        for group in file.row_groups if names else ():
+            rows, columns = file.read(group, names), dict[int, pa.ChunkedArray]()
+            for i, name, _, column in leaves(rows, pa.schema([schema.field(n) for n in names])):
+                if i in self._columns:
+                    own = self._columns[i]
+                    yield from self._dictionaries(own, column)
+                    columns[own.field_id] = _promoted(own, column.chunks)
+                    yield from self._bloom_filters(source, file.footer, group.indices, name, own)
+                elif is_a(column.type, *TEXT, "dictionary"):
+                    found = (text for text in column.unique().to_pylist() if isinstance(text, str))
+                    yield from chain.from_iterable(self._words(f"text of {name}", text) for text in found)
+            if self._matches(columns, len(rows)):
+                yield from (("rows", v, None) for v in self.values)
+
+    def _matches(self, columns: Mapping[int, pa.ChunkedArray], rows: int) -> bool:
+        """Tell whether a row may match, as far as these columns tell."""
+        test = self.test and equalities(self.test, columns.keys())
+        return test is not None and bool(pc.any(evaluate(test, columns.__getitem__, rows)).as_py())
+
+    def _dictionaries(self, own: NestedField, column: pa.ChunkedArray) -> Iterator[_Hit]:
+        for chunk in column.chunks:
+            if pa.types.is_dictionary(chunk.type):
+                held = {own.field_id: _promoted(own, [chunk.dictionary])}
+                if self._matches(held, len(chunk.dictionary)):
+                    yield from (("dictionary", v, None) for v in self._of(own.field_id))
+
+    def _bloom_filters(
+        self, source: Any, footer: Any, groups: Iterable[int], name: str, own: NestedField
+    ) -> Iterator[_Hit]:
+        at = [i for i in range(footer.num_columns) if footer.schema.column(i).path == name] if footer else ()
+        for i, number, value in product(at, groups, self._of(own.field_id)):
+            chunk = footer.row_group(number).column(i)
+            offset = getattr(chunk, "bloom_filter_offset", None)  # which an old pyarrow does not show
+            plain = _in_parquet(value, chunk.physical_type, footer.schema.column(i).length)
+            if offset is not None and plain is not None:
+                source.seek(offset)
+                if may_hold(source.read(chunk.bloom_filter_length or 1 << 24), plain):
+                    yield "Bloom filter", value, ""
+
+
+def equalities(bound: Any, columns: Iterable[int] | None = None) -> Any:
+    """Return a filter without tests that name no value, None if nothing is left or rows may match without a value.
+
+    With `columns`, also without tests of other columns, and one side of an OR may stay alone.
+    """
+    if isinstance(bound, ex.And | ex.Or):
+        sides = [equalities(side, columns) for side in (bound.left, bound.right)]
+        if None not in sides:
+            return type(bound)(*sides)
+        return None if isinstance(bound, ex.Or) and columns is None else sides[0] or sides[1]
+    is_kept = isinstance(bound, ex.BoundEqualTo | ex.BoundIn)
+    return bound if is_kept and (columns is None or bound.term.ref().field.field_id in columns) else None
+
+
+def _needed(table: str, test: Any) -> list[frozenset[_Value]]:
+    """Return the values that a row has, one of these sets of them."""
+    if isinstance(test, ex.Or):
+        return _needed(table, test.left) + _needed(table, test.right)
+    if isinstance(test, ex.And):
+        return [a | b for a, b in product(_needed(table, test.left), _needed(table, test.right))]
+    values = test.value_set if isinstance(test, ex.BoundIn) else [test.literal.value]
+    return [frozenset([_Value(table, test.term.ref().field, v)]) for v in values]
+
+
+def _plain(codec: str, data: bytes) -> bytes:
+    return decompress(codec, data, limit=json_limit(len(data)), kind="codec", field="codec")
+
+
+def _strings(document: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the texts of a JSON document, each with its key, and the keys."""
+    if isinstance(document, str):
+        yield key, document
+    elif isinstance(document, list):
+        yield from chain.from_iterable(_strings(item, key) for item in document)
+    elif isinstance(document, dict):
+        yield from (("", name) for name in document)
+        yield from chain.from_iterable(_strings(item, name) for name, item in document.items())
+
+
+def _ids(column: pa.Field) -> set[int | None]:
+    return {field_id_of(column)}.union(*(_ids(column.type.field(i)) for i in range(column.type.num_fields)))
+
+
+def _promoted(own: NestedField, chunks: Iterable[Any]) -> pa.ChunkedArray:
+    kind = arrow_type(own.field_type)
+    return pa.chunked_array([Projection().primitive(chunk, kind) for chunk in chunks], kind)
+
+
+def _in_parquet(value: _Value, physical_type: str, length: int) -> bytes | None:
+    """Return a value as Parquet stores it, None if the type cannot hold it."""
+    is_decimal = isinstance(value.literal, Decimal)
+    stored = int.from_bytes(value.stored, "big", signed=True) if is_decimal else value.stored
+    with suppress(struct.error, OverflowError):
+        if physical_type in _PLAIN:
+            return struct.pack(_PLAIN[physical_type], stored)
+        return stored.to_bytes(length, "big", signed=True) if is_decimal and length else value.single
+    return None
+
+
+# --- the certificate --------------------------------------------------------------------------------------------------
 
 
 class Certificate:
@@ -75,150 +405,108 @@ class Certificate:
     Parameters
     ----------
     wanted: tables, each with the bound filter of its rows.
-    path: where to write; None for a dry run, which only searches.
+    path: where to write it.
     key: an Ed25519 private key, or the path of its PEM file.
 
     Raises InvalidInputError for a filter that names no value, another key, and a file that exists or has no folder;
     ImportError without the package `cryptography`.
     """
 
-    def __init__(
-        self, wanted: Sequence[tuple[Table, BooleanExpression]], engine: Engine, path: str | Path, key: object
-    ) -> None:
-        self.path, self._key, self._engine = Path(path), _private_key(key), engine
-        if self.path.exists() or not self.path.parent.is_dir():
-            message, expected = "a certificate needs a new file", "a name that is free, in a folder that exists"
-            raise InvalidInputError(
-                message, kind="certificate", field="certificate", found=str(path), expected=expected
-            )
-        self._begun, self.salt = datetime.now(UTC), secrets.token_bytes(32)
-        self._tables = {
-            table.name: (
-                table,
-                SearchedTable(
-                    name=table.name,
-                    metadata=table.metadata,
-                    test=equalities(bound, lambda _: True, of_or=False),
-                ),
-            )
-            for table, bound in wanted
-        }
-        self._needed = [one for _, searched in self._tables.values() for one in searched.needed]
-        self._values = tuple(sorted(set().union(*self._needed), key=lambda v: (v.table, v.column.field_id, v.single)))
+    def __init__(self, wanted: Sequence[tuple[Table, Any]], engine: Engine, path: str | Path, key: object) -> None:
+        self._path, self._key, self._engine = Path(path), _private_key(key), engine
+        if self._path.exists() or not self._path.parent.is_dir():
+            raise _refused("a certificate needs a new file", "certificate", str(path), "a free name in a folder")
+        self._begun, self.salt = datetime.now(UTC).isoformat(), secrets.token_bytes(32)
+        self._tables = [(table, equalities(bound), sorted(table.metadata.snapshots)) for table, bound in wanted]
+        self._needed = [one for table, test, _ in self._tables if test for one in _needed(table.name, test)]
+        self._values = sorted(set().union(*self._needed), key=lambda v: (v.table, v.column.field_id, v.single))
         if not self._values:
-            message, expected = "a certificate needs values to search for", "`column = value` or `column IN (...)`"
-            raise InvalidInputError(message, kind="certificate", field="where", expected=expected)
-        self._catalog: Catalog | None = wanted[0][0].require_catalog()
+            expected = "a test by = or IN, on each side of an OR"
+            raise _refused("the filter names no value to search for", "where", None, expected)
         self.before = self.look()
 
-    def look(self) -> dict[str, Look]:
-        """Search all files of the tables, by name, and under "" the catalog's."""
-        database = self._catalog.database_file if self._catalog else None
-        _, first = next(iter(self._tables.values()))
-        paths = [f"{database}{end}" for end in ("", "-wal", "-journal")] if database else []
-        return {"": self._judged(list(map(ValueSearch(PyIcebergIO({}), first, self._values), paths)))} | {
-            name: self._look(*pair) for name, pair in self._tables.items()
-        }
+    def look(self) -> dict[str, list[SearchedFile]]:
+        """Search all files of the tables, by table, and under "" the file of the catalog."""
+        table, test, _ = self._tables[0]
+        database = table.require_catalog().database_file
+        ends = ("", "-wal", "-journal") if database else ()
+        search = _Search(PyIcebergIO({}), table.name, table.metadata, test, self._values)
+        own = [found for end in ends if (found := search(f"{database}{end}")) is not None]
+        return {"": self._judged(own)} | {t.name: self._look(t, test) for t, test, _ in self._tables}
 
-    def _look(self, table: Table, searched: SearchedTable) -> Look:
-        reachability = Reachability(table.io, self._engine)
+    def _look(self, table: Table, test: Any) -> list[SearchedFile]:
+        reachability, rules = Reachability(table.io, self._engine), SpellingRules()
         known = read_latest(table, lambda now: {*reachability.files(now), *logged_files(now), table.metadata_location})
-        documents = [table.metadata]
+        documents, folders = [table.metadata], dict[str, SearchedFile]()
         for path in logged_files(table.metadata):
             with suppress(*UNREADABLE):
                 documents.append(parse_metadata(table.io.read(path), path))
-        folders = list(dict.fromkeys(folder for document in documents for folder in own_folders(document)))
-        rules, failed = SpellingRules(), dict[str, str]()
         paths = {rules.key(path): path for path in known}
-        for folder in folders:
+        for folder in {folder for document in documents for folder in own_folders(document)}:
+            folders[folder] = SearchedFile(path=folder)
             try:
                 paths |= {rules.key(file.path): file.path for file in table.io.list(folder)}
             except (UnsupportedError, StorageError) as e:
-                failed[folder] = f"only files that snapshots lead to: {e}"
-        search = ValueSearch(table.io, replace(searched, metadata=table.metadata), self._values)
-        look = self._judged(list(self._engine.map(search, sorted(paths.values()))))
-        look.folders, look.unsearched = folders, look.unsearched | failed
-        return look
+                folders[folder].unsearched = f"only files that snapshots lead to: {e}"
+        search = _Search(table.io, table.name, table.metadata, test, self._values)
+        files = self._engine.map(search, sorted(paths.values()))
+        return self._judged([*folders.values(), *(file for file in files if file is not None)])
 
-    def _judged(self, files: list[SearchedFile]) -> Look:
-        rules, look = SpellingRules(), Look(files)
-        clean = {rules.key(f.path) for f in files if f.sha256 and f.reason is None and "rows" not in f.places}
+    def _judged(self, files: list[SearchedFile]) -> list[SearchedFile]:
+        """Decide what is certain, and what is only possible."""
+        key = SpellingRules().key
+        clean = {key(f.path) for f in files if not f.unsearched and "rows" not in {place for place, *_ in f.hits}}
         for file in files:
-            for value, path in file.cuts:
-                places = file.maybe if rules.key(path) in clean else file.places
-                places.setdefault("truncated bounds", set()).add(value)
-            holds = file.holds(self._needed)
-            if holds:
-                look.found[file.path] = tuple(sorted(file.places))
-            elif file.places or file.maybe:
-                look.possible[file.path] = tuple(sorted({*file.places, *file.maybe}))
-            if file.reason is not None:
-                look.unsearched[file.path] = file.reason
-        return look
+            certain = {(place, v) for place, v, of in file.hits if of is None or (of and key(of) not in clean)}
+            held = {value for _, value in certain}
+            if any(one <= held for one in self._needed):
+                file.found = tuple(sorted({place for place, _ in certain}))
+            else:
+                file.possible = tuple(sorted({place for place, *_ in file.hits}))
+        return files
 
-    def write(self, after: Mapping[str, Look], *, is_erased: bool) -> None:
-        """Sign what was found before and after, and write it. Raise StorageError."""
+    def write(self, after: Mapping[str, list[SearchedFile]], *, is_erased: bool) -> None:
+        """Sign what was found before and after, and write it."""
+        catalog, names = self._tables[0][0].require_catalog(), [table.name for table, *_ in self._tables]
         document = {
             "format": "deletekit erasure certificate 1",
             "deletekit": __version__,
-            "begun": self._begun.isoformat(),
+            "begun": self._begun,
             "ended": datetime.now(UTC).isoformat(),
             "erased": is_erased,
-            "claim": _CLAIM,
-            "values": [self._value(v) for v in self._values],
-            "forms": _FORMS,
-            "never-searched": _NEVER,
-            "tables": [self._table(table) for table, _ in self._tables.values()],
-            "tables-not-searched": self._others(),
-            "before": self._shown(self.before),
-            "after": self._shown(after),
-        }
-        signed = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
-        whole = {"certificate": document, "signature": self._key.sign(signed).hex()}
-        with self.path.open("x", encoding="utf-8") as file:
-            file.write(json.dumps(whole, indent=1, sort_keys=True) + "\n")
-
-    def _value(self, value: SearchedValue) -> dict[str, str]:
-        digest = hmac.new(self.salt, value.single, hashlib.sha256).hexdigest()
-        kind = str(value.column.field_type)
-        return {"table": self._hidden(value.table), "column": value.column.name, "type": kind, "hmac-sha256": digest}
-
-    def _table(self, table: Table) -> dict[str, Any]:
-        metadata, (_, old) = table.metadata, self._tables[table.name]
-        return {
-            "name": self._hidden(table.name),
-            "uuid": metadata.table_uuid,
-            "location": self._hidden(metadata.location),
-            "snapshots-before": sorted(old.metadata.snapshots),
-            "snapshots-after": sorted(metadata.snapshots),
-            "refs": {self._hidden(name): ref["snapshot-id"] for name, ref in metadata.refs.items()},
-        }
-
-    def _others(self) -> list[str] | str:
-        try:
-            return [self._hidden(n) for n in (self._catalog.tables() if self._catalog else ()) if n not in self._tables]
-        except DeletekitError as e:
-            return self._hidden(f"not known: {e}")
-
-    def _shown(self, looks: Mapping[str, Look]) -> dict[str, Any]:
-        def places(name: str) -> dict[str, list[str]]:
-            return {
-                self._hidden(p): [self._hidden(w) for w in at]
-                for k in looks.values()
-                for p, at in getattr(k, name).items()
-            }
-
-        files = [f for look in looks.values() for f in look.files if f.sha256]
-        return {
-            "folders": [self._hidden(folder) for look in looks.values() for folder in look.folders],
-            "searched": [
-                {"path": self._hidden(f.path), "size": f.size, "sha256": f.sha256, "as": f.how} for f in files
+            "values": [self._described(value) for value in self._values],
+            "searched-forms": _FORMS.splitlines(),
+            "never-searched": _NEVER.splitlines(),
+            "tables": [
+                {
+                    "name": self._hidden(table.name),
+                    "uuid": table.metadata.table_uuid,
+                    "snapshots-before": snapshots,
+                    "snapshots-after": sorted(table.metadata.snapshots),
+                    "refs": {self._hidden(name): ref["snapshot-id"] for name, ref in table.metadata.refs.items()},
+                }
+                for table, _, snapshots in self._tables
             ],
-            "found": places("found"),
-            "possible": places("possible"),
-            "not-searched": {
-                self._hidden(p): self._hidden(why) for k in looks.values() for p, why in k.unsearched.items()
-            },
+            "tables-not-searched": [self._hidden(name) for name in catalog.tables() if name not in names],
+            "before": self._told(self.before),
+            "after": self._told(after),
+        }
+        signature = self._key.sign(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hex()
+        with self._path.open("x", encoding="utf-8") as file:
+            json.dump({"certificate": document, "signature": signature}, file, indent=1, sort_keys=True)
+
+    def _described(self, value: _Value) -> dict[str, str]:
+        digest = hmac.new(self.salt, value.single, hashlib.sha256).hexdigest()
+        column, kind = value.column.name, str(value.column.field_type)
+        return {"table": self._hidden(value.table), "column": column, "type": kind, "hmac-sha256": digest}
+
+    def _told(self, looks: Mapping[str, list[SearchedFile]]) -> dict[str, Any]:
+        files = [replace(f, path=self._hidden(f.path)) for look in looks.values() for f in look]
+        return {
+            "searched": [{"path": f.path, "size": f.size, "sha256": f.sha256, "as": f.how} for f in files],
+            "found": {f.path: list(map(self._hidden, f.found)) for f in files if f.found},
+            "possible": {f.path: list(map(self._hidden, f.possible)) for f in files if f.possible},
+            "not-searched": {f.path: self._hidden(f.unsearched) for f in files if f.unsearched},
         }
 
     def _hidden(self, text: str) -> str:
@@ -226,25 +514,24 @@ class Certificate:
         for number, value in enumerate(self._values, 1):
             for form in value.texts if value.needles else ():
                 text = text.replace(form, f"<value {number}>")
-            text = re.sub(
-                value.pattern, rf"\1<value {number}>\2", re.sub(value.pattern, rf"\1<value {number}>\2", text)
-            )
+            for _ in range(2):  # two words may share what is between them
+                text = re.sub(value.pattern, rf"\1<value {number}>\2", text)
         return text
 
 
 def _private_key(key: Any) -> Any:
-    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415  # only a certificate needs the package
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415  # an extra
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
 
-    found = key
     if isinstance(key, str | Path):
-        with suppress(ValueError, TypeError, UnsupportedAlgorithm):
-            found = load_pem_private_key(Path(key).read_bytes(), None)
-    if not isinstance(found, Ed25519PrivateKey):
-        message, expected = (
-            "not a key that signs a certificate",
-            "an Ed25519 private key, or its PEM file without password",
-        )
-        raise InvalidInputError(message, kind="certificate", field="key", found=type(found).__name__, expected=expected)
-    return found
+        data = Path(key).read_bytes()
+        with suppress(ValueError, TypeError):
+            key = load_pem_private_key(data, None)
+    if not isinstance(key, Ed25519PrivateKey):
+        expected = "an Ed25519 private key, or its PEM file without a password"
+        raise _refused("not a key that can sign", "key", type(key).__name__, expected)
+    return key
+
+
+def _refused(message: str, field: str, found: str | None, expected: str) -> InvalidInputError:
+    return InvalidInputError(message, kind="certificate", field=field, found=found, expected=expected)

@@ -6,7 +6,7 @@ Nothing is reported as erased without looking for it.
 Spec: "Row-level Deletes", "Snapshot Retention Policy".
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.filters.filter import Filter, parse_filter
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.maintenance.certificate import Certificate
+from deletekit.maintenance.certificate import Certificate, SearchedFile
 from deletekit.maintenance.convert_equality_deletes import convert_equality_deletes
 from deletekit.maintenance.expire_snapshots import ExpiredSnapshots, expire_only
 from deletekit.maintenance.files_with_values import Holding, HoldingFiles
@@ -155,30 +155,36 @@ def erase(  # noqa: PLR0913  # options, each given by its name
     then. Raises as every commit. Earlier commits stay; calling again continues.
     """
     wanted = _tables(table, where)
-    engine = engine_or_default(engine)
-    held = [HoldingFiles(t.io, _checked(t, w, refs, commit_properties), engine) for t, w in wanted]
+    engine, options = engine_or_default(engine), (refs, all_refs, unreferenced, other_locations)
+    works = [
+        _Erasing(t, HoldingFiles(t.io, _checked(t, w, refs, commit_properties), engine), commit_properties, *options)
+        for t, w in wanted
+    ]
     proof = None
     if certificate is not None or key is not None:
         if certificate is None or key is None:
-            missing = "key" if key is None else "certificate"
-            message = "a certificate needs a file and the key that signs it"
-            raise InvalidInputError(message, kind="certificate", field=missing, expected="certificate and key")
-        proof = Certificate([(t, h.bound) for (t, _), h in zip(wanted, held, strict=True)], engine, certificate, key)
-    done = {
-        t.name: _erase_one(_Erasing(t, h, commit_properties), refs, all_refs, unreferenced, other_locations, dry_run)
-        for (t, _), h in zip(wanted, held, strict=True)
-    }
-    looks = proof.look() if proof and not dry_run else proof.before if proof else {}
-    done = {name: replace(one, **looks[name].fields) if proof else one for name, one in done.items()}
+            message, missing = "a certificate has a file and a key", "certificate" if key is not None else "key"
+            raise InvalidInputError(message, kind="certificate", field=missing, expected="certificate= and key=")
+        proof = Certificate([(w.table, w.holding.bound) for w in works], engine, certificate, key)
+    done = {work.table.name: work.look(dry_run=True) if dry_run else work.run() for work in works}
+    looks = {} if proof is None else proof.before if dry_run else proof.look()
+    done = {name: _searched(one, looks.get(name, ())) for name, one in done.items()}
     whole = Erasure(tables=done, dry_run=dry_run) if isinstance(table, Catalog) else done[table.name]
-    if proof is None:
-        return whole
-    more: dict[str, Any] = {name: {**getattr(whole, name), **found} for name, found in looks[""].fields.items()}
-    whole = replace(whole, **more)
-    if dry_run:
+    whole = _searched(whole, looks.get("", ()))
+    if proof is None or dry_run:
         return whole
     proof.write(looks, is_erased=whole.is_erased)
     return replace(whole, certificate=str(certificate), salt=proof.salt.hex())
+
+
+def _searched(done: Erasure, files: Iterable[SearchedFile]) -> Erasure:
+    """Add what the search for a certificate found in files."""
+    found, possible, unsearched = dict(done.found), dict(done.possible), dict(done.unsearched)
+    for file in files:
+        found |= {file.path: file.found} if file.found else {}
+        possible |= {file.path: file.possible} if file.possible else {}
+        unsearched |= {file.path: file.unsearched} if file.unsearched else {}
+    return replace(done, found=found, possible=possible, unsearched=unsearched)
 
 
 def _tables(table: Table | Catalog, where: Any) -> list[tuple[Table, Filter]]:
@@ -187,36 +193,6 @@ def _tables(table: Table | Catalog, where: Any) -> list[tuple[Table, Filter]]:
         message, expected = "a table has one filter, and a catalog one for each table", "table name -> filter"
         raise InvalidInputError(message, kind="filter", field="where", found=type(where).__name__, expected=expected)
     return [(load_table(table, n), w) for n, w in where.items()] if isinstance(table, Catalog) else [(table, where)]
-
-
-def _erase_one(
-    work: "_Erasing",
-    refs: Sequence[str],
-    all_refs: bool,
-    unreferenced: bool,
-    other_locations: Sequence[str],
-    dry_run: bool,
-) -> Erasure:
-    table, holding = work.table, work.holding
-    if all_refs:
-        refs = [name for name, ref in table.metadata.refs.items() if ref.get("type") != "tag"]
-    if dry_run:
-        remaining = read_latest(table, lambda now: _by_ref(now, holding))
-        return Erasure(refs=tuple(refs), remaining=remaining, files_read=len(holding.rows), dry_run=True)
-    for ref in refs:
-        work.clean(ref)
-    tags = _drop_tags(table, holding) if all_refs else {}
-    expired = work.expire(("", *refs) if unreferenced else refs, tags, other_locations)
-    remaining = read_latest(table, lambda now: _by_ref(now, holding))
-    return Erasure(
-        refs=tuple(refs),
-        dropped_tags=tuple(sorted(tags)),
-        commits=tuple(work.commits),
-        expired=expired,
-        remaining=remaining,
-        files_read=len(holding.rows),
-        **remove_sink_files(table, holding.engine),
-    )
 
 
 def _checked(
@@ -242,7 +218,34 @@ class _Erasing:
     table: Table
     holding: HoldingFiles
     properties: Mapping[str, str] | None
+    refs: Sequence[str]
+    all_refs: bool
+    unreferenced: bool
+    other_locations: Sequence[str]
     commits: list[Commit] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.all_refs:
+            self.refs = [name for name, ref in self.table.metadata.refs.items() if ref.get("type") != "tag"]
+
+    def look(self, *, dry_run: bool = False) -> Erasure:
+        """Tell which files hold the rows."""
+        remaining, files_read = read_latest(self.table, lambda now: _by_ref(now, self.holding)), len(self.holding.rows)
+        return Erasure(refs=tuple(self.refs), remaining=remaining, files_read=files_read, dry_run=dry_run)
+
+    def run(self) -> Erasure:
+        """Erase."""
+        for ref in self.refs:
+            self.clean(ref)
+        tags = _drop_tags(self.table, self.holding) if self.all_refs else {}
+        expired = self.expire(("", *self.refs) if self.unreferenced else self.refs, tags, self.other_locations)
+        return replace(
+            self.look(),
+            dropped_tags=tuple(sorted(tags)),
+            commits=tuple(self.commits),
+            expired=expired,
+            **remove_sink_files(self.table, self.holding.engine),
+        )
 
     def clean(self, ref: str) -> None:
         """Rewrite the head of a branch until none of its files holds the rows."""

@@ -1,7 +1,7 @@
-"""The certificate of an erasure: values planted in each kind of place, each alone, are found there; then they are gone.
+"""The certificate of an erasure: values planted in each kind of place, each alone, are found there, and then gone.
 
-What is planted is written by pyarrow, fastavro, gzip and json. The certificate is verified by its own script, which runs
-without deletekit.
+What is planted is written by pyarrow, fastavro, gzip and json. The certificate is verified by its own script, which
+runs without deletekit.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ VALUES: list[tuple[str, pa.DataType, Any, Any, str]] = [
 
 @pytest.mark.parametrize(("kind", "type_", "value", "other", "text"), VALUES, ids=[v[0] for v in VALUES])
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_types(  # noqa: PLR0917
+def test_types(
     catalog: dk.Catalog,
     tmp_path: Path,
     kind: str,
@@ -141,7 +141,8 @@ def test_types(  # noqa: PLR0917
     dk.append(table, pa.table({"id": pa.array([3, 4], pa.int32()), "v": column}))
     proof = Proof(tmp_path, table, f"v = {text}")
     places = {place for found in proof.before.values() for place in found}
-    assert {"rows", "partition" if options else "bounds"} <= places | ({"bounds"} if kind == "uuid" else set())
+    wanted = "partition" if options else {"uuid": "rows", "text": "truncated bounds"}.get(kind, "bounds")
+    assert {"rows", wanted} <= places
     assert proof.done.is_erased, (proof.after, proof.of("after", "not-searched"))
     assert proof.after == {}
     assert dk.scan(table).count() == 1
@@ -179,7 +180,7 @@ def avro_file(codec: str) -> bytes:
 def orc_file() -> bytes:
     out = pa.BufferOutputStream()
     po.write_table(pa.table({"category": [NAME]}), out, compression="zlib")
-    return bytes(out.getvalue())
+    return out.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
 def dictionary_only() -> pa.Table:
@@ -231,7 +232,7 @@ ORPHANS: dict[str, tuple[Callable[[], bytes | pa.Table], str]] = {
         lambda: b"deletekit applied files\n" + json.dumps([f"/in/{NAME}.csv"]).encode(),
         "text",
     ),
-    "metadata/note.txt": (lambda: f"asked for by {NAME}.".encode(), "text"),
+    "metadata/note.txt": (f"asked for by {NAME}.".encode, "text"),
     f"data/category={NAME}.crc": (lambda: b"crc\0\0\0\0\0", "its path"),
     "data/unknown.bin": (lambda: b"\xff\xfe" + NAME.encode() + b"\xff", "bytes"),
 }
@@ -444,9 +445,10 @@ def test_a_copy_elsewhere_is_not_claimed(catalog: dk.Catalog, tmp_path: Path) ->
     elsewhere.joinpath("copy.parquet").write_bytes(stored_at(file).read_bytes())
     proof = Proof(tmp_path, table, WHERE)
     assert proof.done.is_erased
-    assert not [f for f in proof.document["after"]["searched"] if f["path"].endswith("copy.parquet")]
-    assert str(elsewhere) not in proof.document["after"]["folders"]
-    assert any("backups" in place for place in proof.document["never-searched"])
+    paths = [file["path"] for file in proof.document["after"]["searched"]]
+    assert table.location in paths
+    assert not [path for path in paths if str(elsewhere) in path]
+    assert any("ackups" in place for place in proof.document["never-searched"])
 
 
 def test_another_folder_of_the_table(catalog: dk.Catalog, tmp_path: Path) -> None:
@@ -477,7 +479,7 @@ def test_one_byte_more_or_less(catalog: dk.Catalog, tmp_path: Path) -> None:
             check(bytes(changed), public_pem())
     stranger = Ed25519PrivateKey.generate().public_key()
     pem = stranger.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    with pytest.raises(ValueError, match="not that of this key"):
+    with pytest.raises(ValueError, match="did not sign"):
         check(proof.bytes, pem)
 
 
@@ -544,10 +546,10 @@ def test_refused(catalog: dk.Catalog, tmp_path: Path, monkeypatch: pytest.Monkey
         with refused(table, dk.InvalidInputError, "filter"):
             dk.erase(catalog if not isinstance(where, dict) or not where else table, where)
     with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "cryptography.exceptions", None)
+        patch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
         with (
             unchanged(table),
-            pytest.raises(dk.EnvironmentMissingError, match="pip install .*cryptography|certificate"),
+            pytest.raises(dk.EnvironmentMissingError, match=r"cryptography"),
         ):
             dk.erase(table, WHERE, certificate=new, key=KEY)
     with unchanged(table):
