@@ -32,7 +32,14 @@ from pyiceberg.types import NestedField
 
 from deletekit.deferred import pc
 from deletekit.engines.local import Engine
-from deletekit.errors import UNREADABLE, InvalidInputError, NotFoundError, StorageError, UnsupportedError
+from deletekit.errors import (
+    UNREADABLE,
+    DeletekitError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+)
 from deletekit.filters.filter import evaluate
 from deletekit.formats.avro import read_container
 from deletekit.formats.bloom_filter import may_hold
@@ -44,14 +51,14 @@ from deletekit.formats.puffin import DELETION_VECTOR_V1, read_puffin
 from deletekit.formats.reserved_fields import FILE_PATH_ID
 from deletekit.formats.tabular import open_tabular
 from deletekit.maintenance.reachable import Reachability, read_latest
-from deletekit.rows.key_bounds import widened_bound
+from deletekit.rows.key_bounds import values_of, widened_bound
 from deletekit.rows.projection import TEXT, Projection, is_a, with_field_ids
 from deletekit.table.file_io import FileIO, PyIcebergIO
 from deletekit.table.locations import SpellingRules
 from deletekit.table.metadata import TableMetadata, parse_metadata
 from deletekit.table.metadata_file import logged_files
 from deletekit.table.own_places import own_folders
-from deletekit.table.partition import value_text
+from deletekit.table.partition import plain_value, value_text
 from deletekit.table.properties import COLUMN_PROPERTIES, NAME_MAPPING, PROPERTIES
 from deletekit.table.summary_counters import COUNTERS, TOTALS
 from deletekit.table.table import Table
@@ -119,7 +126,7 @@ class _Value:
     def pattern(self) -> str:
         """A regular expression of the texts as words: 3 is not in 13, -3, 3.5 or part-3-0."""
         ends = r"\W_" if isinstance(self.literal, str) else r"^\w.\-"
-        return rf"(^|[{ends}])(?:{'|'.join(map(re.escape, self.texts)) or '$^'})($|[{ends}]|\.(?:\s|$))"
+        return rf"(^|[{ends}])(?:{'|'.join(map(re.escape, self.texts)) or '(?!)'})($|[{ends}]|\.(?:\s|$))"
 
     @cached_property
     def needles(self) -> list[bytes]:
@@ -133,7 +140,8 @@ class _Value:
             part = bound.decode(errors="replace") if isinstance(self.literal, str) else bound
             cut = upper_prefix(self.literal, len(part)) if is_upper else self.literal[: len(part)]
             return _CUT if cut == part else None
-        return "bounds" if bound and widened_bound(bound, self.column) == self.single else None
+        held = values_of(self.column.field_type, *[widened_bound(bound, self.column)] * 2) if bound else None
+        return "bounds" if held and held[0] == self.literal else None
 
 
 _Hit = tuple[str, _Value, str | None]
@@ -236,7 +244,7 @@ class _Search:
     def _sqlite(self, data: bytes) -> Iterator[_Hit]:
         yield from self._bytes("bytes", data)  # also those of removed rows
         with closing(sqlite3.connect(":memory:")) as database:
-            database.deserialize(data)
+            database.deserialize(data[:18] + b"\1\1" + data[20:])  # as if it had no write-ahead log
             for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
                 for text in chain.from_iterable(database.execute(f'SELECT * FROM "{name}"')):  # noqa: S608  # its name
                     yield from self._words(f"rows of {name}", text if isinstance(text, str) else "")
@@ -248,9 +256,9 @@ class _Search:
             yield from self._properties(blob.properties)
             plain = _plain(blob.compression_codec or "none", data[blob.offset :][: blob.length])
             yield from self._bytes(f"blob {blob.type}", plain)
-            is_known = blob.type in (DELETION_VECTOR_V1, "apache-datasketches-theta-v1")  # positions, hashes
-            if not is_known and not all(v.needles for v in self.values):
-                raise UnsupportedError("an unknown kind of blob: only long values were searched", found=blob.type)
+        unknown = {blob.type for blob in footer.blobs} - {DELETION_VECTOR_V1, "apache-datasketches-theta-v1"}
+        if unknown and not all(v.needles for v in self.values):  # the known ones are of positions and hashes
+            raise UnsupportedError("unknown blobs: only long values were searched in their bytes", found=unknown)
 
     def _avro(self, data: bytes) -> Iterator[_Hit]:
         container = read_container(data)
@@ -270,7 +278,8 @@ class _Search:
         for file in (entry.data_file for entry in read_manifest(data).entries):
             yield from self._words("path of a file", f"{file.file_path} {getattr(file, 'referenced_data_file', '')}")
             for values, part in zip(self._parts(file.spec_id), file.partition, strict=False):
-                yield from (("partition", v, None) for v in values if v.stored == part)
+                own = (v for v in values if plain_value(part, v.column.field_type) == v.literal)
+                yield from (("partition", v, None) for v in own)
             for is_upper, bounds in enumerate((file.lower_bounds or {}, file.upper_bounds or {})):
                 yield from self._words("path in bounds", bounds.get(FILE_PATH_ID, b"").decode(errors="replace"))
                 for value in self._of(*self._columns):
@@ -286,10 +295,10 @@ class _Search:
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     def _rows(self, source: Any, file_format: str) -> Iterator[_Hit]:
-        file = open_tabular(source, file_format, remote=True)
+        file = open_tabular(source, file_format)
         if file.footer is not None:  # as dictionaries, whose values need not be those of rows
             texts = [f.name for f in file.schema if is_a(f.type, *TEXT)]
-            file = open_tabular(source, file_format, remote=True, dictionary=texts, parsed=file.parsed)
+            file = open_tabular(source, file_format, dictionary=texts, parsed=file.parsed)
         yield from self._properties(file.metadata)
         # A file without field ids has the columns of their names.
         named = [{"field-id": i, "names": [c.name]} for i, c in self._columns.items() if i == c.field_id]
@@ -405,6 +414,7 @@ class Certificate:
     Parameters
     ----------
     wanted: tables, each with the bound filter of its rows.
+    folders: other folders of the tables.
     path: where to write it.
     key: an Ed25519 private key, or the path of its PEM file.
 
@@ -412,8 +422,10 @@ class Certificate:
     ImportError without the package `cryptography`.
     """
 
-    def __init__(self, wanted: Sequence[tuple[Table, Any]], engine: Engine, path: str | Path, key: object) -> None:
-        self._path, self._key, self._engine = Path(path), _private_key(key), engine
+    def __init__(
+        self, wanted: Sequence[tuple[Table, Any]], folders: Sequence[str], engine: Engine, path: Path, key: object
+    ) -> None:
+        self._path, self._key, self._engine, self._folders = path, _private_key(key), engine, folders
         if self._path.exists() or not self._path.parent.is_dir():
             raise _refused("a certificate needs a new file", "certificate", str(path), "a free name in a folder")
         self._begun, self.salt = datetime.now(UTC).isoformat(), secrets.token_bytes(32)
@@ -423,6 +435,9 @@ class Certificate:
         if not self._values:
             expected = "a test by = or IN, on each side of an OR"
             raise _refused("the filter names no value to search for", "where", None, expected)
+        names, self._others = {table.name for table, *_ in self._tables}, ["not known: the catalog does not tell"]
+        with suppress(DeletekitError):
+            self._others = [self._hidden(n) for n in wanted[0][0].require_catalog().tables() if n not in names]
         self.before = self.look()
 
     def look(self) -> dict[str, list[SearchedFile]]:
@@ -442,7 +457,7 @@ class Certificate:
             with suppress(*UNREADABLE):
                 documents.append(parse_metadata(table.io.read(path), path))
         paths = {rules.key(path): path for path in known}
-        for folder in {folder for document in documents for folder in own_folders(document)}:
+        for folder in {*self._folders, *chain.from_iterable(map(own_folders, documents))}:
             folders[folder] = SearchedFile(path=folder)
             try:
                 paths |= {rules.key(file.path): file.path for file in table.io.list(folder)}
@@ -467,7 +482,6 @@ class Certificate:
 
     def write(self, after: Mapping[str, list[SearchedFile]], *, is_erased: bool) -> None:
         """Sign what was found before and after, and write it."""
-        catalog, names = self._tables[0][0].require_catalog(), [table.name for table, *_ in self._tables]
         document = {
             "format": "deletekit erasure certificate 1",
             "deletekit": __version__,
@@ -487,7 +501,7 @@ class Certificate:
                 }
                 for table, _, snapshots in self._tables
             ],
-            "tables-not-searched": [self._hidden(name) for name in catalog.tables() if name not in names],
+            "tables-not-searched": self._others,
             "before": self._told(self.before),
             "after": self._told(after),
         }

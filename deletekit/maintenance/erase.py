@@ -145,27 +145,20 @@ def erase(  # noqa: PLR0913  # options, each given by its name
     whatever their metrics say. In the history of the branches, snapshots that hold the rows expire, even if the history
     of another ref shares them. Heads of other refs stay. No snapshot or ref expires for its age.
 
-    Searched: live data files, keys of equality deletes, rows stored with position deletes, bounds and identity
-    partition values of removed files, partitions of delete files. Not searched, and listed in `not_inspected`: bounds
-    of live files, other partition values, names of files and directories, snapshot summaries, table properties,
-    statistics files of snapshots that stay, files that no snapshot leads to, and copies outside of the table.
+    `inspected` and `not_inspected` list what is searched without a certificate, and what is not.
 
     Raises InvalidInputError for no filter, a bad filter, a tag in `refs`, a certificate without a key or with a filter
     that names no value, or as `expire_snapshots`; EnvironmentMissingError without `cryptography`. Nothing has changed
     then. Raises as every commit. Earlier commits stay; calling again continues.
     """
-    wanted = _tables(table, where)
     engine, options = engine_or_default(engine), (refs, all_refs, unreferenced, other_locations)
     works = [
         _Erasing(t, HoldingFiles(t.io, _checked(t, w, refs, commit_properties), engine), commit_properties, *options)
-        for t, w in wanted
+        for t, w in _tables(table, where)
     ]
-    proof = None
+    wanted, proof = [(w.table, w.holding.bound) for w in works], None
     if certificate is not None or key is not None:
-        if certificate is None or key is None:
-            message, missing = "a certificate has a file and a key", "certificate" if key is not None else "key"
-            raise InvalidInputError(message, kind="certificate", field=missing, expected="certificate= and key=")
-        proof = Certificate([(w.table, w.holding.bound) for w in works], engine, certificate, key)
+        proof = Certificate(wanted, other_locations, engine, Path(certificate or ""), key)
     done = {work.table.name: work.look(dry_run=True) if dry_run else work.run() for work in works}
     looks = {} if proof is None else proof.before if dry_run else proof.look()
     done = {name: _searched(one, looks.get(name, ())) for name, one in done.items()}

@@ -111,6 +111,7 @@ VALUES: list[tuple[str, pa.DataType, Any, Any, str]] = [
     ("uuid", pa.uuid(), UUID(int=2**127 + 5), UUID(int=7), f"'{UUID(int=2**127 + 5)}'"),
     ("binary", pa.binary(), b"\x00\xffErika\x01", b"\x00", "X'00FF4572696B6101'"),
     ("double", pa.float64(), 1.25, 11.25, "1.25"),
+    ("zero", pa.float64(), 0.0, 11.25, "0.0"),  # whose lower bound is -0.0
 ]
 
 
@@ -129,7 +130,7 @@ def test_types(
     """A value of each type: in rows, bounds and partitions before; nowhere after, though others look like it."""
     schema = pa.schema([pa.field("id", pa.int32()), pa.field("v", type_)])
     codec = {"int": "gzip", "text": "zstd"}.get(kind, "snappy")
-    options: Json = {"partition_by": ["v"]} if partitioned and kind != "double" else {}
+    options: Json = {"partition_by": ["v"]} if partitioned and kind not in ("double", "zero") else {}
     table = make(
         catalog, schema=schema, format_version=3, properties={"write.parquet.compression-codec": codec}, **options
     )
@@ -146,7 +147,7 @@ def test_types(
     assert proof.done.is_erased, (proof.after, proof.of("after", "not-searched"))
     assert proof.after == {}
     assert dk.scan(table).count() == 1
-    assert text.strip("'").encode() not in proof.bytes or kind in ("int", "double", "decimal")
+    assert text.strip("'").encode() not in proof.bytes or kind in ("int", "double", "zero", "decimal")
     assert proof.done.salt is not None
     assert proof.done.salt.encode() not in proof.bytes
     again = Proof(tmp_path, table, f"v = {text}")
@@ -174,7 +175,7 @@ def avro_file(codec: str) -> bytes:
     field = {"name": "category", "type": ["null", "string"], "field-id": 2}
     out = pa.BufferOutputStream()
     fastavro.writer(out, {"type": "record", "name": "r", "fields": [field]}, [{"category": NAME}], codec=codec)
-    return bytes(out.getvalue())
+    return bytes(memoryview(out.getvalue()))
 
 
 def orc_file() -> bytes:
@@ -201,7 +202,8 @@ def puffin(kind: str, data: bytes, codec: str | None = None, **properties: str) 
 
 
 def zstd(data: bytes) -> bytes:
-    return pa.compress(data, "zstd", asbytes=True)
+    packed: bytes = pa.compress(data, "zstd", asbytes=True)
+    return packed
 
 
 ORPHANS: dict[str, tuple[Callable[[], bytes | pa.Table], str]] = {
@@ -409,7 +411,7 @@ def test_dead_letters(catalog: dk.Catalog, tmp_path: Path) -> None:
     """A table whose filter names no value is searched for the text of the others' values."""
     table = make(catalog, ROWS)
     letters = dk.stream.create_dead_letters(catalog, "test.letters")
-    row = {f.name: 1 if pa.types.is_integer(f.type) else "x" for f in dk.stream.dead_letter_schema()}
+    row: Json = {f.name: 1 if pa.types.is_integer(f.type) else "x" for f in dk.stream.dead_letter_schema()}
     row |= {"row": json.dumps({"id": 3, "who": NAME}), "at": datetime(2026, 1, 1, tzinfo=UTC)}
     dk.append(letters, [row, {**row, "row": json.dumps({"id": 13})}])
     for where, mark in ((WHERE, "Mustermann"), ("id = 3", '"id": 3,')):
@@ -512,7 +514,8 @@ def test_the_script_alone(catalog: dk.Catalog, tmp_path: Path) -> None:
 
 def pem(key: Any, password: bytes | None = None) -> bytes:
     lock = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, lock)
+    data: bytes = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, lock)
+    return data
 
 
 def test_refused(catalog: dk.Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
