@@ -1,7 +1,7 @@
 """Search all files of tables for values, whatever leads to them, and sign what was found: `erase(certificate=...)`.
 
-`files_with_values` tells which rows of which snapshot a filter matches. This tells where the values of its equalities
-stand, outside of rows too. Where a row is told by values of several columns, one of them alone is only possible.
+`files_with_values` counts the rows of a snapshot's files that a filter matches. This tells where the values of the
+filter's equalities stand, outside of rows too. Where a row is told by values of several columns, one of them alone is only possible.
 The certificate promises only what was searched. The values stand in it as HMACs, whose key, the salt, it does not have:
 a plain hash of an address or a number is found by trying. `verify_certificate.py` verifies it without deletekit.
 """
@@ -65,20 +65,22 @@ from deletekit.table.table import Table
 from deletekit.table.types import arrow_type, single_value_of_stored, stored_value
 from deletekit.version import __version__
 
-_FORMS = """\
-Rows of Parquet, ORC and Avro, by the type of the column: of data and delete files, hidden rows too.
-Dictionaries of text and Bloom filters of Parquet. A Bloom filter may err, so what it has is only possible.
-Manifests and manifest lists: bounds in Iceberg's single-value form, identity partitions, paths.
-Truncated bounds: if the rows of their file were searched, and none has the value, they are only possible.
-JSON, gzip, text, paths, properties, rows of SQLite: as a word of text, also quoted for URLs or JSON.
-The text of a date or time is ISO 8601, of binary hex and base64.
-Decompressed blobs of Puffin, SQLite, unknown files: the bytes of texts and binary values, if there are six or more."""
-_NEVER = """\
-Backups, caches, old versions of objects, links, and all that is not listed as searched.
-Other catalogs and tables, and a catalog that is no SQLite file.
-Values in another case or form, hashed, encrypted, split or computed: buckets, months, sketches, key indexes.
-Names of tables, columns and their folders; defaults of columns; numbers of JSON; counters of the specification.
-Statistics and page indexes of Parquet and ORC, which are those of the rows."""
+SEARCHED_FORMS = (
+    "rows of Parquet, ORC and Avro, by the type of the column: of data and delete files, hidden rows too",
+    "dictionaries of text and Bloom filters of Parquet; a Bloom filter may err, so what it has is only possible",
+    "manifests and manifest lists: bounds in Iceberg's single-value form, identity partitions, paths",
+    "truncated bounds: only possible, if the rows of their file were searched and none has the value",
+    "JSON, gzip, text, paths, properties, rows of SQLite: as a word of text, also quoted for URLs or JSON",
+    "the text of a date or time is ISO 8601, of binary hex and base64",
+    "decompressed blobs of Puffin, SQLite, unknown files: the bytes of text and binary values, if six or more",
+)
+NEVER_SEARCHED = (
+    "backups, caches, old versions of objects, links, and all that is not listed as searched",
+    "other catalogs and tables, and a catalog that is no SQLite file",
+    "values in another case or form, hashed, encrypted, split or computed: buckets, months, sketches, key indexes",
+    "names of tables, columns and their folders; defaults of columns; numbers of JSON; counters of the specification",
+    "statistics and page indexes of Parquet and ORC, which are those of the rows",
+)
 _MAGICS = {b"PAR1": "Parquet", b"ORC": "ORC", b"Obj\x01": "Avro", b"PFA1": "Puffin", b"SQLite format 3": "SQLite"}
 _MAGICS |= {b"\x1f\x8b": "gzip", b"crc\0": "checksums"}
 _LONG = 6  # bytes that do not stand in a binary file by chance
@@ -489,8 +491,8 @@ class Certificate:
             "ended": datetime.now(UTC).isoformat(),
             "erased": is_erased,
             "values": [self._described(value) for value in self._values],
-            "searched-forms": _FORMS.splitlines(),
-            "never-searched": _NEVER.splitlines(),
+            "searched-forms": SEARCHED_FORMS,
+            "never-searched": NEVER_SEARCHED,
             "tables": [
                 {
                     "name": self._hidden(table.name),

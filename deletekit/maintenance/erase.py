@@ -24,7 +24,7 @@ from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.filters.filter import Filter, parse_filter
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
-from deletekit.maintenance.certificate import Certificate, SearchedFile
+from deletekit.maintenance.certificate import NEVER_SEARCHED, SEARCHED_FORMS, Certificate, SearchedFile
 from deletekit.maintenance.convert_equality_deletes import convert_equality_deletes
 from deletekit.maintenance.expire_snapshots import ExpiredSnapshots, expire_only
 from deletekit.maintenance.files_with_values import Holding, HoldingFiles
@@ -87,8 +87,8 @@ class Erasure:
     files_read: int = 0
     removed_sink_files: tuple[str, ...] = ()
     failed_sink_files: Mapping[str, str] = field(default_factory=dict)
-    inspected: tuple[str, ...] = field(default=_INSPECTED, init=False)
-    not_inspected: tuple[str, ...] = field(default=_NOT_INSPECTED, init=False)
+    inspected: tuple[str, ...] = _INSPECTED
+    not_inspected: tuple[str, ...] = _NOT_INSPECTED
     found: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     possible: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unsearched: Mapping[str, str] = field(default_factory=dict)
@@ -163,8 +163,10 @@ def erase(  # noqa: PLR0913  # options, each given by its name
     looks = {} if proof is None else proof.before if dry_run else proof.look()
     done = {name: _searched(one, looks.get(name, ())) for name, one in done.items()}
     whole = Erasure(tables=done, dry_run=dry_run) if isinstance(table, Catalog) else done[table.name]
-    whole = _searched(whole, looks.get("", ()))
-    if proof is None or dry_run:
+    if proof is None:
+        return whole
+    whole = replace(_searched(whole, looks[""]), inspected=SEARCHED_FORMS, not_inspected=NEVER_SEARCHED)
+    if dry_run:
         return whole
     proof.write(looks, is_erased=whole.is_erased)
     return replace(whole, certificate=str(certificate), salt=proof.salt.hex())
