@@ -1,7 +1,7 @@
 """Search all files of tables for values, whatever leads to them, and sign what was found: `erase(certificate=...)`.
 
 `files_with_values` counts the rows of a snapshot's files that a filter matches. This tells where the values of the
-filter's equalities stand, outside of rows too. Where a row is told by values of several columns, one of them alone is only possible.
+filter's equalities stand, outside of rows too. If values of several columns tell a row, one of them alone is a guess.
 The certificate promises only what was searched. The values stand in it as HMACs, whose key, the salt, it does not have:
 a plain hash of an address or a number is found by trying. `verify_certificate.py` verifies it without deletekit.
 """
