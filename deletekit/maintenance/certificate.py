@@ -83,7 +83,6 @@ NEVER_SEARCHED = (
 )
 _MAGICS = {b"PAR1": "Parquet", b"ORC": "ORC", b"Obj\x01": "Avro", b"PFA1": "Puffin", b"SQLite format 3": "SQLite"}
 _MAGICS |= {b"\x1f\x8b": "gzip", b"crc\0": "checksums"}
-_LONG = 6  # bytes that do not stand in a binary file by chance
 _CUT = "truncated bounds"
 _PLAIN = {"INT32": "<i", "INT64": "<q", "FLOAT": "<f", "DOUBLE": "<d"}
 # Keys whose numbers are no values of rows, and keys that tell of columns.
@@ -115,12 +114,15 @@ class _Value:
     @cached_property
     def texts(self) -> list[str]:
         plain = [value_text(IdentityTransform(), self.column.field_type, self.stored)]
-        if isinstance(self.literal, bytes):
-            plain += [self.stored.hex(), *([str(UUID(bytes=self.stored))] if len(self.stored) == 16 else [])]
-        elif isinstance(self.literal, Decimal):
-            plain.append(f"{self.literal.normalize():f}")
-        elif isinstance(self.literal, int):
-            plain = [] if isinstance(self.literal, bool) else [plain[0], plain[0].replace("T", " ")]
+        match self.literal:
+            case bool():
+                plain = []  # a word of every file
+            case bytes() as data:
+                plain += [data.hex(), *([str(UUID(bytes=data))] if len(data) == 16 else [])]
+            case Decimal() as number:
+                plain.append(f"{number.normalize():f}")
+            case int():
+                plain.append(plain[0].replace("T", " "))  # of a time
         forms = {form(text) for text in plain for form in (str, quote, quote_plus, lambda t: json.dumps(t)[1:-1])}
         return sorted(filter(None, forms), key=len, reverse=True)
 
@@ -132,11 +134,11 @@ class _Value:
 
     @cached_property
     def needles(self) -> list[bytes]:
-        """What is searched in bytes of no known form."""
+        """What is searched in bytes of no known form: they do not have six bytes by chance."""
         forms = [*(t.encode() for t in self.texts), self.single] if isinstance(self.literal, str | bytes) else []
-        return [form for form in forms if len(form) >= _LONG]
+        return [form for form in forms if len(form) >= 6]
 
-    def in_bound(self, bound: bytes | None, *, is_upper: bool) -> str | None:
+    def in_bound(self, bound: bytes | None, *, is_upper: int) -> str | None:
         """Tell whether a bound is the value, or a part of it."""
         if bound and isinstance(self.literal, str | bytes) and bound != self.single:
             part = bound.decode(errors="replace") if isinstance(self.literal, str) else bound
@@ -144,6 +146,16 @@ class _Value:
             return _CUT if cut == part else None
         held = values_of(self.column.field_type, *[widened_bound(bound, self.column)] * 2) if bound else None
         return "bounds" if held and held[0] == self.literal else None
+
+    def in_parquet(self, physical_type: str, length: int) -> bytes | None:
+        """Return the value as Parquet stores it, None if the type cannot hold it."""
+        is_decimal = isinstance(self.literal, Decimal)
+        stored = int.from_bytes(self.stored, "big", signed=True) if is_decimal else self.stored
+        with suppress(struct.error, OverflowError):
+            if physical_type in _PLAIN:
+                return struct.pack(_PLAIN[physical_type], stored)
+            return stored.to_bytes(length, "big", signed=True) if is_decimal and length else self.single
+        return None
 
 
 _Hit = tuple[str, _Value, str | None]
@@ -271,28 +283,28 @@ class _Search:
     def _list(self, data: bytes) -> Iterator[_Hit]:
         for listed in read_manifest_list(data):
             yield from self._words("path of a manifest", listed.manifest_path)
-            for values, part in zip(self._parts(listed.partition_spec_id), listed.partitions or (), strict=False):
-                for value, bound in product(values, (part.lower_bound, part.upper_bound)):
-                    if value.in_bound(bound, is_upper=False) == "bounds":
-                        yield "partition", value, None
+            for value, part in self._parts(listed.partition_spec_id, listed.partitions or ()):
+                if "bounds" in (value.in_bound(bound, is_upper=0) for bound in (part.lower_bound, part.upper_bound)):
+                    yield "partition", value, None
 
     def _manifest(self, data: bytes) -> Iterator[_Hit]:
         for file in (entry.data_file for entry in read_manifest(data).entries):
             yield from self._words("path of a file", f"{file.file_path} {getattr(file, 'referenced_data_file', '')}")
-            for values, part in zip(self._parts(file.spec_id), file.partition, strict=False):
-                own = (v for v in values if plain_value(part, v.column.field_type) == v.literal)
-                yield from (("partition", v, None) for v in own)
+            for value, part in self._parts(file.spec_id, file.partition):
+                if plain_value(part, value.column.field_type) == value.literal:
+                    yield "partition", value, None
             for is_upper, bounds in enumerate((file.lower_bounds or {}, file.upper_bounds or {})):
                 yield from self._words("path in bounds", bounds.get(FILE_PATH_ID, b"").decode(errors="replace"))
                 for value in self._of(*self._columns):
-                    found = value.in_bound(bounds.get(value.column.field_id), is_upper=bool(is_upper))
+                    found = value.in_bound(bounds.get(value.column.field_id), is_upper=is_upper)
                     if found is not None:
                         yield found, value, file.file_path if found == _CUT else None
 
-    def _parts(self, spec_id: int) -> list[list[_Value]]:
-        """Return the values of each field of a partition spec; those of a bucket or a month are not known."""
-        fields = self.metadata.specs[spec_id].fields
-        return [self._of(f.source_id) if str(f.transform) == "identity" else [] for f in fields]
+    def _parts(self, spec_id: int, parts: Iterable[Any]) -> Iterator[tuple[_Value, Any]]:
+        """Yield each value with what is of its column in a partition; a bucket or month tells no value."""
+        for part_field, part in zip(self.metadata.specs[spec_id].fields, parts, strict=False):
+            same = str(part_field.transform) == "identity"
+            yield from ((value, part) for value in self._of(part_field.source_id) if same)
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
@@ -313,9 +325,11 @@ class _Search:
             for i, name, _, column in leaves(rows, pa.schema([schema.field(n) for n in names])):
                 if i in self._columns:
                     own = self._columns[i]
-                    yield from self._dictionaries(own, column)
                     columns[own.field_id] = _promoted(own, column.chunks)
-                    yield from self._bloom_filters(source, file.footer, group.indices, name, own)
+                    for held in (c.dictionary for c in column.chunks if pa.types.is_dictionary(c.type)):
+                        if self._matches({own.field_id: _promoted(own, [held])}, len(held)):
+                            yield from (("dictionary", v, None) for v in self._of(own.field_id))
+                    yield from self._bloom_filters(source, file.footer, group.indices, name, self._of(own.field_id))
                 elif is_a(column.type, *TEXT, "dictionary"):
                     found = (text for text in column.unique().to_pylist() if isinstance(text, str))
                     yield from chain.from_iterable(self._words(f"text of {name}", text) for text in found)
@@ -327,21 +341,14 @@ class _Search:
         test = self.test and equalities(self.test, columns.keys())
         return test is not None and bool(pc.any(evaluate(test, columns.__getitem__, rows)).as_py())
 
-    def _dictionaries(self, own: NestedField, column: pa.ChunkedArray) -> Iterator[_Hit]:
-        for chunk in column.chunks:
-            if pa.types.is_dictionary(chunk.type):
-                held = {own.field_id: _promoted(own, [chunk.dictionary])}
-                if self._matches(held, len(chunk.dictionary)):
-                    yield from (("dictionary", v, None) for v in self._of(own.field_id))
-
     def _bloom_filters(
-        self, source: Any, footer: Any, groups: Iterable[int], name: str, own: NestedField
+        self, source: Any, footer: Any, groups: Iterable[int], name: str, values: Iterable[_Value]
     ) -> Iterator[_Hit]:
         at = [i for i in range(footer.num_columns) if footer.schema.column(i).path == name] if footer else ()
-        for i, number, value in product(at, groups, self._of(own.field_id)):
+        for i, number, value in product(at, groups, values):
             chunk = footer.row_group(number).column(i)
             offset = getattr(chunk, "bloom_filter_offset", None)  # which an old pyarrow does not show
-            plain = _in_parquet(value, chunk.physical_type, footer.schema.column(i).length)
+            plain = value.in_parquet(chunk.physical_type, footer.schema.column(i).length)
             if offset is not None and plain is not None:
                 source.seek(offset)
                 if may_hold(source.read(chunk.bloom_filter_length or 1 << 24), plain):
@@ -394,17 +401,6 @@ def _ids(column: pa.Field) -> set[int | None]:
 def _promoted(own: NestedField, chunks: Iterable[Any]) -> pa.ChunkedArray:
     kind = arrow_type(own.field_type)
     return pa.chunked_array([Projection().primitive(chunk, kind) for chunk in chunks], kind)
-
-
-def _in_parquet(value: _Value, physical_type: str, length: int) -> bytes | None:
-    """Return a value as Parquet stores it, None if the type cannot hold it."""
-    is_decimal = isinstance(value.literal, Decimal)
-    stored = int.from_bytes(value.stored, "big", signed=True) if is_decimal else value.stored
-    with suppress(struct.error, OverflowError):
-        if physical_type in _PLAIN:
-            return struct.pack(_PLAIN[physical_type], stored)
-        return stored.to_bytes(length, "big", signed=True) if is_decimal and length else value.single
-    return None
 
 
 # --- the certificate --------------------------------------------------------------------------------------------------
@@ -493,16 +489,7 @@ class Certificate:
             "values": [self._described(value) for value in self._values],
             "searched-forms": SEARCHED_FORMS,
             "never-searched": NEVER_SEARCHED,
-            "tables": [
-                {
-                    "name": self._hidden(table.name),
-                    "uuid": table.metadata.table_uuid,
-                    "snapshots-before": snapshots,
-                    "snapshots-after": sorted(table.metadata.snapshots),
-                    "refs": {self._hidden(name): ref["snapshot-id"] for name, ref in table.metadata.refs.items()},
-                }
-                for table, _, snapshots in self._tables
-            ],
+            "tables": [self._table(table, snapshots) for table, _, snapshots in self._tables],
             "tables-not-searched": self._others,
             "before": self._told(self.before),
             "after": self._told(after),
@@ -515,6 +502,12 @@ class Certificate:
         digest = hmac.new(self.salt, value.single, hashlib.sha256).hexdigest()
         column, kind = value.column.name, str(value.column.field_type)
         return {"table": self._hidden(value.table), "column": column, "type": kind, "hmac-sha256": digest}
+
+    def _table(self, table: Table, snapshots: list[int]) -> dict[str, Any]:
+        now, name = table.metadata, self._hidden(table.name)
+        refs = {self._hidden(name): ref["snapshot-id"] for name, ref in now.refs.items()}
+        ids = {"snapshots-before": snapshots, "snapshots-after": sorted(now.snapshots)}
+        return {"name": name, "uuid": now.table_uuid, "refs": refs, **ids}
 
     def _told(self, looks: Mapping[str, list[SearchedFile]]) -> dict[str, Any]:
         files = [replace(f, path=self._hidden(f.path)) for look in looks.values() for f in look]
@@ -536,7 +529,8 @@ class Certificate:
 
 
 def _private_key(key: Any) -> Any:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415  # an extra
+    import xxhash  # noqa: F401, PLC0415  # of the extra `certificate`, as what follows
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
 
     if isinstance(key, str | Path):

@@ -6,7 +6,7 @@ Nothing is reported as erased without looking for it.
 Spec: "Row-level Deletes", "Snapshot Retention Policy".
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -156,30 +156,34 @@ def erase(  # noqa: PLR0913  # options, each given by its name
         _Erasing(t, HoldingFiles(t.io, _checked(t, w, refs, commit_properties), engine), commit_properties, *options)
         for t, w in _tables(table, where)
     ]
-    wanted, proof = [(w.table, w.holding.bound) for w in works], None
+    proof = None
     if certificate is not None or key is not None:
+        wanted = [(work.table, work.holding.bound) for work in works]
         proof = Certificate(wanted, other_locations, engine, Path(certificate or ""), key)
     done = {work.table.name: work.look(dry_run=True) if dry_run else work.run() for work in works}
     looks = {} if proof is None else proof.before if dry_run else proof.look()
-    done = {name: _searched(one, looks.get(name, ())) for name, one in done.items()}
+    done |= {name: _searched(done[name], files) for name, files in looks.items() if name}
     whole = Erasure(tables=done, dry_run=dry_run) if isinstance(table, Catalog) else done[table.name]
-    if proof is None:
-        return whole
-    whole = replace(_searched(whole, looks[""]), inspected=SEARCHED_FORMS, not_inspected=NEVER_SEARCHED)
-    if dry_run:
-        return whole
+    if proof is None or dry_run:
+        return _searched(whole, looks[""]) if proof else whole
+    whole = _searched(whole, looks[""])
     proof.write(looks, is_erased=whole.is_erased)
     return replace(whole, certificate=str(certificate), salt=proof.salt.hex())
 
 
-def _searched(done: Erasure, files: Iterable[SearchedFile]) -> Erasure:
+def _searched(done: Erasure, files: Sequence[SearchedFile]) -> Erasure:
     """Add what the search for a certificate found in files."""
-    found, possible, unsearched = dict(done.found), dict(done.possible), dict(done.unsearched)
-    for file in files:
-        found |= {file.path: file.found} if file.found else {}
-        possible |= {file.path: file.possible} if file.possible else {}
-        unsearched |= {file.path: file.unsearched} if file.unsearched else {}
-    return replace(done, found=found, possible=possible, unsearched=unsearched)
+    found = {**done.found, **{f.path: f.found for f in files if f.found}}
+    possible = {**done.possible, **{f.path: f.possible for f in files if f.possible}}
+    unsearched = {**done.unsearched, **{f.path: f.unsearched for f in files if f.unsearched}}
+    return replace(
+        done,
+        found=found,
+        possible=possible,
+        unsearched=unsearched,
+        inspected=SEARCHED_FORMS,
+        not_inspected=NEVER_SEARCHED,
+    )
 
 
 def _tables(table: Table | Catalog, where: Any) -> list[tuple[Table, Filter]]:
