@@ -417,7 +417,7 @@ class Certificate:
     key: an Ed25519 private key, or the path of its PEM file.
 
     Raises InvalidInputError for a filter that names no value, another key, and a file that exists or has no folder;
-    ImportError without the package `cryptography`.
+    ImportError without the packages of the extra `certificate`.
     """
 
     def __init__(

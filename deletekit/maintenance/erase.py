@@ -126,8 +126,7 @@ def erase(  # noqa: PLR0913  # options, each given by its name
 
     Parameters
     ----------
-    table: a table, or a catalog.
-    where: the rows, by columns of the current schema. `"true"` is every row. For a catalog: table name -> filter.
+    where: the rows, by columns of the current schema. `"true"` is every row. Of a catalog: table name -> filter.
     refs: branches to clean. While another branch or a tag holds the rows, they are not erased; `remaining` names it.
     all_refs: clean every branch, whatever `refs` says, and drop tags that hold the rows: a tag cannot be rewritten.
     unreferenced: also expire snapshots that no ref leads to, if they hold the rows. Otherwise they are only listed,
@@ -144,12 +143,11 @@ def erase(  # noqa: PLR0913  # options, each given by its name
     stored in position deletes are removed, and so are bounds of removed files in manifests. All data files are read,
     whatever their metrics say. In the history of the branches, snapshots that hold the rows expire, even if the history
     of another ref shares them. Heads of other refs stay. No snapshot or ref expires for its age.
-
-    `inspected` and `not_inspected` list what is searched without a certificate, and what is not.
+    `inspected` lists what is searched, and `not_inspected` what is not.
 
     Raises InvalidInputError for no filter, a bad filter, a tag in `refs`, a certificate without a key or with a filter
-    that names no value, or as `expire_snapshots`; EnvironmentMissingError without `cryptography`. Nothing has changed
-    then. Raises as every commit. Earlier commits stay; calling again continues.
+    that names no value, or as `expire_snapshots`; EnvironmentMissingError without the packages of the extra
+    `certificate`. Nothing has changed then. Raises as every commit. Earlier commits stay; calling again continues.
     """
     engine, options = engine_or_default(engine), (refs, all_refs, unreferenced, other_locations)
     works = [
@@ -164,11 +162,12 @@ def erase(  # noqa: PLR0913  # options, each given by its name
     looks = {} if proof is None else proof.before if dry_run else proof.look()
     done |= {name: _searched(done[name], files) for name, files in looks.items() if name}
     whole = Erasure(tables=done, dry_run=dry_run) if isinstance(table, Catalog) else done[table.name]
-    if proof is None or dry_run:
-        return _searched(whole, looks[""]) if proof else whole
-    whole = _searched(whole, looks[""])
-    proof.write(looks, is_erased=whole.is_erased)
-    return replace(whole, certificate=str(certificate), salt=proof.salt.hex())
+    if proof is not None:
+        whole = _searched(whole, looks[""])
+    if proof is not None and not dry_run:
+        proof.write(looks, is_erased=whole.is_erased)
+        whole = replace(whole, certificate=str(certificate), salt=proof.salt.hex())
+    return whole
 
 
 def _searched(done: Erasure, files: Sequence[SearchedFile]) -> Erasure:
