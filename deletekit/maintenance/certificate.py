@@ -189,19 +189,16 @@ class _Search:
     def __call__(self, path: str) -> SearchedFile | None:
         """Search a file; None if it is gone. What keeps it from being searched is told, never raised."""
         hits = list(self._words("its path", path))
-        out, digest = SearchedFile(path=path, hits=hits), hashlib.sha256()
+        out, digest, head = SearchedFile(path=path, hits=hits), hashlib.sha256(), b""
         try:
             with self.io.open(path) as source:
                 while part := source.read(1 << 20):
                     digest.update(part)
-                    out.size += len(part)
-                source.seek(0)
-                head = source.read(16)
+                    head, out.size = head or part[:16], out.size + len(part)
                 source.seek(0)
                 out.sha256 = digest.hexdigest()
                 out.how = next((how for magic, how in _MAGICS.items() if head.startswith(magic)), "text")
-                for hit in self._hits(out.how, source):
-                    hits.append(hit)  # noqa: PERF402  # what was found before an error counts
+                hits.extend(self._hits(out.how, source))  # what was found before an error stays
         except NotFoundError:
             return None
         except Exception as e:  # noqa: BLE001  # a strange file fails in many ways
@@ -210,10 +207,17 @@ class _Search:
 
     def _words(self, place: str, text: str, key: str = "") -> Iterator[_Hit]:
         """Find values as words. A number is none where the key says that it counts or sets something."""
-        text = text.replace(self.metadata.location.rstrip("/"), "")  # not made of values of rows
+        text = self._noise.sub("", text)
         if key in _COUNTED or key.startswith(_COUNTED_PREFIXES):
             text = re.sub(r"^[-+\d., ]+$", "", text)
         return ((place, v, None) for v in self.values if key not in _SCHEMAS and re.search(v.pattern, text))
+
+    @cached_property
+    def _noise(self) -> re.Pattern[str]:
+        """What is in texts and not made of values: the table's folders, partitions that are buckets or months."""
+        fields = (f for spec in self.metadata.specs.values() for f in spec.fields)
+        computed = [rf"\b{re.escape(f.name)}=[^/]*" for f in fields if str(f.transform) != "identity"]
+        return re.compile("|".join([*map(re.escape, own_folders(self.metadata)), *computed]))
 
     def _bytes(self, place: str, data: bytes) -> Iterator[_Hit]:
         return ((place, v, None) for v in self.values if any(needle in data for needle in v.needles))

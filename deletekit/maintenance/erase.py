@@ -172,17 +172,10 @@ def erase(  # noqa: PLR0913  # options, each given by its name
 
 def _searched(done: Erasure, files: Sequence[SearchedFile]) -> Erasure:
     """Add what the search for a certificate found in files."""
-    found = {**done.found, **{f.path: f.found for f in files if f.found}}
-    possible = {**done.possible, **{f.path: f.possible for f in files if f.possible}}
-    unsearched = {**done.unsearched, **{f.path: f.unsearched for f in files if f.unsearched}}
-    return replace(
-        done,
-        found=found,
-        possible=possible,
-        unsearched=unsearched,
-        inspected=SEARCHED_FORMS,
-        not_inspected=NEVER_SEARCHED,
-    )
+    told: dict[str, Any] = {"inspected": SEARCHED_FORMS, "not_inspected": NEVER_SEARCHED}
+    for name in ("found", "possible", "unsearched"):
+        told[name] = getattr(done, name) | {f.path: what for f in files if (what := getattr(f, name))}
+    return replace(done, **told)
 
 
 def _tables(table: Table | Catalog, where: Any) -> list[tuple[Table, Filter]]:

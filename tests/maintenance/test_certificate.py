@@ -28,11 +28,13 @@ import pyarrow as pa
 import pyarrow.orc as po
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
 import deletekit as dk
+from deletekit.cli import main
 from deletekit.formats.bloom_filter import may_hold
 from deletekit.formats.puffin import Blob, puffin_parts
 from tests.storage import ON_S3, stored_at
@@ -316,6 +318,13 @@ def test_words_of_others_do_not_count(catalog: dk.Catalog, tmp_path: Path) -> No
     assert (proof.done.is_erased, proof.done.possible) == (True, {})
 
 
+def test_buckets_are_no_values(catalog: dk.Catalog, tmp_path: Path) -> None:
+    table = make(catalog, [{"id": i, "category": "a", "value": 1.0} for i in range(9)], partition_by=["bucket(4, id)"])
+    assert any("id_bucket=2" in path for path in files_of(table))
+    proof = Proof(tmp_path, table, "id in (1, 2, 3)")
+    assert (proof.done.is_erased, proof.after) == (True, {})
+
+
 @pytest.mark.parametrize("place", ["summary", "branch", "tag", "property"])
 def test_what_metadata_says(catalog: dk.Catalog, tmp_path: Path, place: str) -> None:
     """Summaries, names of branches and tags, properties: in the current metadata, and in old files of the log."""
@@ -556,6 +565,23 @@ def test_refused(catalog: dk.Catalog, tmp_path: Path, monkeypatch: pytest.Monkey
         tried = dk.erase(table, WHERE, certificate=new, key=good, dry_run=True)
     assert (tried.is_erased, new.exists(), len(tried.found)) == (False, False, 2)
     assert dk.erase(table, WHERE, certificate=new, key=good).is_erased
+
+
+@pytest.mark.skipif(ON_S3, reason="the command opens a warehouse on disk")
+def test_command(catalog: dk.Catalog, tmp_path: Path) -> None:
+    """The exit code is 1 while a value is somewhere, and the certificate is written all the same."""
+    table = make(catalog, ROWS, items((7, NAME, 1.0)))
+    key, file = tmp_path / "key.pem", tmp_path / "x.json"
+    key.write_bytes(pem(KEY))
+    for code in (0, 1):
+        line = ["erase", "--warehouse", tmp_path / "warehouse", table.name, WHERE, "--certificate", file, "--key", key]
+        result = CliRunner().invoke(main, [*map(str, line), "--json"])
+        assert result.exit_code == code, result.output
+        said = json.loads(result.stdout)
+        assert said["is_erased"] is verifier().verified(file.read_bytes(), public_pem())["erased"] is (code == 0)
+        assert len(bytes.fromhex(said["salt"])) == 32
+        file.unlink()
+        dk.append(table.refresh(), ROWS, commit_properties={"note": NAME})
 
 
 def test_nothing_of_the_values_is_in_it(catalog: dk.Catalog, tmp_path: Path) -> None:
