@@ -67,19 +67,19 @@ from deletekit.version import __version__
 
 SEARCHED_FORMS = (
     "rows of Parquet, ORC and Avro, by the type of the column: of data and delete files, hidden rows too",
-    "dictionaries of text and Bloom filters of Parquet; a Bloom filter may err, so what it has is only possible",
+    "dictionaries of Parquet's text columns outside of structs",
+    "Bloom filters of Parquet, where pyarrow tells their place; they may err, so what they have is only possible",
     "manifests and manifest lists: bounds in Iceberg's single-value form, identity partitions, paths",
     "truncated bounds: only possible, if the rows of their file were searched and none has the value",
-    "JSON, gzip, text, paths, properties, rows of SQLite: as a word of text, also quoted for URLs or JSON",
-    "the text of a date or time is ISO 8601, of binary hex and base64",
+    "JSON, gzip, text, paths, properties, SQLite: as words, quoted for URLs or JSON, ISO 8601, hex and base64",
     "decompressed blobs of Puffin, SQLite, unknown files: the bytes of text and binary values, if six or more",
 )
 NEVER_SEARCHED = (
     "backups, caches, old versions of objects, links, and all that is not listed as searched",
     "other catalogs and tables, and a catalog that is no SQLite file",
-    "values in another case or form, hashed, encrypted, split or computed: buckets, months, sketches, key indexes",
+    "values in another case, hashed, encrypted or computed: buckets, months, truncated partitions, sketches",
     "names of tables, columns and their folders; defaults of columns; numbers of JSON; counters of the specification",
-    "statistics and page indexes of Parquet and ORC, which are those of the rows",
+    "statistics and page indexes of Parquet and ORC, and bytes of their files that no row refers to",
 )
 _MAGICS = {b"PAR1": "Parquet", b"ORC": "ORC", b"Obj\x01": "Avro", b"PFA1": "Puffin", b"SQLite format 3": "SQLite"}
 _MAGICS |= {b"\x1f\x8b": "gzip", b"crc\0": "checksums"}
@@ -127,10 +127,11 @@ class _Value:
         return sorted(filter(None, forms), key=len, reverse=True)
 
     @cached_property
-    def pattern(self) -> str:
+    def pattern(self) -> re.Pattern[str]:
         """A regular expression of the texts as words: 3 is not in 13, -3, 3.5 or part-3-0."""
         ends = r"\W_" if isinstance(self.literal, str) else r"^\w.\-"
-        return rf"(^|[{ends}])(?:{'|'.join(map(re.escape, self.texts)) or '(?!)'})($|[{ends}]|\.(?:\s|$))"
+        forms = "|".join(map(re.escape, self.texts)) or "(?!)"
+        return re.compile(rf"(^|[{ends}])(?:{forms})($|[{ends}]|\.(?:\s|$))")
 
     @cached_property
     def needles(self) -> list[bytes]:
@@ -210,7 +211,7 @@ class _Search:
         text = self._noise.sub("", text)
         if key in _COUNTED or key.startswith(_COUNTED_PREFIXES):
             text = re.sub(r"^[-+\d., ]+$", "", text)
-        return ((place, v, None) for v in self.values if key not in _SCHEMAS and re.search(v.pattern, text))
+        return ((place, v, None) for v in self.values if v.pattern.search(text))
 
     @cached_property
     def _noise(self) -> re.Pattern[str]:
@@ -223,7 +224,8 @@ class _Search:
         return ((place, v, None) for v in self.values if any(needle in data for needle in v.needles))
 
     def _properties(self, properties: Mapping[str, str]) -> Iterator[_Hit]:
-        return chain.from_iterable(self._words(f"text of {k}", text, k) for k, text in properties.items())
+        told = ((key, text) for key, text in properties.items() if key not in _SCHEMAS)
+        return chain.from_iterable(self._words(f"text of {key}", text, key) for key, text in told)
 
     def _of(self, *field_ids: int) -> list[_Value]:
         return [v for v in self.values if v.table == self.name and v.column.field_id in field_ids]
@@ -528,7 +530,7 @@ class Certificate:
             for form in value.texts if value.needles else ():
                 text = text.replace(form, f"<value {number}>")
             for _ in range(2):  # two words may share what is between them
-                text = re.sub(value.pattern, rf"\1<value {number}>\2", text)
+                text = value.pattern.sub(rf"\1<value {number}>\2", text)
         return text
 
 

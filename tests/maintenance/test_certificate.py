@@ -22,7 +22,6 @@ from types import ModuleType
 from typing import Any
 from uuid import UUID
 
-import duckdb
 import fastavro
 import pyarrow as pa
 import pyarrow.orc as po
@@ -366,7 +365,10 @@ def test_bloom_filters(catalog: dk.Catalog, tmp_path: Path) -> None:
     assert (proof.after, proof.done.is_erased) == ({}, True)
 
 
+@pytest.mark.peers
 def test_bloom_filters_as_duckdb_reads_them(tmp_path: Path) -> None:
+    import duckdb  # noqa: PLC0415  # a peer
+
     texts = [f"v{i}" * (i % 30) for i in range(1000)]
     path = tmp_path / "b.parquet"
     pq.write_table(pa.table({"s": texts}), path, bloom_filter_options={"s": {"ndv": 1000, "fpp": 0.05}})
