@@ -417,6 +417,18 @@ def test_the_file_of_the_catalog(catalog: dk.Catalog, tmp_path: Path) -> None:
     assert Proof(tmp_path, table, WHERE).after.get("catalog.db") in (None, ["bytes"])  # SQLite keeps removed rows
 
 
+def test_the_files_of_a_sink(catalog: dk.Catalog, tmp_path: Path) -> None:
+    """Indexes of hashes cannot be searched, and are removed. Numbers of batches are no ids."""
+    table = make(catalog, ROWS, format_version=3)
+    with dk.stream.sink(table, "s", on=["id"], order="value", sequence_by="value") as sink:
+        for batch in range(5):
+            rows = items((3, NAME if batch == 2 else "x", float(batch)), (4 + batch, "y", 1.0))
+            sink.write(pa.Table.from_pylist([{**row, "_change_type": "insert"} for row in rows]), batch_id=batch)
+    proof = Proof(tmp_path, table, f"id = 3 or {WHERE}", all_refs=True, unreferenced=True)
+    assert any(name.endswith(".run") for name in proof.of("before", "not-searched"))
+    assert (proof.done.is_erased, proof.after, proof.of("after", "not-searched")) == (True, {}, {})
+
+
 def test_dead_letters(catalog: dk.Catalog, tmp_path: Path) -> None:
     """A table whose filter names no value is searched for the text of the others' values."""
     table = make(catalog, ROWS)
