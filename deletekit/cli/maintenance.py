@@ -185,7 +185,7 @@ def erase() -> None:
     Examples:
       deletekit erase --warehouse wh demo.users "email = 'a@example.org'"
       deletekit erase --catalog prod demo.users "id = 1" --ref main --ref audit
-      deletekit erase --catalog c demo.users "id = 1" --certificate x.json --key k.pem
+      deletekit erase --catalog c d.users "id = 1" --certificate x --key k.pem
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
 
 

@@ -430,8 +430,11 @@ class Certificate:
         self, wanted: Sequence[tuple[Table, Any]], folders: Sequence[str], engine: Engine, path: Path, key: object
     ) -> None:
         self._path, self._key, self._engine, self._folders = path, _private_key(key), engine, folders
-        if self._path.exists() or not self._path.parent.is_dir():
-            raise _refused("a certificate needs a new file", "certificate", str(path), "a free name in a folder")
+        try:
+            self._path.open("x").close()  # now, and not first when the rows are gone
+            self._path.unlink()
+        except (OSError, ValueError) as e:
+            raise _refused("this file cannot be made", "certificate", str(path), "a free name in a folder") from e
         self._begun, self.salt = datetime.now(UTC).isoformat(), secrets.token_bytes(32)
         self._tables = [(table, equalities(bound), sorted(table.metadata.snapshots)) for table, bound in wanted]
         self._needed = [one for table, test, _ in self._tables if test for one in _needed(table.name, test)]
@@ -540,9 +543,8 @@ def _private_key(key: Any) -> Any:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
 
     if isinstance(key, str | Path):
-        data = Path(key).read_bytes()
         with suppress(ValueError, TypeError):
-            key = load_pem_private_key(data, None)
+            key = load_pem_private_key(Path(key).read_bytes(), None)
     if not isinstance(key, Ed25519PrivateKey):
         expected = "an Ed25519 private key, or its PEM file without a password"
         raise _refused("not a key that can sign", "key", type(key).__name__, expected)

@@ -556,6 +556,8 @@ def test_refused(catalog: dk.Catalog, tmp_path: Path, monkeypatch: pytest.Monkey
         {"certificate": new, "key": rsa},
         {"certificate": new, "key": b"raw"},
         {"certificate": there, "key": KEY},
+        {"certificate": "a\0b", "key": KEY},
+        {"certificate": new, "key": "a\0b"},
         {"certificate": tmp_path / "no folder" / "x.json", "key": KEY},
         {"certificate": new, "key": KEY, "where": "id > 0"},
         {"certificate": new, "key": KEY, "where": f"id > 0 or {WHERE}"},
