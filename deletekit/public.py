@@ -47,6 +47,7 @@ _WORDS = {
 }
 
 
+_EXTRAS = "spark|course|kafka|postgres|certificate"
 _PACKAGES = {"mysqldb": "mysqlclient", "psycopg2": "psycopg2-binary"}
 """Packages that are named otherwise than their modules."""
 
@@ -135,7 +136,7 @@ def install_command(module: str) -> str:
     name = _PACKAGES.get(name, name)
     with suppress(PackageNotFoundError):
         for need in requires("deletekit") or ():
-            if found := re.match(rf"{re.escape(name)}\b.*extra == [\"'](spark|course|kafka|postgres)\b", need.lower()):
+            if found := re.match(rf"{re.escape(name)}\b.*extra == [\"']({_EXTRAS})\b", need.lower()):
                 return f"pip install 'deletekit[{found[1]}]'"
     return f"pip install {name}"
 

@@ -172,6 +172,8 @@ def remove_dangling_deletes() -> None:
 @click.option("--all-refs", is_flag=True, help="Clean every branch, and drop tags that hold the rows.")
 @click.option("--unreferenced", is_flag=True, help="Expire staged snapshots that hold the rows, too.")
 @other_locations_option
+@click.option("--certificate", metavar="FILE", help="Search all files for the values, and certify what was found.")
+@click.option("--key", metavar="PEM", help="Sign the certificate with this Ed25519 private key.")
 @dry_run_option
 def erase() -> None:
     """Remove rows from every file of the branches' snapshots, old snapshots included.
@@ -183,6 +185,7 @@ def erase() -> None:
     Examples:
       deletekit erase --warehouse wh demo.users "email = 'a@example.org'"
       deletekit erase --catalog prod demo.users "id = 1" --ref main --ref audit
+      deletekit erase --catalog c d.users "id = 1" --certificate x --key k.pem
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
 
 

@@ -7,7 +7,8 @@ Spec: "Row-level Deletes", "Snapshot Retention Policy".
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
@@ -23,6 +24,7 @@ from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.filters.filter import Filter, parse_filter
 from deletekit.formats.content_file import FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
+from deletekit.maintenance.certificate import NEVER_SEARCHED, SEARCHED_FORMS, Certificate, SearchedFile
 from deletekit.maintenance.convert_equality_deletes import convert_equality_deletes
 from deletekit.maintenance.expire_snapshots import ExpiredSnapshots, expire_only
 from deletekit.maintenance.files_with_values import Holding, HoldingFiles
@@ -31,10 +33,11 @@ from deletekit.maintenance.reachable import Reachability, check_gc_enabled, read
 from deletekit.maintenance.rewrite_position_deletes import position_delete_rewrite
 from deletekit.notebook_html import result
 from deletekit.rows.write_context import check_parquet_only
+from deletekit.table.any_catalog import Catalog
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.own_places import OwnPlaces, check_own_metadata
 from deletekit.table.sinks.files import DELETES, ROOT, RUN, STAGED_ROWS, is_sink_file, sink_folder
-from deletekit.table.table import Table
+from deletekit.table.table import Table, load_table
 
 _INSPECTED = (
     "rows of live data files, hidden rows too",
@@ -70,6 +73,10 @@ class Erasure:
         keys of the rows. A sink makes its index again; one with `sequence_by` refuses, until `allow_rewind` is set.
     failed_sink_files: path -> reason, of those that could not be removed.
     inspected, not_inspected: places of values that were searched, and places that were not.
+    found, possible, unsearched: only with a certificate: path -> places of the values after the erasure (in a dry run,
+        now); path -> places that may be of other values; path -> why it was not searched, or not for all values.
+    certificate, salt: the file of the certificate; the key, in hex, of the HMACs of the values in it.
+    tables: of a catalog, what was done to each table. The fields above are then of the catalog's own file.
     """
 
     refs: tuple[str, ...] = ()
@@ -80,20 +87,30 @@ class Erasure:
     files_read: int = 0
     removed_sink_files: tuple[str, ...] = ()
     failed_sink_files: Mapping[str, str] = field(default_factory=dict)
-    inspected: tuple[str, ...] = field(default=_INSPECTED, init=False)
-    not_inspected: tuple[str, ...] = field(default=_NOT_INSPECTED, init=False)
+    inspected: tuple[str, ...] = _INSPECTED
+    not_inspected: tuple[str, ...] = _NOT_INSPECTED
+    found: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    possible: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unsearched: Mapping[str, str] = field(default_factory=dict)
+    certificate: str | None = None
+    salt: str | None = None
+    tables: "Mapping[str, Erasure]" = field(default_factory=dict)
     dry_run: bool = False
 
     @property
     def is_erased(self) -> bool:
-        """Tell whether no file of any ref or snapshot holds the rows, and every file to remove was removed."""
+        """Tell whether no file of any ref or snapshot holds the rows, and every file to remove was removed.
+
+        With a certificate, also whether every file of the tables was searched, and none has the values.
+        """
         left = (self.expired.failed_files or self.expired.kept_files) if self.expired else ()
-        return not self.dry_run and not left and not self.failed_sink_files and not any(self.remaining.values())
+        is_left = left or self.failed_sink_files or any(self.remaining.values()) or self.found or self.unsearched
+        return not self.dry_run and not is_left and all(t.is_erased for t in self.tables.values())
 
 
-def erase(
-    table: Table,
-    where: Filter,
+def erase(  # noqa: PLR0913  # options, each given by its name
+    table: Table | Catalog,
+    where: Filter | Mapping[str, Filter],
     *,
     refs: Sequence[str] = (MAIN,),
     all_refs: bool = False,
@@ -102,12 +119,14 @@ def erase(
     dry_run: bool = False,
     engine: Engine | None = None,
     commit_properties: Mapping[str, str] | None = None,
+    certificate: str | Path | None = None,
+    key: Any = None,
 ) -> Erasure:
     """Remove rows from every file that some branches lead to, and from storage. Then check that they are gone.
 
     Parameters
     ----------
-    where: the rows, by columns of the current schema. `"true"` is every row.
+    where: the rows, by columns of the current schema. `"true"` is every row. Of a catalog: table name -> filter.
     refs: branches to clean. While another branch or a tag holds the rows, they are not erased; `remaining` names it.
     all_refs: clean every branch, whatever `refs` says, and drop tags that hold the rows: a tag cannot be rewritten.
     unreferenced: also expire snapshots that no ref leads to, if they hold the rows. Otherwise they are only listed,
@@ -116,41 +135,55 @@ def erase(
     dry_run: report which files hold the rows of each ref, and change nothing.
     engine: where files are read, rewritten and removed.
     commit_properties: extra entries of the snapshot summaries.
+    certificate: a new JSON file. Every file of the tables, whatever leads to it, and a catalog's SQLite file are
+        searched for the values that the filters name by `=` or IN, before and after; what was found is signed.
+    key: signs the certificate: an Ed25519 private key of the package `cryptography`, or the path of its PEM file.
 
     Hidden rows are erased too. Equality deletes whose keys may be those of the rows become deletes by position. Rows
     stored in position deletes are removed, and so are bounds of removed files in manifests. All data files are read,
     whatever their metrics say. In the history of the branches, snapshots that hold the rows expire, even if the history
     of another ref shares them. Heads of other refs stay. No snapshot or ref expires for its age.
+    `inspected` lists what is searched, and `not_inspected` what is not.
 
-    Searched: live data files, keys of equality deletes, rows stored with position deletes, bounds and identity
-    partition values of removed files, partitions of delete files. Not searched, and listed in `not_inspected`: bounds
-    of live files, other partition values, names of files and directories, snapshot summaries, table properties,
-    statistics files of snapshots that stay, files that no snapshot leads to, and copies outside of the table.
-
-    Raises InvalidInputError for no filter, a bad filter, a tag in `refs`, or as `expire_snapshots`, before anything
-    changes; then as every commit. Earlier commits stay; calling again continues.
+    Raises InvalidInputError for no filter, a bad filter, a tag in `refs`, a certificate without a key or with a filter
+    that names no value, or as `expire_snapshots`; EnvironmentMissingError without the packages of the extra
+    `certificate`. Nothing has changed then. Raises as every commit. Earlier commits stay; calling again continues.
     """
-    holding = HoldingFiles(table.io, _checked(table, where, refs, commit_properties), engine_or_default(engine))
-    if all_refs:
-        refs = [name for name, ref in table.metadata.refs.items() if ref.get("type") != "tag"]
-    if dry_run:
-        remaining = read_latest(table, lambda now: _by_ref(now, holding))
-        return Erasure(refs=tuple(refs), remaining=remaining, files_read=len(holding.rows), dry_run=True)
-    work = _Erasing(table, holding, commit_properties)
-    for ref in refs:
-        work.clean(ref)
-    tags = _drop_tags(table, holding) if all_refs else {}
-    expired = work.expire(("", *refs) if unreferenced else refs, tags, other_locations)
-    remaining = read_latest(table, lambda now: _by_ref(now, holding))
-    return Erasure(
-        refs=tuple(refs),
-        dropped_tags=tuple(sorted(tags)),
-        commits=tuple(work.commits),
-        expired=expired,
-        remaining=remaining,
-        files_read=len(holding.rows),
-        **remove_sink_files(table, holding.engine),
-    )
+    engine, options = engine_or_default(engine), (refs, all_refs, unreferenced, other_locations)
+    works = [
+        _Erasing(t, HoldingFiles(t.io, _checked(t, w, refs, commit_properties), engine), commit_properties, *options)
+        for t, w in _tables(table, where)
+    ]
+    proof = None
+    if certificate is not None or key is not None:
+        wanted = [(work.table, work.holding.bound) for work in works]
+        proof = Certificate(wanted, other_locations, engine, Path(certificate or ""), key)
+    done = {work.table.name: work.look(dry_run=True) if dry_run else work.run() for work in works}
+    looks = {} if proof is None else proof.before if dry_run else proof.look()
+    done |= {name: _searched(done[name], files) for name, files in looks.items() if name}
+    whole = Erasure(tables=done, dry_run=dry_run) if isinstance(table, Catalog) else done[table.name]
+    if proof is not None:
+        whole = _searched(whole, looks[""])
+    if proof is not None and not dry_run:
+        proof.write(looks, is_erased=whole.is_erased)
+        whole = replace(whole, certificate=str(certificate), salt=proof.salt.hex())
+    return whole
+
+
+def _searched(done: Erasure, files: Sequence[SearchedFile]) -> Erasure:
+    """Add what the search for a certificate found in files."""
+    told: dict[str, Any] = {"inspected": SEARCHED_FORMS, "not_inspected": NEVER_SEARCHED}
+    for name in ("found", "possible", "unsearched"):
+        told[name] = getattr(done, name) | {f.path: what for f in files if (what := getattr(f, name))}
+    return replace(done, **told)
+
+
+def _tables(table: Table | Catalog, where: Any) -> list[tuple[Table, Filter]]:
+    """Return the tables and the filter of each. Raises InvalidInputError, and NotFoundError for a table."""
+    if isinstance(table, Catalog) != isinstance(where, Mapping) or where == {}:
+        message, expected = "a table has one filter, and a catalog one for each table", "table name -> filter"
+        raise InvalidInputError(message, kind="filter", field="where", found=type(where).__name__, expected=expected)
+    return [(load_table(table, n), w) for n, w in where.items()] if isinstance(table, Catalog) else [(table, where)]
 
 
 def _checked(
@@ -176,7 +209,34 @@ class _Erasing:
     table: Table
     holding: HoldingFiles
     properties: Mapping[str, str] | None
+    refs: Sequence[str]
+    all_refs: bool
+    unreferenced: bool
+    other_locations: Sequence[str]
     commits: list[Commit] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.all_refs:
+            self.refs = [name for name, ref in self.table.metadata.refs.items() if ref.get("type") != "tag"]
+
+    def look(self, *, dry_run: bool = False) -> Erasure:
+        """Tell which files hold the rows."""
+        remaining, files_read = read_latest(self.table, lambda now: _by_ref(now, self.holding)), len(self.holding.rows)
+        return Erasure(refs=tuple(self.refs), remaining=remaining, files_read=files_read, dry_run=dry_run)
+
+    def run(self) -> Erasure:
+        """Erase."""
+        for ref in self.refs:
+            self.clean(ref)
+        tags = _drop_tags(self.table, self.holding) if self.all_refs else {}
+        expired = self.expire(("", *self.refs) if self.unreferenced else self.refs, tags, self.other_locations)
+        return replace(
+            self.look(),
+            dropped_tags=tuple(sorted(tags)),
+            commits=tuple(self.commits),
+            expired=expired,
+            **remove_sink_files(self.table, self.holding.engine),
+        )
 
     def clean(self, ref: str) -> None:
         """Rewrite the head of a branch until none of its files holds the rows."""

@@ -82,7 +82,7 @@ def project(table: pa.Table, columns: FileColumns, field: it.NestedField) -> pa.
     if stored is None:
         return pa.chunked_array([walk.missing(field, len(table), field.name)])
     column = table.column(stored.name)
-    if field.field_id in columns.null_parts and is_a(column.type, *_TEXT):
+    if field.field_id in columns.null_parts and is_a(column.type, *TEXT):
         column = pc.if_else(pc.equal(pc.binary_length(column), 0), pa.scalar(None, column.type), column)
     if field.field_type.is_primitive and stored.type == arrow_type(field.field_type):
         return column
@@ -269,7 +269,7 @@ def _without_hidden(array: pa.ListArray) -> tuple[pa.Array, pa.Array]:
 
 
 # What a stored type may be read as: the spec's promotions, and other names of a type in pyarrow, ORC and old writers.
-_TEXT = ("string", "large_string", "binary", "large_binary")
+TEXT = ("string", "large_string", "binary", "large_binary")
 _BYTES = ("binary", "large_binary", "fixed_size_binary", "binary_view")
 _PROMOTIONS = (
     (("int8", "int16", "int32", "uint8", "uint16"), ("int32", "int64")),

@@ -90,6 +90,11 @@ class Catalog(ABC):
     def check_writable(self, format_version: int) -> None:  # noqa: B027  # most catalogs take every version
         """Raise UnsupportedError, before anything is written, if this catalog does not support the format version."""
 
+    @property
+    def database_file(self) -> str | None:
+        """The path of the SQLite file that the catalog is; None for any other catalog."""
+        return None
+
     def default_location(self, identifier: Identifier) -> str:
         """Return the location of a table that names none; "" if the catalog itself chooses."""
         del identifier

@@ -60,6 +60,11 @@ class SqlStore(Catalog):
     def _properties(self) -> dict[str, str]:
         return self.pyiceberg.properties
 
+    @property
+    def database_file(self) -> str | None:
+        url = self.pyiceberg.engine.url
+        return url.database if url.get_backend_name() == "sqlite" else None
+
     def load(self, identifier: Identifier) -> TableState:
         return self._load(identifier)
 
