@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from conformance.suite import Case, load_suite, relocate
 from deletekit.conformance.engines import Answer, Engine, EngineProcess
-from deletekit.verdicts.known_verdicts import OTHER_ROWS
 from deletekit.conformance.rows import Row, counted
 from deletekit.errors import NotFoundError
+from deletekit.reader_verdicts.known_verdicts import OTHER_ROWS
 from deletekit.text import brief, count
 
 Kind = Literal["right", "refuses", "WRONG", "crashes"]

@@ -14,7 +14,7 @@ from typing import Any
 
 from conformance.runner import KINDS, EngineRun
 from conformance.suite import Case
-from deletekit.verdicts import known_verdicts
+from deletekit.reader_verdicts import known_verdicts
 from deletekit.version import __version__
 
 Result = Mapping[str, Any]

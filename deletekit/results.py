@@ -26,12 +26,12 @@ if TYPE_CHECKING:  # for type checkers: the same names as in the table below
     from deletekit.maintenance.rewrite_position_deletes import RewrittenPositionDeletes as RewrittenPositionDeletes
     from deletekit.maintenance.verify import Finding as Finding
     from deletekit.maintenance.verify import VerifyReport as VerifyReport
+    from deletekit.reader_verdicts.judgement import EngineReading as EngineReading
+    from deletekit.reader_verdicts.judgement import ReaderFinding as ReaderFinding
     from deletekit.tools.changes import Changes as Changes
     from deletekit.tools.explain import Explanation as Explanation
     from deletekit.tools.refs import MovedRef as MovedRef
     from deletekit.verbs.scan import Scan as Scan
-    from deletekit.verdicts.judgement import EngineReading as EngineReading
-    from deletekit.verdicts.judgement import ReaderFinding as ReaderFinding
 
 _NAMES = {
     "deletekit.commit.swap": ("Commit",),
@@ -57,7 +57,7 @@ _NAMES = {
     "deletekit.tools.explain": ("Explanation",),
     "deletekit.tools.refs": ("MovedRef",),
     "deletekit.verbs.scan": ("Scan",),
-    "deletekit.verdicts.judgement": ("EngineReading", "ReaderFinding"),
+    "deletekit.reader_verdicts.judgement": ("EngineReading", "ReaderFinding"),
 }
 """The classes by the modules that they are in."""
 

@@ -20,7 +20,7 @@ from deletekit.text import count, plain
 
 if TYPE_CHECKING:
     from deletekit.conformance.against import Comparison
-    from deletekit.verdicts.judgement import EngineReading
+    from deletekit.reader_verdicts.judgement import EngineReading
 
 _FILE: Any = click.Path(dir_okay=False, exists=True)
 _STYLE = {"WRONG": "bold red", "crashes": "red", "refuses": "yellow", "unknown": "dim", "right": "green"}

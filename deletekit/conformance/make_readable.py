@@ -24,16 +24,16 @@ from deletekit.maintenance.convert_equality_deletes import convert_equality_dele
 from deletekit.maintenance.remove_dangling_deletes import remove_dangling_deletes
 from deletekit.maintenance.rewrite_position_deletes import rewrite_position_deletes, rewrite_vectors
 from deletekit.notebook_html import result
+from deletekit.reader_verdicts.features import DATA_FORMATS, KINDS, TABLE, Features, snapshot_features
+from deletekit.reader_verdicts.judgement import EngineReading, in_use, is_good, judged, why_not
+from deletekit.reader_verdicts.known_verdicts import Verdict, known_verdicts
+from deletekit.reader_verdicts.rows_at_stake import MIXED_UP, mixed_up_vectors
 from deletekit.rows.write_context import check_parquet_only
 from deletekit.table.format_version import FormatVersion
 from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.tools.schema import upgrade_format_version
-from deletekit.verdicts.features import DATA_FORMATS, KINDS, TABLE, Features, snapshot_features
-from deletekit.verdicts.judgement import EngineReading, in_use, is_good, judged, why_not
-from deletekit.verdicts.known_verdicts import Verdict, known_verdicts
-from deletekit.verdicts.rows_at_stake import MIXED_UP, mixed_up_vectors
 
 _V3 = FormatVersion(3)
 _CONVERT, _REWRITE = "convert-equality-deletes", "rewrite-position-deletes"

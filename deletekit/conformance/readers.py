@@ -1,6 +1,6 @@
 """Which engines read this table right: what the snapshot depends on, compared with what engines do with it.
 
-`verdicts/judgement.py` judges; this asks the table, counts rows, and runs engines on it.
+`reader_verdicts/judgement.py` judges; this asks the table, counts rows, and runs engines on it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,14 +14,21 @@ from deletekit.engines.local import Engine
 from deletekit.formats.content_file import DeleteFile
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.notebook_html import result
+from deletekit.reader_verdicts.features import Features, snapshot_features
+from deletekit.reader_verdicts.judgement import EngineReading, chosen, judged
+from deletekit.reader_verdicts.known_verdicts import known_verdicts
+from deletekit.reader_verdicts.rows_at_stake import (
+    BROKEN,
+    MIXED_UP,
+    RowsOfKinds,
+    rows_at_stake,
+    rows_lost,
+    rows_mixed_up,
+)
 from deletekit.table.metadata import MAIN
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.verbs.shared.read_options import resolve_snapshot
-from deletekit.verdicts.features import Features, snapshot_features
-from deletekit.verdicts.judgement import EngineReading, chosen, judged
-from deletekit.verdicts.known_verdicts import known_verdicts
-from deletekit.verdicts.rows_at_stake import BROKEN, MIXED_UP, RowsOfKinds, rows_at_stake, rows_lost, rows_mixed_up
 
 _MOST_SHOWN = 3
 

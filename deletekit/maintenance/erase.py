@@ -108,7 +108,7 @@ class Erasure:
         return not self.dry_run and not is_left and all(t.is_erased for t in self.tables.values())
 
 
-def erase(  # noqa: PLR0913  # options, each given by its name
+def erase(  # options, each given by its name
     table: Table | Catalog,
     where: Filter | Mapping[str, Filter],
     *,

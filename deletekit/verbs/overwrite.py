@@ -24,9 +24,9 @@ from deletekit.rows.row_source import RowSource
 from deletekit.rows.write_context import check_parquet_only, granularity_of
 from deletekit.table.metadata import MAIN
 from deletekit.table.table import Table
+from deletekit.verbs.shared.count_rows import count_live_rows
 from deletekit.verbs.shared.foreign_rows import foreign_rows
 from deletekit.verbs.shared.guards import Guards, Way, commit_guarded
-from deletekit.verbs.shared.live_rows import count_live_rows
 from deletekit.verbs.shared.row_changes import DeleteWhere, change_where, choose_mode, filter_of_reads, required_filter
 
 

@@ -30,7 +30,7 @@ from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_schema, arrow_type
 from deletekit.verbs.shared.arrow_result import ArrowResult
-from deletekit.verbs.shared.live_rows import count_live_rows
+from deletekit.verbs.shared.count_rows import count_live_rows
 from deletekit.verbs.shared.read_options import resolve_snapshot, select_field
 
 METADATA_COLUMNS = {

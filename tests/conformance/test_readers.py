@@ -14,10 +14,10 @@ from click.testing import CliRunner
 import deletekit as dk
 from deletekit.cli import main
 from deletekit.formats.content_file import DeleteFile, FileContent
-from deletekit.verdicts.features import KINDS, SEEN
-from deletekit.verdicts.judgement import judged
-from deletekit.verdicts.known_verdicts import VERDICTS, known_verdicts
-from deletekit.verdicts.rows_at_stake import mixed_up_vectors
+from deletekit.reader_verdicts.features import KINDS, SEEN
+from deletekit.reader_verdicts.judgement import judged
+from deletekit.reader_verdicts.known_verdicts import VERDICTS, known_verdicts
+from deletekit.reader_verdicts.rows_at_stake import mixed_up_vectors
 from tests.conformance.oracle import _first_of_the_read
 from tests.conformance.readers_scenes import SCENES, E, P, V, engine_without, plain, verdict, verdicts_file
 from tests.tables import MODES, expected, items, live, make, raises

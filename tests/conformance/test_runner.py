@@ -15,7 +15,7 @@ from conformance.suite import Case, load_suite
 from deletekit.conformance import engines
 from deletekit.conformance.engines import Engine, EngineProcess, engine_of
 from deletekit.errors import InvalidInputError, NotFoundError
-from deletekit.verdicts.known_verdicts import OTHER_ROWS
+from deletekit.reader_verdicts.known_verdicts import OTHER_ROWS
 
 CASES = load_suite(suite_folder())
 CASE = next(case for case in CASES if case.name == "two_key_columns")

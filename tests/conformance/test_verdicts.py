@@ -1,4 +1,4 @@
-"""The engines that are installed here still do what deletekit/verdicts/verdicts.json says of them."""
+"""The engines that are installed here still do what deletekit/reader_verdicts/verdicts.json says of them."""
 
 from __future__ import annotations
 

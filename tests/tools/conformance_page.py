@@ -1,4 +1,4 @@
-"""Write the verdicts into docs/conformance.md, from deletekit/verdicts/verdicts.json and the suite's cases.
+"""Write the verdicts into docs/conformance.md, from deletekit/reader_verdicts/verdicts.json and the suite's cases.
 
 `python -m tests.tools.conformance_page`.
 """

@@ -13,12 +13,12 @@ import deletekit
 from conformance.runner import suite_folder
 from conformance.suite import Case, load_suite
 from deletekit.deletes.plan import plan_scan
+from deletekit.reader_verdicts.features import Features, snapshot_features
 from deletekit.table.file_io import PyIcebergIO
 from deletekit.table.metadata import parse_metadata
 from deletekit.table.snapshot import SnapshotReader
-from deletekit.verdicts.features import Features, snapshot_features
 
-FILE = Path(deletekit.__file__).parent / "verdicts" / "features.json"
+FILE = Path(deletekit.__file__).parent / "reader_verdicts" / "features.json"
 
 
 @cache

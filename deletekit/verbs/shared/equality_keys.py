@@ -32,8 +32,8 @@ from deletekit.table.metadata import TableMetadata, spec_to_json
 from deletekit.table.metadata_update import apply_updates
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_field, arrow_type
+from deletekit.verbs.shared.count_rows import count_rows_with_keys
 from deletekit.verbs.shared.key_fields import equality_fields_of
-from deletekit.verbs.shared.live_rows import count_rows_with_keys
 
 
 def nested_keys(schema: Schema, fields: Sequence[NestedField], columns: Sequence[Any]) -> tuple[pa.Table, Schema]:

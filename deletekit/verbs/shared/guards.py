@@ -18,16 +18,16 @@ from deletekit.deletes.plan import plan_scan
 from deletekit.deletes.read import ReadContext
 from deletekit.engines.local import Engine
 from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.reader_verdicts.judgement import check_readable, in_use
+from deletekit.reader_verdicts.known_verdicts import known_verdicts
 from deletekit.table.metadata import MAIN
 from deletekit.table.metadata_update import apply_updates
 from deletekit.table.properties import READABLE_BY, value_of
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.table import Table
 from deletekit.text import count
+from deletekit.verbs.shared.count_rows import count_live_rows
 from deletekit.verbs.shared.equality_keys import ensure_unpartitioned_spec
-from deletekit.verbs.shared.live_rows import count_live_rows
-from deletekit.verdicts.judgement import check_readable, in_use
-from deletekit.verdicts.known_verdicts import known_verdicts
 
 _BY_POSITION, _BY_FILE = "merge-on-read", "copy-on-write"
 

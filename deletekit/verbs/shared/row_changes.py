@@ -27,9 +27,9 @@ from deletekit.rows.write_context import check_parquet_only
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.modes import DELETE_MODES, RowMode
 from deletekit.table.properties import value_of
+from deletekit.verbs.shared.count_rows import count_rows_in_reach, reach
 from deletekit.verbs.shared.equality_keys import nested_keys
 from deletekit.verbs.shared.key_fields import equality_fields_of
-from deletekit.verbs.shared.live_rows import count_rows_in_reach, reach
 
 
 def choose_mode(metadata: TableMetadata, verb: str, mode: str | None) -> RowMode:

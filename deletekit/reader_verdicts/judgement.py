@@ -12,12 +12,12 @@ from typing import Any, Literal
 from deletekit.deletes.plan import plan_scan
 from deletekit.errors import InvalidInputError, UnsupportedError
 from deletekit.notebook_html import result
+from deletekit.reader_verdicts.features import DATA_FORMATS, KINDS, SEEN, Features, snapshot_features
+from deletekit.reader_verdicts.known_verdicts import NO_VERSION, OTHER_ROWS, VERDICTS, Verdict
+from deletekit.reader_verdicts.rows_at_stake import MIXED_UP, RowsOfKinds, rows_if_ignored
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.text import count
-from deletekit.verdicts.features import DATA_FORMATS, KINDS, SEEN, Features, snapshot_features
-from deletekit.verdicts.known_verdicts import NO_VERSION, OTHER_ROWS, VERDICTS, Verdict
-from deletekit.verdicts.rows_at_stake import MIXED_UP, RowsOfKinds, rows_if_ignored
 
 _VERSIONS = frozenset({"v1", "v2", "v3"})
 _IGNORED = {
