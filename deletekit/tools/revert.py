@@ -244,19 +244,24 @@ class _Undo:
         """Return which of some rows that came are not among `later` as they were, and which of `later` are others."""
         lost, others = np.zeros(len(self.came), np.bool_), np.zeros(len(self.later), np.bool_)
         ours = np.flatnonzero(some)
-        rest = moved_rows(self.came.take(pa.array(ours)), self.later, [*self._names, *self._ids], None)
+        names = [*self._names, *self._ids] if self._have_ids else self._names
+        rest = moved_rows(self.came.take(pa.array(ours)), self.later, names, None)
         lost[ours[rest[0]]] = others[rest[1]] = True
         return lost, others
 
     def _find_deleted_values(self) -> None:
-        """Make rows without an id stuck that cannot be told from equal ones which a later commit deleted."""
-        some = self.away & (self.came.column(ROW_ID).is_null().to_numpy() if self._ids else True)
-        if some.any():
-            mine = _some(self.came, some)
+        """Make rows without ids stuck that cannot be told from equal ones which a later commit deleted."""
+        if not self._have_ids and self.away.any():
+            mine = _some(self.came, self.away)
             later = self._changed_later(_Like([mine], [self._names]))
             gone = later.filter(pc.is_in(later.column("_change_type"), _GONE))
             rest, _ = moved_rows(mine, gone, self._names, None)
-            self.stuck_came[np.delete(np.flatnonzero(some), rest)] = True
+            self.stuck_came[np.delete(np.flatnonzero(self.away), rest)] = True
+
+    @property
+    def _have_ids(self) -> bool:
+        """Whether the rows that came are known by their row ids; those of a commit before the upgrade to v3 are not."""
+        return bool(self._ids) and not self.came.column(ROW_ID).null_count
 
     def _changed_later(self, like: _Like) -> pa.Table:
         """Return the changes of later commits to rows like some."""

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, NestedField
@@ -20,7 +21,9 @@ from pyiceberg.types import IntegerType, NestedField
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
 from tests.invariants import check_table
-from tests.tables import MAINTENANCE, MODES, Row, make, new_catalog
+from tests.maintenance.model import FAR, between, lineage, other, snapshot_ids
+from tests.storage import stored_at
+from tests.tables import MAINTENANCE, MODES, Row, ids, items, live, make, new_catalog, raises, refused, unchanged
 
 HISTORIES = 500
 FIELDS = NestedField(1, "id", IntegerType(), required=True), NestedField(2, "v", IntegerType())
@@ -297,3 +300,151 @@ def test_random_histories(tmp_path: Path, seeds: int) -> None:
             seen += history.seen
     print(seen)
     assert min(seen[kind] for kind in ("done", "revert-conflict")) > 0, seen
+
+
+# --- one commit -------------------------------------------------------------------------------------------------------
+
+ROWS = items((1, "a", 1.0), (2, "a", 2.0), (3, "b", 3.0))
+
+
+def snapshot_of(done: Any) -> int:
+    assert done.snapshot_id is not None
+    return int(done.snapshot_id)
+
+
+@pytest.mark.parametrize("ref", ["main", "work"])
+def test_conflicts_are_named(catalog: dk.Catalog, ref: str) -> None:
+    table = make(catalog, ROWS, format_version=3, properties={"write.delete.mode": "merge-on-read"})
+    dk.create_branch(table, "work")
+    update = snapshot_of(dk.update(table, {"value": 9.0}, where="id < 3", mode="merge-on-read", ref=ref))
+    later = snapshot_of(dk.delete(table, "id = 2", ref=ref))
+    before = lineage(table, ref="main" if ref == "work" else "work")
+    with refused(table, dk.InvalidInputError, "revert-conflict") as refusal:
+        dk.revert(table, update, ref=ref)
+    assert refusal.error.found == f"2 rows, such as (id, category, value) = (2, 'a', 2.0), changed by {later}"
+    with unchanged(table):
+        tried = dk.revert(table, update, ref=ref, on_conflict="skip", dry_run=True)
+    done = dk.revert(table, update, ref=ref, on_conflict="skip")
+    for one in (tried, done):
+        assert (one.inserted_rows, one.removed_rows, one.skipped_rows, one.ref) == (1, 1, 2, ref)
+    assert (tried.commit.snapshot_id, done.commit.summary["reverted-snapshot-id"]) == (None, str(update))
+    number = done.commit.sequence_number
+    assert lineage(table, ref=ref) == [(1, 0, number), (3, 2, 1)]
+    assert lineage(table, ref="main" if ref == "work" else "work") == before
+    check_table(table)
+
+
+def test_a_key_that_is_live_again_is_a_conflict(catalog: dk.Catalog) -> None:
+    table = make(catalog, [{"id": 1, "v": 1}, {"id": 2, "v": 2}], schema=SCHEMAS[True], format_version=2)
+    gone = snapshot_of(dk.delete(table, "id < 3", mode="position-delete"))
+    later = snapshot_of(dk.append(table, [{"id": 2, "v": 3}]))
+    dk.compact(table, rewrite_all=True)
+    with refused(table, dk.InvalidInputError, "revert-conflict") as refusal:
+        dk.revert(table, gone)
+    assert refusal.error.found == f"1 row, such as (id) = (2), changed by {later}"
+    dk.revert(table, gone, on_conflict="skip")
+    assert live(table) == [{"id": 1, "v": 1}, {"id": 2, "v": 3}]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_equal_row_of_a_later_commit_is_not_taken(catalog: dk.Catalog, version: int) -> None:
+    table = make(catalog, ROWS[:1], format_version=version)
+    mine = snapshot_of(dk.append(table, ROWS[1:]))
+    dk.delete(table, "id = 2", mode="copy-on-write")
+    dk.append(table, ROWS[1:2])
+    with refused(table, dk.InvalidInputError, "revert-conflict"):
+        dk.revert(table, mine)
+    assert dk.revert(table, mine, on_conflict="skip").removed_rows == 1
+    assert ids(table) == [1, 2]
+
+
+def test_what_cannot_be_reverted(catalog: dk.Catalog) -> None:
+    table = make(catalog, ROWS, ROWS, format_version=2)
+    dk.create_branch(table, "work")
+    aside = snapshot_of(dk.append(table, ROWS, ref="work"))
+    gone = snapshot_of(dk.delete(table, "id = 1", mode="copy-on-write"))
+    dk.compact(table, rewrite_all=True)
+    rewritten = snapshot_ids(table)[-1]
+    for snapshot in (aside, rewritten):
+        with refused(table, dk.InvalidInputError, "revert", field="snapshot"):
+            dk.revert(table, snapshot)
+    with refused(table, dk.NotFoundError, "snapshot-not-found"):
+        dk.revert(table, 5)
+    undone = snapshot_of(dk.revert(table, gone).commit)
+    with refused(table, dk.InvalidInputError, "revert", found=f"as {undone}"):
+        dk.revert(table, gone)
+    again = snapshot_of(dk.revert(table, undone).commit)
+    assert ids(table) == [2, 2, 3, 3]
+    dk.revert(table, gone, on_conflict="skip")  # its revert was reverted
+    assert ids(table) == [1, 1, 2, 2, 3, 3]
+    dk.drop_ref(table, "work")
+    dk.expire_snapshots(table, older_than=FAR, retain_last=2)
+    assert again in snapshot_ids(table)
+    with refused(table, dk.NotFoundError, "snapshot-expired", found=undone):
+        dk.revert(table, again)
+
+
+def test_a_file_that_is_gone_is_named(catalog: dk.Catalog) -> None:
+    table = make(catalog, ROWS, format_version=2)
+    done = dk.delete(table, "id = 1", mode="copy-on-write")
+    (file,) = done.removed_data_files
+    stored_at(file.file_path).unlink()
+    with refused(table, dk.NotFoundError, "file-not-found", file=file.file_path):
+        dk.revert(table, snapshot_of(done))
+
+
+def test_a_lost_race_is_planned_again(catalog: dk.Catalog) -> None:
+    table = make(catalog, ROWS, format_version=3)
+    update = snapshot_of(dk.update(table, {"value": 9.0}, where="id < 3", mode="merge-on-read"))
+    race = between(table, before=lambda: dk.delete(other(table), "id = 2", mode="merge-on-read"))
+    with race, raises(dk.InvalidInputError, "revert-conflict"):
+        dk.revert(table, update)
+    with between(table, before=lambda: dk.append(other(table), ROWS[1:2])):
+        done = dk.revert(table, update, on_conflict="skip")
+    assert (done.commit.plans, done.skipped_rows) == (2, 2)
+    assert [row["value"] for row in live(table)] == [1.0, 2.0, 3.0]
+    check_table(table)
+
+
+def test_rows_from_before_an_upgrade(catalog: dk.Catalog) -> None:
+    table = make(catalog, ROWS[:1], format_version=2)
+    added = snapshot_of(dk.append(table, ROWS[1:]))
+    gone = snapshot_of(dk.delete(table, "id = 1", mode="position-delete"))
+    dk.compact(table, rewrite_all=True)
+    dk.upgrade_format_version(table, 3)
+    tried = dk.revert(table, added, dry_run=True)
+    assert (tried.removed_rows, tried.skipped_rows) == (2, 0)
+    dk.append(table, items((4, "c", 4.0)))
+    dk.revert(table, gone)
+    dk.revert(table, added)
+    assert ids(table) == [1, 4]
+    assert len({row_id for _, row_id, _ in lineage(table)} - {None}) == 2
+    check_table(table)
+
+
+def test_rows_of_any_type_are_found_after_a_rewrite(catalog: dk.Catalog) -> None:
+    kinds = {"id": 1, "d": float("nan"), "l": [1, None], "m": [("k", -0.0)], "s": {"a": None, "t": "x"}, "n": None}
+    rows = pa.Table.from_pylist(
+        [kinds, kinds, kinds | {"id": 2, "s": None}],
+        pa.schema(
+            [
+                ("id", pa.int32()),
+                ("d", pa.float64()),
+                ("l", pa.list_(pa.int32())),
+                ("m", pa.map_(pa.string(), pa.float32())),
+                ("s", pa.struct([("a", pa.int32()), ("t", pa.string())])),
+                ("n", pa.decimal128(9, 2)),
+            ]
+        ),
+    )
+    for version in (2, 3):
+        table = make(catalog, rows.slice(0, 1), schema=rows, format_version=version)
+        added = snapshot_of(dk.append(table, rows))
+        gone = snapshot_of(dk.delete(table, "id = 2", mode="merge-on-read"))
+        dk.compact(table, rewrite_all=True)
+        dk.revert(table, gone)
+        dk.compact(table, rewrite_all=True)
+        done = dk.revert(table, added, on_conflict="skip")
+        # Without row ids, a value that was deleted since may be this row's.
+        assert (done.removed_rows, done.skipped_rows) == ((2, 1) if version == 2 else (3, 0))
+        assert dk.scan(table).count() == (2 if version == 2 else 1)
