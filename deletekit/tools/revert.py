@@ -192,9 +192,13 @@ class _Undo:
         for identity, positions in hidden:
             if positions is not None:
                 self.away |= (file == files.get(identity, -1)) & np.isin(place, positions.to_numpy())
+        # Rows of a commit from before the upgrade to v3 are known by their values alone, as all on v1 and v2.
+        has_ids = bool(self._ids) and not self.came.column(ROW_ID).null_count
+        self._same = [*self._names, *self._ids] if has_ids else self._names
         lost, blocking = self._moved(self.away)
         self.stuck_left, self.stuck_came = np.zeros(len(self.left), np.bool_), lost
-        self._find_deleted_values()
+        if not has_ids and self.away.any():
+            self._find_deleted_values()
         self._spread(blocking)
 
     @property
@@ -209,12 +213,12 @@ class _Undo:
         rows = pa.concat_tables([_some(self.left, self.stuck_left), _some(self.came, self.stuck_came)])
         if not len(rows):
             return
-        later = self._changed_later(_Like([rows], self._relations or [self._names]))
-        commits = ", ".join(map(str, dict.fromkeys(later.column("_commit_snapshot_id").to_pylist())))
+        by = [*self._relations, *([self._names] if self._same == self._names else [])]
+        later = self._changed_later(_Like([rows], by)).column("_commit_snapshot_id").to_pylist()
         names = next((names for names in self._relations if names != self._ids), self._names)
-        values = key_texts([rows.column(name) for name in names], 0)
+        row = f"({', '.join(names)}) = ({key_texts([rows.column(name) for name in names], 0)})"
         message = f"later commits changed rows that snapshot {self._source.snapshot_id} changed"
-        found = f"{count(len(rows), 'row')}, such as ({', '.join(names)}) = ({values}), changed by {commits}"
+        found = f"{count(len(rows), 'row')}, such as {row}, changed by {', '.join(map(str, dict.fromkeys(later)))}"
         expected = "to revert those first; or on_conflict='skip', which leaves such rows as they are"
         raise InvalidInputError(message, "revert-conflict", "snapshot", found, expected)
 
@@ -243,25 +247,17 @@ class _Undo:
     def _moved(self, some: Mask) -> tuple[Mask, Mask]:
         """Return which of some rows that came are not among `later` as they were, and which of `later` are others."""
         lost, others = np.zeros(len(self.came), np.bool_), np.zeros(len(self.later), np.bool_)
-        ours = np.flatnonzero(some)
-        names = [*self._names, *self._ids] if self._have_ids else self._names
-        rest = moved_rows(self.came.take(pa.array(ours)), self.later, names, None)
-        lost[ours[rest[0]]] = others[rest[1]] = True
+        rest = moved_rows(_some(self.came, some), self.later, self._same, None)
+        lost[np.flatnonzero(some)[rest[0]]] = others[rest[1]] = True
         return lost, others
 
     def _find_deleted_values(self) -> None:
         """Make rows without ids stuck that cannot be told from equal ones which a later commit deleted."""
-        if not self._have_ids and self.away.any():
-            mine = _some(self.came, self.away)
-            later = self._changed_later(_Like([mine], [self._names]))
-            gone = later.filter(pc.is_in(later.column("_change_type"), _GONE))
-            rest, _ = moved_rows(mine, gone, self._names, None)
-            self.stuck_came[np.delete(np.flatnonzero(self.away), rest)] = True
-
-    @property
-    def _have_ids(self) -> bool:
-        """Whether the rows that came are known by their row ids; those of a commit before the upgrade to v3 are not."""
-        return bool(self._ids) and not self.came.column(ROW_ID).null_count
+        mine = _some(self.came, self.away)
+        later = self._changed_later(_Like([mine], [self._names]))
+        gone = later.filter(pc.is_in(later.column("_change_type"), _GONE))
+        rest, _ = moved_rows(mine, gone, self._names, None)
+        self.stuck_came[np.delete(np.flatnonzero(self.away), rest)] = True
 
     def _changed_later(self, like: _Like) -> pa.Table:
         """Return the changes of later commits to rows like some."""
