@@ -228,11 +228,13 @@ class _Undo:
         _, others = self._moved(self.away & ~self.stuck_came)
         gone = _some(self.came, ~self.away & ~self.stuck_came), _some(self.later, ~others)
         file, place = (np.concatenate(parts) for parts in zip(*map(_places, gone), strict=True))
-        tasks = {number: self._tasks[number] for number in np.unique(file)}
-        change = _HideAt({t.data.identity: PositionBitmap(place[file == n]) for n, t in tasks.items()})
+        order = np.argsort(file, kind="stable")
+        numbers, starts = np.unique(file[order], return_index=True)
+        chosen, places = [self._tasks[n] for n in numbers], np.split(place[order], starts[1:])
+        change = _HideAt({t.data.identity: PositionBitmap(p) for t, p in zip(chosen, places, strict=False)})
         mode = choose_mode(metadata, "delete", None)
         mode = metadata.version.position_delete_kind if mode == "equality-delete" else mode
-        options, chosen = ChangeOptions(mode, granularity_of(metadata, None)), list(tasks.values())
+        options = ChangeOptions(mode, granularity_of(metadata, None))
         delta = run_change(self._base, change, options, "delete", self._engine, tasks=chosen, more=self._new_rows)
         # Without a read set it is planned again after a lost race: what landed may be a conflict.
         return replace(delta, read_set=None, summary={_REVERTED: str(self._source.snapshot_id)})

@@ -285,6 +285,7 @@ def difference(before: list[Row], after: list[Row]) -> tuple[list[Row], list[Row
     return left, came
 
 
+@pytest.mark.sampled(17, tier=1)
 @pytest.mark.parametrize("seeds", range(0, HISTORIES, 10))
 def test_random_histories(tmp_path: Path, seeds: int) -> None:
     seen: Counter[str] = Counter()
