@@ -183,7 +183,11 @@ class _Undo:
             for side, needed in zip((done, since), whole, strict=True)
         )
         self.left, self.came = reader.moved(ChangeTask(done.steps[0], tuple(ours), is_compared=True), engine.map)
-        like = _Like([self.left, self.came], [*self._relations, *([self._names] if moves else [])])
+        # Rows of a commit from before the upgrade to v3 are known by their values alone, as all on v1 and v2.
+        has_ids = bool(self._ids) and not self.came.column(ROW_ID).null_count
+        self._same = [*self._names, *self._ids] if has_ids else self._names
+        self._known_by = self._relations if has_ids else [*self._relations, self._names]
+        like = _Like([self.left, self.came], self._known_by if moves else self._relations)
         pieces = engine.map(partial(like.read, later), [r for r in others if not r.is_delete])
         self.later = pa.concat_tables([no_rows(later.read_schema), *chain.from_iterable(pieces)])
 
@@ -192,9 +196,6 @@ class _Undo:
         for identity, positions in hidden:
             if positions is not None:
                 self.away |= (file == files.get(identity, -1)) & np.isin(place, positions.to_numpy())
-        # Rows of a commit from before the upgrade to v3 are known by their values alone, as all on v1 and v2.
-        has_ids = bool(self._ids) and not self.came.column(ROW_ID).null_count
-        self._same = [*self._names, *self._ids] if has_ids else self._names
         lost, blocking = self._moved(self.away)
         self.stuck_left, self.stuck_came = np.zeros(len(self.left), np.bool_), lost
         if not has_ids and self.away.any():
@@ -213,8 +214,7 @@ class _Undo:
         rows = pa.concat_tables([_some(self.left, self.stuck_left), _some(self.came, self.stuck_came)])
         if not len(rows):
             return
-        by = [*self._relations, *([self._names] if self._same == self._names else [])]
-        later = self._changed_later(_Like([rows], by)).column("_commit_snapshot_id").to_pylist()
+        later = self._changed_later(_Like([rows], self._known_by)).column("_commit_snapshot_id").to_pylist()
         names = next((names for names in self._relations if names != self._ids), self._names)
         row = f"({', '.join(names)}) = ({key_texts([rows.column(name) for name in names], 0)})"
         message = f"later commits changed rows that snapshot {self._source.snapshot_id} changed"
