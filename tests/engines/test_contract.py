@@ -80,7 +80,7 @@ VERBS = [
     Verb("merge", lambda t, mode, e: dk.merge(t, SOURCE, on=["id"], mode=mode, engine=e)),
     Verb(
         "revert",
-        lambda t, mode, e: dk.revert(t, dk.merge(t, SOURCE, on=["id"], mode=mode).snapshot_id, engine=e).commit,
+        lambda t, mode, e: dk.revert(t, dk.merge(t, SOURCE, on=["id"], mode=mode).snapshot_id or 0, engine=e).commit,
     ),
     Verb(
         "merge that deletes",
