@@ -61,6 +61,7 @@ if TYPE_CHECKING:  # for type checkers: the same names as in the table below
     from deletekit.tools.refs import fast_forward as fast_forward
     from deletekit.tools.refs import rollback as rollback
     from deletekit.tools.refs import set_current_snapshot as set_current_snapshot
+    from deletekit.tools.revert import revert as revert
     from deletekit.tools.scan_polars import scan_polars as scan_polars
     from deletekit.tools.schema import add_column as add_column
     from deletekit.tools.schema import add_partition_field as add_partition_field
@@ -131,6 +132,7 @@ _NAMES = {
         "rollback",
         "set_current_snapshot",
     ),
+    "deletekit.tools.revert": ("revert",),
     "deletekit.tools.scan_polars": ("scan_polars",),
     "deletekit.tools.schema": (
         "add_column",

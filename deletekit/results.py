@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # for type checkers: the same names as in the table below
     from deletekit.tools.changes import Changes as Changes
     from deletekit.tools.explain import Explanation as Explanation
     from deletekit.tools.refs import MovedRef as MovedRef
+    from deletekit.tools.revert import RevertedSnapshot as RevertedSnapshot
     from deletekit.verbs.scan import Scan as Scan
 
 _NAMES = {
@@ -56,6 +57,7 @@ _NAMES = {
     "deletekit.tools.changes": ("Changes",),
     "deletekit.tools.explain": ("Explanation",),
     "deletekit.tools.refs": ("MovedRef",),
+    "deletekit.tools.revert": ("RevertedSnapshot",),
     "deletekit.verbs.scan": ("Scan",),
     "deletekit.reader_verdicts.judgement": ("EngineReading", "ReaderFinding"),
 }

@@ -36,6 +36,7 @@ LISTED: Mapping[str, tuple[str, str]] = {
     "remove-orphan-files": ("maintenance", "Remove files that nothing in the table needs."),
     "repack": ("delta", "Copy vectors into true Puffin files."),
     "repair": ("repair", "Repair damage without changing a row."),
+    "revert": ("maintenance", "Undo one commit, and keep the later ones."),
     "rewrite-manifests": ("maintenance", "Combine manifests, so that planning reads less."),
     "rewrite-position-deletes": ("maintenance", "Combine position delete files."),
     "rollback": ("maintenance", "Make an earlier snapshot current again."),

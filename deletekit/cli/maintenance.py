@@ -30,6 +30,7 @@ _SIZES = {
     "--min-input-files": "Leave groups of fewer files alone.  [default: 5]",
     "--max-file-group-size-bytes": "Rewrite at most so much together.  [default: 100 GB]",
 }
+_ON_CONFLICT = "Leave rows alone that later commits changed too.  [default: refuse]"
 _where_option = click.option("--where", metavar="FILTER", help="Only files that may hold rows of this filter.")
 _MOVING = "Moving the branch"
 _AS_OF = "Instead of SNAPSHOT: the last one made before this time, as ISO 8601 or in ms."
@@ -244,4 +245,21 @@ def cherry_pick() -> None:
     \b
     Examples:
       deletekit cherry-pick --warehouse wh demo.users 4532178932145
+    """  # noqa: D301  # click's \b keeps the lines of the examples apart
+
+
+@verb_command("Reverting")
+@click.argument("snapshot", type=int)
+@branch_option("commit to")
+@choice_option("--on-conflict", ("skip",), _ON_CONFLICT)
+@dry_run_option
+def revert() -> None:
+    """Undo what SNAPSHOT did to rows, in one commit, and keep what later commits did.
+
+    Rows that it deleted are inserted again, rows that it inserted are deleted.
+
+    \b
+    Examples:
+      deletekit revert --warehouse wh demo.users 4532178932145 --dry-run
+      deletekit revert --catalog prod demo.users 4532178932145 --on-conflict skip
     """  # noqa: D301  # click's \b keeps the lines of the examples apart

@@ -77,12 +77,12 @@ def changed_files(
     pairs = [(e, again[e.data_file.file_path]) for e in removed]
     found = [FileChange(old.task(e), new.task(others.pop() if others else None)) for e, others in pairs]
     found += [FileChange(None, new.task(e)) for others in again.values() for e in others]
-    known = set(map(_identity, added))
-    kept = [e for e in _under_other_deletes(metadata, old, new) if _identity(e) not in known and keeps(e)]
+    known = {e.identity for e in added}
+    kept = [e for e in _under_other_deletes(metadata, old, new) if e.identity not in known and keeps(e)]
     # A file may have another entry in each snapshot: the first commit after an upgrade to v3 gives its rows their ids,
     # on each branch others.
     own = old.entries_unlike(new, kept)
-    found += [change for e in kept if _differ(change := FileChange(old.task(own.get(_identity(e), e)), new.task(e)))]
+    found += [change for e in kept if _differ(change := FileChange(old.task(own.get(e.identity, e)), new.task(e)))]
     return found
 
 
@@ -110,7 +110,7 @@ class _Side:
         paths, theirs = text_array(e.data_file.file_path for e in wanted), {manifest_key(m) for m in other.listed}
         listed = (m for m in self.listed if m.content == ManifestContent.DATA and m.has_live_files and wanted)
         columns = [self._reader.columns(m) for m in listed if manifest_key(m) not in theirs]
-        return {_identity(e): e for c in columns for e in c.entries(rows_with_paths(c, paths))}
+        return {e.identity: e for c in columns for e in c.entries(rows_with_paths(c, paths))}
 
     @cached_property
     def _index(self) -> DeleteFileIndex:
@@ -171,18 +171,14 @@ def _under_other_deletes(metadata: TableMetadata, old: _Side, new: _Side) -> Ite
             hit = numbers >= 0
             hit[index.with_other_deletes(columns, rows)] = True
             for entry in columns.entries(rows[hit]):
-                if _identity(entry) not in seen:
-                    seen.add(_identity(entry))
+                if entry.identity not in seen:
+                    seen.add(entry.identity)
                     yield entry
 
 
 def _files_of(listed: ManifestFile) -> tuple[str, int]:
     """Return what tells which files a manifest holds. They inherit its sequence number, which decides on deletes."""
     return listed.manifest_path, listed.sequence_number
-
-
-def _identity(data: ManifestEntry) -> tuple[str, int | None]:
-    return data.data_file.file_path, data.sequence_number
 
 
 def _differ(change: FileChange) -> bool:

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
 from deletekit.deletes.changed_files import FileChange
-from deletekit.deletes.read import FileBatch, ReadContext, ReadRequest, deleted_positions, read_task
+from deletekit.deletes.read import FileBatch, Numbers, ReadContext, ReadRequest, deleted_positions, read_task
 from deletekit.deletes.scan_task import ScanTask, TaskPart, task_parts
 from deletekit.filters.filter import keep_rows
 from deletekit.formats.content_file import FileContent
 from deletekit.formats.deletion_vector import PositionBitmap
+from deletekit.formats.roaring import unpacked
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,8 @@ def rows_to_read(context: ReadContext, change: FileChange) -> list[RowsToRead]:
     return found + ([RowsToRead(TaskPart(after), False, came)] if came else [])
 
 
-def read_rows(context: ReadContext, rows: RowsToRead, request: ReadRequest) -> Iterator[pa.Table]:
-    """Yield the rows for which the request's filter is true, with its columns."""
+def read_rows(context: ReadContext, rows: RowsToRead, request: ReadRequest) -> Iterator[tuple[pa.Table, Numbers]]:
+    """Yield the rows for which the request's filter is true, with its columns, and the position of each."""
     part, positions = rows.part, rows.positions
     if positions is None:
         for batch in read_task(context, part, replace(request, only_live=True)):
@@ -68,13 +70,14 @@ def read_rows(context: ReadContext, rows: RowsToRead, request: ReadRequest) -> I
         yield _kept(replace(batch, deleted_mask=None), mask)
 
 
-def _kept(batch: FileBatch, mask: pa.BooleanArray | None) -> pa.Table:
+def _kept(batch: FileBatch, mask: pa.BooleanArray | None) -> tuple[pa.Table, Numbers]:
     selected = batch.selected_mask
     if mask is not None and selected is not None and mask is not selected:
         mask = pa.array(mask.to_numpy(zero_copy_only=False) & batch.selected)
     if mask is None or mask.true_count == len(mask):
-        return batch.table
-    return pa.Table.from_arrays(keep_rows(batch.table.columns, mask), schema=batch.table.schema)
+        return batch.table, np.arange(len(batch)) + batch.first_position
+    kept = pa.Table.from_arrays(keep_rows(batch.table.columns, mask), schema=batch.table.schema)
+    return kept, batch.positions(unpacked(mask))
 
 
 def _moved(context: ReadContext, before: ScanTask, after: ScanTask) -> tuple[PositionBitmap, PositionBitmap]:

@@ -23,7 +23,7 @@ from deletekit.deletes.scan_task import ScanTask, TaskPart
 from deletekit.errors import naming
 from deletekit.filters.filter import evaluate, filter_field_ids
 from deletekit.filters.row_group_pruning import bounds_of, may_match
-from deletekit.formats.content_file import refuse_encrypted
+from deletekit.formats.content_file import ManifestEntry, refuse_encrypted
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.roaring import unpacked
 from deletekit.formats.tabular import ColumnStatistics, RowGroup, TabularFile, open_tabular, rows_only
@@ -87,6 +87,7 @@ class FileBatch:
 
     Attributes
     ----------
+    data: the entry of the data file.
     table: the requested columns.
     first_position: position of the first row.
     deleted_mask: True where a delete hides the row; None if no row is hidden.
@@ -94,6 +95,7 @@ class FileBatch:
     row_ids_at: returns the `_row_id` of rows of the batch. Called on demand: ids of all rows are slow to make.
     """
 
+    data: ManifestEntry
     table: pa.Table
     first_position: int
     deleted_mask: pa.BooleanArray | None
@@ -263,9 +265,8 @@ class _Rows:
             position = group.first_position + at
             hidden_here, chosen = (None if m is None else m.slice(at, len(rows)) for m in (deleted, selected))
             positions = np.arange(position, position + len(rows)) if self._request.lineage else _NOWHERE
-            yield FileBatch(
-                self._output(rows, positions), position, hidden_here, chosen, partial(self._row_ids, rows, position)
-            )
+            output, row_ids = self._output(rows, positions), partial(self._row_ids, rows, position)
+            yield FileBatch(self._task.data, output, position, hidden_here, chosen, row_ids)
 
     def at(self, group: RowGroup, positions: PositionBitmap) -> Iterator[pa.Table]:
         """Yield the rows of a row group that are at some positions. What is not asked for is dropped first."""

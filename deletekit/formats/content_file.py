@@ -125,6 +125,11 @@ class ManifestEntry:
     def is_live(self) -> bool:
         return self.status != EntryStatus.DELETED
 
+    @property
+    def identity(self) -> tuple[str, int | None]:
+        """The path and the sequence number: one path may be added twice, and other deletes apply to it then."""
+        return self.data_file.file_path, self.sequence_number
+
     def existing(self) -> ManifestEntry:
         """Return the entry as a later manifest lists it."""
         return replace(self, status=EntryStatus.EXISTING)

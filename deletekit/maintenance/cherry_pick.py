@@ -7,6 +7,7 @@ Spec: none; Java CherryPickOperation and WapUtil.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from deletekit.commit.change import Base, RowDelta
@@ -73,29 +74,23 @@ def cherry_pick(table: Table, snapshot_id: int, *, ref: str = MAIN, dry_run: boo
     moved = _fast_forward(table, snapshot_id, ref, dry_run=dry_run)
     if moved is not None:
         return moved
-    planned: list[RowDelta] = []
-
-    def build(base: Base) -> RowDelta:
-        planned.append(_delta(base, snapshot_id))
-        return planned[-1]
-
     change = plan_change(
         table,
-        build,
+        partial(_delta, snapshot_id=snapshot_id),
         ref=ref,
         properties=_properties(source),
         pinned_snapshot_id=snapshot_id,  # a concurrent commit may expire it and delete its files, and move no branch
         dry_run=dry_run,
     )
-    done = None if dry_run else commit(change)
+    done = commit(change)
     return CherryPick(
         ref=ref,
         source_snapshot_id=source.snapshot_id,
-        current_snapshot_id=done.snapshot_id if done else None,
+        current_snapshot_id=done.snapshot_id,
         fast_forward=False,
-        added_data_files=len(planned[-1].added_data_files),
-        removed_data_files=len(planned[-1].removed_data_files),
-        commit=done,
+        added_data_files=len(done.added_data_files),
+        removed_data_files=len(done.removed_data_files),
+        commit=None if dry_run else done,
         dry_run=dry_run,
     )
 

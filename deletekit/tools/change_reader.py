@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyiceberg.types import NestedField
 
@@ -22,6 +23,8 @@ from deletekit.verbs.shared.arrow_result import no_rows
 CHANGE_COLUMNS = {"_change_type": pa.string(), "_change_ordinal": pa.int32(), "_commit_snapshot_id": pa.int64()}
 """The columns that say what a change is, with Iceberg's names."""
 ROW_ID = "_row_id"
+PLACE = ("_deletekit_file", "_deletekit_position")
+"""Columns that no table has, for the number of the data file of a row, and its position there."""
 # So many rows are compared at once; more are compared by parts, each read again.
 _HELD_ROWS = 1 << 22
 
@@ -70,6 +73,8 @@ class ChangeReader:
     fields: by name, the columns that are read and compared: those of the result and the key.
     bound: the bound filter.
     schema: of the result.
+    files: numbers of data files. With it, rows that are compared tell the number of their file (-1 for another one) and
+        their position, in columns behind the others.
     """
 
     context: ReadContext
@@ -78,6 +83,7 @@ class ChangeReader:
     bound: Any
     pairing: Pairing
     schema: pa.Schema
+    files: Mapping[tuple[str, int | None], int] | None = None
 
     def read_all(self, task: ChangeTask) -> list[pa.Table]:
         """Return the changes of one task, as tables of the result's schema."""
@@ -87,7 +93,7 @@ class ChangeReader:
         """Yield the changes of one task. `map_` may read several files at once."""
         if not task.is_compared:
             (rows,) = task.rows
-            for table in self._rows(rows):
+            for table in self.rows(rows):
                 yield self._made(task.step, "delete" if rows.is_delete else "insert", table)
             return
         left, came, pairs = self.compared(task, map_)
@@ -98,12 +104,21 @@ class ChangeReader:
                 yield self._made(task.step, kind, rows.take(pa.array(places)))
 
     def compared(self, task: ChangeTask, map_: Map = map) -> tuple[pa.Table, pa.Table, RowPairs]:
-        """Return the rows that left and that came, without those that were only written again, and their pairs.
+        """Return the rows that `moved` returns, and their pairs.
 
-        What is too much to hold is compared by parts; equal rows are in the same part.
         Raises InvalidInputError for a key that is not unique.
         """
-        parts = -(-sum(r.most for r in task.rows) // _HELD_ROWS) or 1
+        left, came = self.moved(task, map_)
+        row_id = ROW_ID if self.pairing.row_id else None
+        return left, came, paired_rows(left, came, row_id, self.pairing.key)
+
+    def moved(self, task: ChangeTask, map_: Map = map) -> tuple[pa.Table, pa.Table]:
+        """Return the rows that left and that came, without those that were only written again.
+
+        What is too much to hold is compared by parts; equal rows are in the same part.
+        """
+        is_alone = len({r.is_delete for r in task.rows}) < 2  # and then all rows are held anyway
+        parts = 1 if is_alone else -(-sum(r.most for r in task.rows) // _HELD_ROWS)
         row_id = ROW_ID if self._has_row_ids else None
         found: tuple[list[pa.Table], list[pa.Table]] = ([], [])
         for part in range(parts):
@@ -112,35 +127,39 @@ class ChangeReader:
             for tables, side, place in zip(found, sides, places, strict=True):
                 tables.append(side.take(pa.array(place)))
         left, came = (pa.concat_tables(tables) for tables in found)
-        return left, came, paired_rows(left, came, row_id if self.pairing.row_id else None, self.pairing.key)
+        return left, came
 
     def _side(self, task: ChangeTask, is_delete: bool, part: int, parts: int, map_: Map) -> pa.Table:
         wanted = [r for r in task.rows if r.is_delete is is_delete]
         tables = chain.from_iterable(map_(partial(self._part, part, parts), wanted))
-        return pa.concat_tables([no_rows(self._read_schema), *tables])
+        return pa.concat_tables([no_rows(self.read_schema), *tables])
 
     def _part(self, part: int, parts: int, rows: RowsToRead) -> list[pa.Table]:
-        tables = self._rows(rows)
+        tables = self.rows(rows)
         if parts == 1:
             return list(tables)
         names = list(self.fields)
         return [t.filter(pa.array(row_buckets(t.select(names).columns, parts) == part)) for t in tables]
 
-    def _rows(self, rows: RowsToRead) -> Iterator[pa.Table]:
+    def rows(self, rows: RowsToRead) -> Iterator[pa.Table]:
         """Yield rows with the columns that are compared, by the names that they were asked for."""
         request = ReadRequest(tuple(self.fields.values()), self.bound, self._has_row_ids)
-        schema = self._read_schema
-        for table in read_rows(self.context, rows, request):
-            yield pa.Table.from_arrays(table.columns[: len(schema)], schema=schema)
+        schema, number = self.read_schema, (self.files or {}).get(rows.part.task.data.identity, -1)
+        for table, positions in read_rows(self.context, rows, request):
+            columns = table.columns[: len(self.fields) + self._has_row_ids]
+            columns += [] if self.files is None else [np.full(len(positions), number), positions]
+            yield pa.Table.from_arrays(columns, schema=schema)
 
     @property
     def _has_row_ids(self) -> bool:
         return ROW_ID in self.schema.names
 
     @property
-    def _read_schema(self) -> pa.Schema:
+    def read_schema(self) -> pa.Schema:
+        """Schema of the rows that are compared."""
         own = [pa.field(n, arrow_type(f.field_type)) for n, f in self.fields.items()]
-        return pa.schema([*own, *([pa.field(ROW_ID, pa.int64())] if self._has_row_ids else [])])
+        more = [*([ROW_ID] if self._has_row_ids else []), *(() if self.files is None else PLACE)]
+        return pa.schema([*own, *(pa.field(n, pa.int64()) for n in more)])
 
     def _made(self, step: ChangeStep, kind: str, rows: pa.Table) -> pa.Table:
         values = zip((kind, step.ordinal, step.commit.snapshot_id), CHANGE_COLUMNS.values(), strict=True)

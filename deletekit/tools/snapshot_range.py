@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from deletekit.errors import DeletekitError, InvalidInputError, NotFoundError
+from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.table.metadata import Snapshot, TableMetadata
 
 
@@ -94,7 +93,7 @@ def start_snapshot(metadata: TableMetadata, snapshot_id: int | None, end: Snapsh
         start = metadata.snapshot_by_id(snapshot_id)
     except NotFoundError as e:
         line = list(metadata.ancestors(None if end is None else end.snapshot_id))
-        raise _with(e, field="from_snapshot", expected=_oldest_start(line)) from e
+        raise e.changed(field="from_snapshot", expected=_oldest_start(line)) from e
     if end is None:
         message = "the branch has no snapshot that comes after from_snapshot"
         raise InvalidInputError(message, "snapshot-branch", "from_snapshot", snapshot_id)
@@ -138,8 +137,3 @@ def _not_before(metadata: TableMetadata, start: Snapshot, end: Snapshot) -> Inva
         f"{start.snapshot_id}, to {end.snapshot_id}; both come from {common}",
         f"an ancestor of {end.snapshot_id}, or inverse=True, which undoes what the branch went back on",
     )
-
-
-def _with(error: DeletekitError, **details: Any) -> DeletekitError:
-    known = {name: getattr(error, name) for name in ("kind", "file", "field", "found", "expected")}
-    return type(error)(error.message, **known | details)

@@ -127,6 +127,7 @@ CASES = [
     Case("set-current-snapshot {audit}", {"moved": True, "previous_snapshot_id": "{snapshots[3]}"}, [1, 1, 2, 3, 4]),
     Case("set-current-snapshot --ref audit", {"moved": True}, [1, 1, 2, 3, 4]),
     Case("cherry-pick {audit}", {"fast_forward": False, "added_data_files": 1}, [1, 3, 4]),
+    Case("revert {snapshots[2]}", {"inserted_rows": 1, "skipped_rows": 0}, [1, 3, 4]),
     Case("fast-forward new audit", {"moved": True, "previous_snapshot_id": None}, LEFT),
     Case("make-readable --engine snowflake", {"is_readable": True}, LEFT),
     Case("branch", {"refs": lambda refs: sorted(refs) == ["audit", "main"]}, LEFT, dry=False),

@@ -187,6 +187,10 @@ CASES = {
     "set_current_snapshot": Case(lambda t: dk.set_current_snapshot(t, head(t, "aside"))),
     "cherry_pick": Case(lambda t: dk.cherry_pick(t, head(t, "aside"))),
     "cherry_pick, fast forward": Case(lambda t: dk.cherry_pick(t, head(t, "ahead"))),
+    "revert": Case(lambda t: dk.revert(t, head(t, "main"))),
+    "revert, planned anew": Case(
+        lambda t: dk.revert(t, head(t, "main")), race=lambda t: dk.append(t, items((10, "o", 0.0)))
+    ),
     "fast_forward": Case(lambda t: dk.fast_forward(t, "main", "ahead")),
     "repair": Case(dk.repair),
     "add_column": Case(lambda t: dk.add_column(t, "extra", "int")),

@@ -79,6 +79,10 @@ VERBS = [
     ),
     Verb("merge", lambda t, mode, e: dk.merge(t, SOURCE, on=["id"], mode=mode, engine=e)),
     Verb(
+        "revert",
+        lambda t, mode, e: dk.revert(t, dk.merge(t, SOURCE, on=["id"], mode=mode).snapshot_id or 0, engine=e).commit,
+    ),
+    Verb(
         "merge that deletes",
         lambda t, mode, e: dk.merge(
             t, [{"id": 33}, {"id": 34}], on=["id"], when_matched="delete", when_not_matched=None, mode=mode, engine=e

@@ -46,7 +46,7 @@ read: Read: scan results.Scan scan_polars changes results.Changes explain result
 write: Write: append add_files delete delete_keys update merge Clause expr upsert overwrite overwrite_partitions
     results.Commit
 refs: Branches, tags and snapshots: create_branch create_tag drop_ref rollback set_current_snapshot fast_forward
-    cherry_pick results.MovedRef results.CherryPick
+    cherry_pick revert results.MovedRef results.CherryPick results.RevertedSnapshot
 maintenance: Maintenance: compact results.CompactedFiles convert_equality_deletes results.ConvertedEqualityDeletes
     rewrite_position_deletes results.RewrittenPositionDeletes remove_dangling_deletes results.RemovedDeletes
     rewrite_manifests

@@ -390,7 +390,7 @@ def check_sides(snapshots: Snapshots, start: int | None, end: int) -> None:
         for task, tasks in zip((change.before, change.after), planned, strict=True):
             assert task is None or (task.data, deletes_of(task)) in tasks, (start, end, change)
         for rows in rows_to_read(context, change):
-            found = Counter(tuple(r.values()) for t in read_rows(context, rows, request) for r in t.to_pylist())
+            found = Counter(tuple(r.values()) for t, _ in read_rows(context, rows, request) for r in t.to_pylist())
             side = snapshots.lineage(start if rows.is_delete and start is not None else end)
             assert found <= side, (start, end, change, found - side)
 

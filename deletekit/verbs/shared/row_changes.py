@@ -112,6 +112,7 @@ def run_change(
     engine: Engine,
     where: BooleanExpression | None = None,
     *,
+    tasks: Sequence[ScanTask] | None = None,
     check_keys: bool = False,
     more: Callable[[ChangeResult], Sequence[pa.Table]] | None = None,
 ) -> RowDelta:
@@ -121,6 +122,7 @@ def run_change(
     ----------
     verb: `delete`, `update` or `merge`, whose isolation level holds.
     where: unbound filter that limits which files are read at all.
+    tasks: the files to read, of a caller that knows them.
     check_keys: a key may belong to rows that the change does not match; look for those before writing.
     more: returns further rows to write, by what was found.
 
@@ -128,7 +130,7 @@ def run_change(
     `write.<verb>.isolation-level`.
     """
     reads = filter_of_reads(base.metadata, verb, where)
-    tasks = plan_scan(base.metadata, base.snapshot, base.reader, where)
+    tasks = plan_scan(base.metadata, base.snapshot, base.reader, where) if tasks is None else tasks
     context = ReadContext(base.table.io, base.metadata)
     groups = group_tasks(tasks, getattr(engine, "threads", 1))
     write = base.write  # the base holds a catalog, which cannot be sent
