@@ -41,6 +41,7 @@ from deletekit.text import count
 from deletekit.tools.change_reader import PLACE, ROW_ID, ChangeReader, ChangeTask
 from deletekit.tools.changes import changes_in_schema
 from deletekit.verbs.shared.arrow_result import no_rows
+from deletekit.verbs.shared.guards import Guards
 from deletekit.verbs.shared.row_changes import choose_mode, run_change
 
 _REVERTED = "reverted-snapshot-id"
@@ -119,7 +120,9 @@ def revert(
         counts.append(undo.counts)
         return undo.delta()
 
-    made = commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
+    check = Guards().readable(table.refresh().properties)
+    planned = plan_change(table, plan, ref=ref, properties=commit_properties, check=check, dry_run=dry_run)
+    made = commit(planned)
     return RevertedSnapshot(ref=ref, source_snapshot_id=snapshot, commit=made, dry_run=dry_run, **counts[-1])
 
 
