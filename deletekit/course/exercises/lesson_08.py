@@ -78,7 +78,9 @@ def _drawn_row(random: Random) -> tuple[int, _File, list[Any]]:
             return set(random.choices(range(4), k=random.randrange(4)))
         columns = random.sample([*values], random.randrange(1, 4))
         lines = range(random.randrange(4))
-        return [{column: random.choice((row[column], random.choice(values[column]))) for column in columns} for _ in lines]
+        return [
+            {column: random.choice((row[column], random.choice(values[column]))) for column in columns} for _ in lines
+        ]
 
     return random.randrange(4), row, [delete() for _ in range(random.randrange(4))]
 
