@@ -116,7 +116,7 @@ class _Timeline:
         figure = _figure(points)
         note = " ".join([say("timeline-arrow"), *([say("timeline-folded")] if any(len(e) > 1 for e in lines) else [])])
         shown = {p["name"] for p in points}
-        figure |= {"arrows": [a for a in arrows if a[0] in shown], "axis": say("draw-axis"), "arrow": note}
+        figure |= {"arrows": [a for a in arrows if a[0] in shown], "axis": say("draw-axis"), "note": note}
         figure["lanes"] = [[row, say(f"kind-{_LANES[row]}"), y] for row, y in figure["lanes"]]
         columns = (say("file"), "sequence_number", say("timeline-opened"))
         cells = (page.line(of(e[0]), n, _numbers(e), _ranges(named[n]) or None) for e in lines if (n := self._name(e)))
@@ -214,28 +214,19 @@ def _folded(entries: Fold, key: Callable[[ManifestEntry], Any], apart: Iterable[
 
 
 def _figure(points: list[dict[str, Any]]) -> dict[str, Any]:
-    """Lay points out: a column for each number, lanes for the kinds, points of both side by side.
-
-    `x` counts boxes, and `column` the gaps before them; `y` counts lines. Numbers are `[text, x, column, boxes]`.
-    """
-    lanes = [row for row in _LANES if any(p["row"] == row for p in points)]
+    """Lay points out: a column for each number, lanes for the kinds, points of both side by side, in lines `y`."""
     numbers = sorted({(p["first"], p["at"]) for p in points})
-    cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for point in points:
-        cells.setdefault((point["row"], point["at"]), []).append(point)
-    x, axis = 0, []
-    for column, (_, at) in enumerate(numbers):
-        wide = min(max(len(cells.get((row, at), ())) for row in lanes), BESIDE)
-        axis.append([at, x, column, wide])
-        x += wide
-    y, places = 0, []
-    for row in lanes:
-        places.append([row, y])
-        for at, left, column, _ in axis:
-            for i, point in enumerate(cells.get((row, at), ())):
-                point |= {"x": left + i % BESIDE, "column": column, "y": y + i // BESIDE}
-        y += 1 + max(-(-len(cells.get((row, at), ())) // BESIDE) for _, at in numbers)
-    return {"points": points, "lanes": places, "numbers": axis, "boxes": x, "lines": y}
+    y, lanes = 0, []
+    for row in (row for row in _LANES if any(p["row"] == row for p in points)):
+        lanes.append([row, y])
+        below = y
+        for column, number in enumerate(numbers):
+            here = [p for p in points if (p["row"], p["first"], p["at"]) == (row, *number)]
+            for i, point in enumerate(here):
+                point |= {"column": column, "place": i % BESIDE, "y": y + i // BESIDE}
+                below = max(below, point["y"])
+        y = below + (2 if row == "data" else 1)  # arrows arrive below the data files
+    return {"points": points, "lanes": lanes, "numbers": [at for _, at in numbers], "lines": y}
 
 
 def _index_of(view: TableView, entries: Iterable[ManifestEntry]) -> DeleteFileIndex:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import traitlets
 from ipywidgets import Tab
 
+from deletekit.course.drawings.sequence_axis import with_drawing
 from deletekit.course.recordings.costs import measure_costs, measure_trial
 from deletekit.course.recordings.stream_steps import record_stream
 from deletekit.course.recordings.temporary_table import synced_table
@@ -19,6 +20,7 @@ from deletekit.course.views.cost_meter import cost_meter
 from deletekit.course.views.delta_bridge import delta_bridge
 from deletekit.course.views.delta_view import DeltaView
 from deletekit.course.views.explore import EXPLORED
+from deletekit.course.views.page import Page
 from deletekit.course.views.page_html import page_html
 from deletekit.course.views.row_fate import row_fate
 from deletekit.course.views.sequence_timeline import sequence_timeline
@@ -160,6 +162,10 @@ class SequenceTimeline(TableWidget, view=sequence_timeline):
     start: first data file of the page.
     moved, moved_to: a delete, as `E1`, and the sequence number that it is moved to.
     """
+
+    def view(self, **state: Any) -> Page:
+        """Make the page, and its drawing."""
+        return with_drawing(super().view(**state))
 
 
 # --- widgets of what is measured, stepped through or synced in a temporary directory ----------------------------------
