@@ -16,7 +16,7 @@ import pytest
 import deletekit as dk
 from deletekit.course import drawings
 from deletekit.course.aliases import Aliases
-from deletekit.course.drawings.svg import FILLS, INKS, Svg, text_width, wrapped
+from deletekit.course.svg import FILLS, INKS, Canvas, Svg, text_width, wrapped
 from deletekit.course.translations import LANGUAGES
 from deletekit.errors import InvalidInputError, NotFoundError
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
@@ -182,7 +182,7 @@ def test_hostile_names_are_inert(catalog: dk.Catalog) -> None:
         }
         assert "<script" not in svg.markup + svg.to_html()
         assert "\u202e" not in svg.markup
-    canvas = drawings.svg.Canvas(HOSTILE, "en")
+    canvas = Canvas(HOSTILE, "en")
     assert parsed(canvas.finish([HOSTILE]).markup) is not None
 
 

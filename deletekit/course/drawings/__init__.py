@@ -4,7 +4,7 @@ from deletekit.course.drawings.bitmaps import roaring_container, vector_bytes
 from deletekit.course.drawings.commit_race import commit_race
 from deletekit.course.drawings.file_tree import file_tree
 from deletekit.course.drawings.sequence_axis import sequence_axis
-from deletekit.course.drawings.svg import Svg
+from deletekit.course.svg import Svg
 
 __all__ = [
     "Svg",

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from deletekit.course.drawings.svg import GAP, PAD, Canvas, Label, Svg, label, wrapped
+from deletekit.course.svg import GAP, PAD, Canvas, Label, Svg, label, wrapped
 from deletekit.course.translations import Messages
 from deletekit.course.views.bitmap_bytes import vector_entry
 from deletekit.course.views.byte_layout import ByteRange, blob_layout

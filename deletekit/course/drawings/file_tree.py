@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from deletekit.course.aliases import alias_number
-from deletekit.course.drawings.svg import GAP, LONGEST, Box, Canvas, Label, Mark, Svg, label, text_width
+from deletekit.course.svg import GAP, KINDS, LONGEST, Box, Canvas, Label, Mark, Svg, label, text_width
 from deletekit.course.translations import Messages
 from deletekit.course.views.table_view import TableView, as_table_view, delete_of, kind_of
 from deletekit.deletes.verdict import reason_of
@@ -20,7 +20,6 @@ from deletekit.text import brief
 MOST_FILES = 6
 """Files of a manifest that are drawn; the others are counted."""
 MOST_MANIFESTS = 8
-FILLS = {"data-file": "data", "deletion-vector": "vector", "position-delete": "delete", "equality-delete": "delete"}
 
 
 def file_tree(table: Any, *, before: str | None = None, after: str | None = None, lang: str | None = None) -> Svg:
@@ -141,7 +140,7 @@ class _Tree:
     def _file(self, name: str, entry: ManifestEntry) -> Label:
         kind = kind_of(entry)
         lines = (name, self._say("kind-" + kind), f"record_count {entry.data_file.record_count:,}")
-        return label(*lines, fill=FILLS[kind], mark=self._mark(name))
+        return label(*lines, fill=KINDS[kind], mark=self._mark(name))
 
     def _mark(self, name: str) -> Mark:
         """Return whether a manifest or a file came or went."""

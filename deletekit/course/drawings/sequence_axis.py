@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from deletekit.course.drawings.file_tree import FILLS
-from deletekit.course.drawings.svg import GAP, LONGEST, PAD, Box, Canvas, Label, Svg, label, text_width
+from deletekit.course.svg import GAP, KINDS, LONGEST, PAD, Box, Canvas, Label, Svg, label, text_width
 from deletekit.course.translations import Messages
 from deletekit.course.views.page import Grid, Page
 from deletekit.course.views.sequence_timeline import sequence_timeline
@@ -48,7 +47,7 @@ def _drawn(page: Page, title: str = "") -> Svg:
     figure, kinds = grids[0].figure, {row: kind for row, kind, _ in grids[0].figure["lanes"]}
     points, selected = figure["points"], {p["name"] for p in figure["points"] if p["key"] == grids[0].selected}
     labels = {
-        p["name"]: label(p["name"], fill=FILLS.get(p["row"], "data"), mark="chosen" if p["name"] in selected else "")
+        p["name"]: label(p["name"], fill=KINDS.get(p["row"], "data"), mark="chosen" if p["name"] in selected else "")
         for p in points
     }
     boxes = _boxes(canvas, figure, labels)

@@ -14,7 +14,7 @@ from inspect import currentframe, signature
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
 
-from deletekit.course.drawings.svg import FILLS, INKS
+from deletekit.course.svg import FILLS, INKS
 from deletekit.course.translations import Messages
 from deletekit.course.views.page import Control, Page, error_page
 from deletekit.course.views.page_html import page_html

@@ -28,6 +28,8 @@ FILLS = {
     "bad": ("#fde0de", "#4d1b18"),
 }
 """Behind text, in light and in dark."""
+KINDS = {"data-file": "data", "deletion-vector": "vector", "position-delete": "delete", "equality-delete": "delete"}
+"""What is behind the name of a file, by its kind."""
 INKS = {
     "ink": ("#1b1b1b", "#ececec"),
     "line": ("#5f6670", "#a2abb5"),
