@@ -19,7 +19,16 @@ from deletekit.course.exercises.all import EXERCISES
 from deletekit.course.translations import LANGUAGES
 from deletekit.course.translations import translations as course_translations
 from tests.tools.lessons import NOTEBOOKS, lesson_names, read_source, tags
-from tests.tools.translation import FRESHNESS, UNREVIEWED, blocks, catalog_file, reviewer, translations
+from tests.tools.translation import (
+    FRESHNESS,
+    UNREVIEWED,
+    blocks,
+    catalog_file,
+    reviewer,
+    translated_block,
+    translations,
+    units,
+)
 
 PAGES = NOTEBOOKS / "instructor"
 CATALOG = "instructor"
@@ -94,11 +103,7 @@ def _page(name: str) -> str:
 
 def _written(page: str) -> list[str]:
     """List the paragraphs and the numbered items that a person wrote."""
-    return [unit for paragraph in blocks(_MARKED.sub("", page)) for unit in _units(paragraph)]
-
-
-def _units(paragraph: str) -> list[str]:
-    return re.split(r"\n(?=\d+\. )", paragraph)
+    return [unit for paragraph in blocks(_MARKED.sub("", page)) for unit in units(paragraph)]
 
 
 def _translated(name: str, page: str, language: str) -> str:
@@ -114,7 +119,7 @@ def _translated(name: str, page: str, language: str) -> str:
         return known.get(text, text)
 
     def paragraphs(markdown: str) -> list[str]:
-        return ["\n".join(map(say, _units(paragraph))) for paragraph in blocks(markdown)]
+        return [translated_block(paragraph, known) for paragraph in blocks(markdown)]
 
     before, *after = _MARKED.split(page)
     title, *rest = paragraphs(before)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,10 +58,20 @@ def blocks(markdown: str) -> list[str]:
     return ["\n".join(block) for block in out if block]
 
 
-def english_blocks(notebook: NotebookNode) -> list[str]:
-    """List every paragraph to translate, once, in order."""
-    found = [block for cell in notebook.cells if cell.cell_type == "markdown" for block in blocks(cell.source)]
-    return list(dict.fromkeys(block for block in found if not block.startswith("```")))
+def units(block: str) -> list[str]:
+    """Split a block into what is translated by itself: a paragraph, a table, each item of a list; no code."""
+    return [] if block.startswith("```") else re.split(r"\n(?=- |\d+\. )", block)
+
+
+def translated_block(block: str, known: Mapping[str, str]) -> str:
+    """Give a block with the translations that there are."""
+    return "\n".join(known.get(unit, unit) for unit in units(block)) or block
+
+
+def english_units(notebook: NotebookNode) -> list[str]:
+    """List every unit to translate, once, in order."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+    return list(dict.fromkeys(unit for cell in cells for block in blocks(cell.source) for unit in units(block)))
 
 
 def catalog_file(language: str, name: str) -> Path:
@@ -82,11 +93,11 @@ def reviewer(language: str, name: str) -> str | None:
 def translate(notebook: NotebookNode, language: str, name: str) -> Translated:
     """Give the notebook in a language, with the line that says how much of it is, below its title."""
     translated = translations(catalog_file(language, name))
-    wanted = english_blocks(notebook)
+    wanted = english_units(notebook)
     done = len(wanted) if language == "en" else sum(block in translated for block in wanted)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = "\n\n".join(translated.get(block, block) for block in blocks(cell.source))
+            cell.source = "\n\n".join(translated_block(block, translated) for block in blocks(cell.source))
     review = reviewer(language, name) or UNREVIEWED.get(language, "")
     line = FRESHNESS[language].format(done=done, total=len(wanted), review=review)
     title, *rest = blocks(notebook.cells[0].source)
@@ -103,7 +114,7 @@ def update_catalogs(languages: list[str]) -> None:
     """
     for language in languages:
         for name in lesson_names():
-            merge_catalog(catalog_file(language, name), english_blocks(read_source(name)), language)
+            merge_catalog(catalog_file(language, name), english_units(read_source(name)), language)
 
 
 def merge_catalog(file: Path, wanted: list[str], language: str) -> None:
