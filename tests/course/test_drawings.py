@@ -232,7 +232,7 @@ def test_the_axis_says_which_delete_applies(everything: dk.Table) -> None:
     ],
 )
 def test_the_stored_form_of_a_container(positions: Any, kind: str, sizes: tuple[int, ...]) -> None:
-    said = drawings.roaring_container([p + 65_536 for p in positions], container=1, lang="en").text
+    said = drawings.roaring_container(positions, lang="en").text
     for form, size in zip(("array", "bitmap", "run"), sizes, strict=True):
         stored = ": the fewest, so this form is stored" if form == kind else ""
         assert re.search(rf"^{form} container: .*; size in bytes: {size:,}{stored}$", said, re.MULTILINE)
@@ -253,8 +253,6 @@ def test_what_a_loser_did(everything: dk.Table) -> None:
 def test_what_does_not_exist_is_refused(everything: dk.Table) -> None:
     with pytest.raises(NotFoundError, match="S99"):
         drawings.file_tree(everything, after="S99")
-    with pytest.raises(InvalidInputError, match="container"):
-        drawings.roaring_container([1], container=3)
     with pytest.raises(InvalidInputError, match="S5"):
         drawings.commit_race(everything, commit_of(everything), base="S5")
     with pytest.raises(InvalidInputError, match="xx"):

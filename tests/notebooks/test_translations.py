@@ -17,16 +17,7 @@ from tests.tools import instructor, translation
 from tests.tools.build_notebooks import report_missing
 from tests.tools.catalogs import catalog_file as course_catalog
 from tests.tools.lessons import NOTEBOOKS, lesson_names, read_source
-from tests.tools.translation import (
-    blocks,
-    catalog_file,
-    english_units,
-    glossary,
-    merge_catalog,
-    prose,
-    translate,
-    units,
-)
+from tests.tools.translation import blocks, catalog_file, english_units, glossary, merge_catalog, prose, translate
 
 TRANSLATED = [name for name in LANGUAGES if name != "en"]
 FILES = [(language, catalog_file(language, name)) for language in TRANSLATED for name in lesson_names()]
@@ -125,7 +116,13 @@ def test_chinese_punctuation_is_full_width(file: Path) -> None:
 def test_blocks_keep_code_whole_and_items_of_lists_are_units() -> None:
     text = "# Title\n\nOne\ntwo\n\n- a\n- b\n\n```\nx\n\ny\n```\n\n\nlast"
     assert blocks(text) == ["# Title", "One\ntwo", "- a\n- b", "```\nx\n\ny\n```", "last"]
-    assert [unit for block in blocks(text) for unit in units(block)] == ["# Title", "One\ntwo", "- a", "- b", "last"]
+    assert [unit for block in blocks(text) for unit in translation.units(block)] == [
+        "# Title",
+        "One\ntwo",
+        "- a",
+        "- b",
+        "last",
+    ]
 
 
 def test_a_changed_paragraph_is_fuzzy_and_shown_in_english(tmp_path: Path) -> None:

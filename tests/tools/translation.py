@@ -29,10 +29,16 @@ FRESHNESS = {
     "es": "*Traducción: {done} de {total} párrafos. {review}*",
 }
 UNREVIEWED = {
-    "ko": "원어민 검토 전 초안입니다. 번역되지 않은 문단은 영어로 나옵니다.",
-    "ja": "母語話者による確認前の草稿です。未翻訳の段落は英語のままです。",
-    "zh-CN": "草稿，尚未经母语者审校。未翻译的段落保留英文。",
-    "es": "Borrador sin revisar por hablantes nativos. Los párrafos sin traducir quedan en inglés.",
+    "ko": "원어민 검토 전 초안입니다.",
+    "ja": "母語話者による確認前の草稿です。",
+    "zh-CN": "草稿，尚未经母语者审校。",
+    "es": "Borrador sin revisar por hablantes nativos.",
+}
+IN_ENGLISH = {
+    "ko": " 번역되지 않은 문단은 영어로 나옵니다.",
+    "ja": "未翻訳の段落は英語のままです。",
+    "zh-CN": "未翻译的段落保留英文。",
+    "es": " Los párrafos sin traducir quedan en inglés.",
 }
 
 
@@ -85,9 +91,13 @@ def translations(file: Path) -> dict[str, str]:
     return {entry.msgid: entry.msgstr for entry in polib.pofile(str(file)).translated_entries()}
 
 
-def reviewer(language: str, name: str) -> str | None:
+def freshness(language: str, name: str, done: int, total: int) -> str:
+    """Say how much is translated, who has read it, and what stands in the place of the rest."""
     file = catalog_file(language, name)
-    return polib.pofile(str(file)).metadata.get("X-Reviewed") if file.is_file() else None
+    reviewer = polib.pofile(str(file)).metadata.get("X-Reviewed") if file.is_file() else None
+    review = reviewer or UNREVIEWED.get(language, "")
+    rest = IN_ENGLISH[language] if done < total else ""
+    return FRESHNESS[language].format(done=done, total=total, review=review + rest)
 
 
 def translate(notebook: NotebookNode, language: str, name: str) -> Translated:
@@ -98,8 +108,7 @@ def translate(notebook: NotebookNode, language: str, name: str) -> Translated:
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = "\n\n".join(translated_block(block, translated) for block in blocks(cell.source))
-    review = reviewer(language, name) or UNREVIEWED.get(language, "")
-    line = FRESHNESS[language].format(done=done, total=len(wanted), review=review)
+    line = freshness(language, name, done, len(wanted))
     title, *rest = blocks(notebook.cells[0].source)
     notebook.cells[0].source = "\n\n".join([title, line, *rest])
     notebook.metadata["deletekit"]["language"] = language

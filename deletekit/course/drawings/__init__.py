@@ -6,10 +6,4 @@ from deletekit.course.drawings.file_tree import file_tree
 from deletekit.course.drawings.sequence_axis import sequence_axis
 from deletekit.course.svg import Svg
 
-__all__ = [
-    "Svg",
-    "commit_race",
-    "file_tree",
-    "roaring_container",
-    "sequence_axis",
-]
+__all__ = ["Svg", "commit_race", "file_tree", "roaring_container", "sequence_axis"]

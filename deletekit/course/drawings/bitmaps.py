@@ -7,7 +7,6 @@ import numpy as np
 from deletekit.course.svg import GAP, PAD, Canvas, Svg, label, wrapped
 from deletekit.course.translations import Messages
 from deletekit.course.views.byte_layout import blob_layout
-from deletekit.errors import InvalidInputError
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 from deletekit.text import runs
 
@@ -15,23 +14,15 @@ _SHOWN_NUMBERS = 8
 _CONTAINERS = ("array container", "bitmap container", "run container")
 
 
-def roaring_container(positions: Iterable[int], *, container: int = 0, lang: str | None = None) -> Svg:
-    """Draw one container of a set of positions as array, as bitmap and as runs, and mark the form that is stored.
+def roaring_container(positions: Iterable[int], *, lang: str | None = None) -> Svg:
+    """Draw the first container of a set of positions as array, as bitmap and as runs, and mark the form that is stored.
 
     Parameters
     ----------
-    positions: the set; a container holds 65,536 of them.
-    container: the number of the container; the positions of the first are below 65,536.
-
-    Raises InvalidInputError for a container that has no positions.
+    positions: one or more, below 65,536.
     """
     say = Messages(lang)
-    every = positions if isinstance(positions, PositionBitmap) else PositionBitmap(positions)
-    first = container << 16
-    held = every.to_numpy()
-    held = held[(held >= first) & (held < first + (1 << 16))] - first
-    if not len(held):
-        raise InvalidInputError("container has no positions", kind="container", field="container", found=container)
+    held = PositionBitmap(positions).to_numpy()
     stored = next(p.field for p in blob_layout(encode_blob(PositionBitmap(held))) if p.field in _CONTAINERS)
     starts = held[np.flatnonzero(np.diff(held, prepend=-2) != 1)]
     ends = held[np.flatnonzero(np.diff(held, append=1 << 17) != 1)]
@@ -44,7 +35,7 @@ def roaring_container(positions: Iterable[int], *, container: int = 0, lang: str
         ("bitmap", 8192, " ".join(f"{byte:08b}" for byte in shown), True),
         ("run", 2 + 4 * len(starts), ", ".join(pairs), len(starts) > 4),
     )
-    canvas = Canvas(say("draw-container-title", number=container), say.lang)
+    canvas = Canvas(say("draw-container-title", number=0), say.lang)
     y, facts = canvas.below, list[str]()
     canvas.lines(GAP, y + PAD, [say("draw-container-counts", count=f"{len(held):,}", runs=f"{len(starts):,}")])
     facts.append(say("draw-container-counts", count=f"{len(held):,}", runs=f"{len(starts):,}"))

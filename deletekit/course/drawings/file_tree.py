@@ -82,26 +82,25 @@ class _Tree:
         for level in levels:
             rows.append(canvas.row(y, level, width))
             y = canvas.below + 2 * GAP
-        self._arrows(canvas, rows)
-        applying = self._applying(canvas, dict(zip(self._files, rows[4], strict=True)))
+        place = dict(zip([*self._kinds, *self._files], [*rows[3], *rows[4]], strict=True))
+        self._arrows(canvas, rows, place)
+        applying = self._applying(canvas, place)
         more = [say("draw-manifests-more", count=f"{self._left_out:,}")] if self._left_out else []
         legends = (["draw-tree-legend"] if two else []) + (["draw-applies-legend"] if applying else [])
         canvas.lines(GAP, canvas.below + GAP, [*more, *map(say, legends)])
         return canvas.finish([*self._facts(), *applying, *more])
 
-    def _arrows(self, canvas: Canvas, rows: Sequence[Sequence[Box]]) -> None:
+    def _arrows(self, canvas: Canvas, rows: Sequence[Sequence[Box]], place: dict[str, Box]) -> None:
         (metadata,), snapshots, lists = rows[:3]
-        manifests = dict(zip(self._kinds, rows[3], strict=True))
-        files = dict(zip(self._files, rows[4], strict=True))
         for snapshot, at, listed in zip(snapshots, lists, self._lists, strict=True):
             canvas.arrow(metadata.at(0.5, 1), snapshot.at(0.5, 0))
             canvas.arrow(snapshot.at(0.5, 1), at.at(0.5, 0))
-            for name in (name for name in manifests if name in listed):  # in order: the bytes are compared
-                canvas.arrow(at.at(0.5, 1), manifests[name].at(0.5, 0))
+            for name in (name for name in self._kinds if name in listed):  # in order: the bytes are compared
+                canvas.arrow(at.at(0.5, 1), place[name].at(0.5, 0))
         for name, entries in self._entries.items():
             for entry in entries:
-                to = files[self._view.aliases.of(entry)].at(0.5, 0)
-                canvas.arrow(manifests[name].at(0.5, 1), to, "" if entry.is_live else "removed")
+                to = place[self._view.aliases.of(entry)].at(0.5, 0)
+                canvas.arrow(place[name].at(0.5, 1), to, "" if entry.is_live else "removed")
 
     def _applying(self, canvas: Canvas, place: dict[str, Box]) -> list[str]:
         """Draw what each delete of the new snapshot applies to by the rules, and say it."""

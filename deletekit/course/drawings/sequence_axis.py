@@ -32,7 +32,7 @@ def with_drawing(page: Page) -> Page:
     """Return a page of `SequenceTimeline` with its drawing, and the data file of each box, as its script shows them."""
     blocks = list(page.blocks)
     if blocks and isinstance(files := blocks[0], Grid):
-        keys = [p["key"] if p["row"] == "data" else None for p in files.figure["points"]]
+        keys = [p["key"] if p["row"] == "data-file" else None for p in files.figure["points"]]
         drawing = {"svg": _drawn(page).markup, "keys": keys, "note": files.figure["note"]}
         blocks[0] = replace(files, figure=drawing)
     return replace(page, blocks=blocks)
@@ -44,13 +44,13 @@ def _drawn(page: Page, title: str = "") -> Svg:
     grids = [block for block in page.blocks if isinstance(block, Grid)]
     if not grids or not grids[0].figure["points"]:
         return canvas.finish([page.sentence])
-    figure, kinds = grids[0].figure, {row: kind for row, kind, _ in grids[0].figure["lanes"]}
-    points, selected = figure["points"], {p["name"] for p in figure["points"] if p["key"] == grids[0].selected}
+    figure, points = grids[0].figure, grids[0].figure["points"]
+    selected = {p["name"] for p in points if p["key"] == grids[0].selected}
     labels = {
-        p["name"]: label(p["name"], fill=KINDS.get(p["row"], "data"), mark="chosen" if p["name"] in selected else "")
+        p["name"]: label(p["name"], fill=KINDS[p["row"]], mark="chosen" if p["name"] in selected else "")
         for p in points
     }
-    boxes = _boxes(canvas, figure, labels)
+    boxes = _boxes(canvas, say, figure, labels)
     for delete, data in sorted(figure["arrows"], key=lambda arrow: arrow[1] in selected):
         start, end = boxes[delete].at(0.5, 0), boxes[data].at(0.5, 1)
         canvas.arrow(start, end, "chosen" if data in selected else "applies", upright=True)
@@ -59,19 +59,20 @@ def _drawn(page: Page, title: str = "") -> Svg:
     more = [grid.shown for grid in grids if grid.shown]
     if title:
         canvas.lines(GAP, canvas.below + GAP, [figure["note"], *more])
-    facts = [say("draw-axis-point", file=p["name"], kind=kinds[p["row"]], number=p["at"]) for p in points]
+    facts = [say("draw-axis-point", file=p["name"], kind=say("kind-" + p["row"]), number=p["at"]) for p in points]
     for name, _, opened in (line.cells for line in grids[0].lines):
         facts.append(say("timeline-none" if opened == "-" else "timeline-one", file=name, deletes=opened))
     return canvas.finish([page.sentence, *facts, *more])
 
 
-def _boxes(canvas: Canvas, figure: Any, labels: dict[str, Label]) -> dict[str, Box]:
+def _boxes(canvas: Canvas, say: Messages, figure: Any, labels: dict[str, Label]) -> dict[str, Box]:
     """Draw the lanes and the axis below them; return where the points are: each column is as wide as what is in it."""
-    words = (figure["axis"], *(kind for _, kind, _ in figure["lanes"]))
-    x, top, found = 2 * GAP + max(text_width(word, bold=True) for word in words), canvas.below, dict[str, Box]()
-    for _, kind, line in figure["lanes"]:
-        canvas.words(GAP, top + line * _STEP + 18, kind, bold=True)
-    begin, y = x, top + figure["lines"] * _STEP
+    top, found = canvas.below, dict[str, Box]()
+    y = top + figure["lines"] * _STEP
+    names = {say("draw-axis"): y + 22, **{say("kind-" + row): top + at * _STEP + 18 for row, at in figure["lanes"]}}
+    for name, at in names.items():
+        canvas.words(GAP, at, name, bold=True)
+    x = begin = 2 * GAP + max(text_width(name, bold=True) for name in names)
     for column, number in enumerate(figure["numbers"]):
         here = [p for p in figure["points"] if p["column"] == column]
         wide = max(text_width(number), *(labels[p["name"]].size[0] for p in here)) + PAD
@@ -86,5 +87,4 @@ def _boxes(canvas: Canvas, figure: Any, labels: dict[str, Label]) -> dict[str, B
         canvas.words(middle - text_width(number) / 2, y + 22, number)
         x += places * wide + PAD
     canvas.arrow((begin - PAD, y), (x, y))
-    canvas.words(GAP, y + 22, figure["axis"], bold=True)
     return {p["name"]: found[p["name"]] for p in figure["points"]}

@@ -25,7 +25,7 @@ FOLDED_FROM = 12
 """More deletes of one kind fold if no data file is between them; more data files with the same folds of deletes do."""
 BESIDE = 8
 
-_LANES = {"data": "data-file", **{kind: kind for kind in ("equality-delete", "position-delete", "deletion-vector")}}
+_LANES = ("data-file", "equality-delete", "position-delete", "deletion-vector")
 
 Fold = list[ManifestEntry]
 """Files that are shown as one, in order."""
@@ -112,12 +112,11 @@ class _Timeline:
         ]
         used = {delete for delete, _ in arrows}
         deletes = [d for d in self._folds if self._name(d) in used or len(self._folds) <= PAGE_FILES][:PAGE_FILES]
-        points = [*(self._point(e, "data") for e in lines), *(self._point(d, kind_of(d[0])) for d in deletes)]
+        points = list(map(self._point, [*lines, *deletes]))
         figure = _figure(points)
         note = " ".join([say("timeline-arrow"), *([say("timeline-folded")] if any(len(e) > 1 for e in lines) else [])])
         shown = {p["name"] for p in points}
-        figure |= {"arrows": [a for a in arrows if a[0] in shown], "axis": say("draw-axis"), "note": note}
-        figure["lanes"] = [[row, say(f"kind-{_LANES[row]}"), y] for row, y in figure["lanes"]]
+        figure |= {"arrows": [a for a in arrows if a[0] in shown], "note": note}
         columns = (say("file"), "sequence_number", say("timeline-opened"))
         cells = (page.line(of(e[0]), n, _numbers(e), _ranges(named[n]) or None) for e in lines if (n := self._name(e)))
         more |= {"select": "data_file", "selected": selected, "numbers": (1,), "figure": figure}
@@ -177,9 +176,9 @@ class _Timeline:
     def _at(self, fold: Fold) -> str:
         return _numbers(fold) + (" *" if self._aliases.of(fold[0]) == self._moved else "")
 
-    def _point(self, fold: Fold, row: str) -> dict[str, Any]:
+    def _point(self, fold: Fold) -> dict[str, Any]:
         key = {"key": self._aliases.of(fold[0]), "first": fold[0].sequence_number or 0}
-        return {"name": self._name(fold), "row": row, "at": _numbers(fold), **key}
+        return {"name": self._name(fold), "row": kind_of(fold[0]), "at": _numbers(fold), **key}
 
 
 def _ranges(names: str) -> str:
@@ -225,7 +224,7 @@ def _figure(points: list[dict[str, Any]]) -> dict[str, Any]:
             for i, point in enumerate(here):
                 point |= {"column": column, "place": i % BESIDE, "y": y + i // BESIDE}
                 below = max(below, point["y"])
-        y = below + (2 if row == "data" else 1)  # arrows arrive below the data files
+        y = below + (2 if row == "data-file" else 1)  # arrows arrive below the data files
     return {"points": points, "lanes": lanes, "numbers": [at for _, at in numbers], "lines": y}
 
 

@@ -165,7 +165,7 @@ def test_files_stand_side_by_side_and_those_with_the_same_deletes_fold(big: dk.T
     assert len({(p["place"], p["column"], p["y"]) for p in points.values()}) == len(points) == len(figure["points"])
     assert all({delete, data} <= set(points) for delete, data in figure["arrows"])
     lanes = dict.fromkeys(p["row"] for p in sorted(points.values(), key=lambda p: p["y"]))
-    assert [row for row, _, _ in figure["lanes"]] == list(lanes)
+    assert [row for row, _ in figure["lanes"]] == list(lanes)
     assert all(p["column"] < len(figure["numbers"]) and p["y"] < figure["lines"] for p in points.values())
     files = entries(big, 0)
     shown = [line.cells[0] for line in grid(page, "files").lines]
