@@ -1,9 +1,11 @@
 """Data files and deletes on the axis of sequence numbers, and an arrow from each delete to the files that need it."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
-from deletekit.course.svg import GAP, KINDS, LONGEST, PAD, Box, Canvas, Label, Svg, label, text_width
+from deletekit.course.svg import GAP, KINDS, LONGEST, PAD, Box, Canvas, Label, Mark, Svg, label, text_width
 from deletekit.course.translations import Messages
 from deletekit.course.views.page import Grid, Page
 from deletekit.course.views.sequence_timeline import sequence_timeline
@@ -28,14 +30,19 @@ def sequence_axis(table: Any, *, snapshot: str | None = None, lang: str | None =
     return _drawn(page, say("draw-axis-title", table=brief(view.name, LONGEST)))
 
 
-def with_drawing(page: Page) -> Page:
-    """Return a page of `SequenceTimeline` with its drawing, and the data file of each box, as its script shows them."""
-    blocks = list(page.blocks)
-    if blocks and isinstance(files := blocks[0], Grid):
+def with_drawing(view: Callable[..., Page]) -> Callable[..., Page]:
+    """Let a view of `SequenceTimeline` give what its script shows: the drawing, and the data file of each box."""
+
+    @wraps(view)
+    def drawn(*sources: Any, **state: Any) -> Page:
+        page = view(*sources, **state)
+        if not page.blocks or not isinstance(files := page.blocks[0], Grid):
+            return page
         keys = [p["key"] if p["row"] == "data-file" else None for p in files.figure["points"]]
-        drawing = {"svg": _drawn(page).markup, "keys": keys, "note": files.figure["note"]}
-        blocks[0] = replace(files, figure=drawing)
-    return replace(page, blocks=blocks)
+        figure = {"svg": _drawn(page).markup, "keys": keys, "note": files.figure["note"]}
+        return replace(page, blocks=[replace(files, figure=figure), *page.blocks[1:]])
+
+    return drawn
 
 
 def _drawn(page: Page, title: str = "") -> Svg:
@@ -45,15 +52,12 @@ def _drawn(page: Page, title: str = "") -> Svg:
     if not grids or not grids[0].figure["points"]:
         return canvas.finish([page.sentence])
     figure, points = grids[0].figure, grids[0].figure["points"]
-    selected = {p["name"] for p in points if p["key"] == grids[0].selected}
-    labels = {
-        p["name"]: label(p["name"], fill=KINDS[p["row"]], mark="chosen" if p["name"] in selected else "")
-        for p in points
-    }
+    marks: dict[str, Mark] = {p["name"]: "chosen" for p in points if p["key"] == grids[0].selected}
+    labels = {p["name"]: label(p["name"], fill=KINDS[p["row"]], mark=marks.get(p["name"], "")) for p in points}
     boxes = _boxes(canvas, say, figure, labels)
-    for delete, data in sorted(figure["arrows"], key=lambda arrow: arrow[1] in selected):
+    for delete, data in sorted(figure["arrows"], key=lambda arrow: arrow[1] in marks):
         start, end = boxes[delete].at(0.5, 0), boxes[data].at(0.5, 1)
-        canvas.arrow(start, end, "chosen" if data in selected else "applies", upright=True)
+        canvas.arrow(start, end, marks.get(data, "applies"), upright=True)
     for name, box in boxes.items():  # over the arrows
         canvas.box(box.x, box.y, labels[name])
     more = [grid.shown for grid in grids if grid.shown]

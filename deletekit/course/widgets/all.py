@@ -20,7 +20,6 @@ from deletekit.course.views.cost_meter import cost_meter
 from deletekit.course.views.delta_bridge import delta_bridge
 from deletekit.course.views.delta_view import DeltaView
 from deletekit.course.views.explore import EXPLORED
-from deletekit.course.views.page import Page
 from deletekit.course.views.page_html import page_html
 from deletekit.course.views.row_fate import row_fate
 from deletekit.course.views.sequence_timeline import sequence_timeline
@@ -153,7 +152,7 @@ class SnapshotDiff(TableWidget, view=snapshot_diff):
     """
 
 
-class SequenceTimeline(TableWidget, view=sequence_timeline):
+class SequenceTimeline(TableWidget, view=with_drawing(sequence_timeline)):
     """Data files and deletes on the axis of sequence numbers, with arrows for what applies.
 
     Attributes
@@ -162,10 +161,6 @@ class SequenceTimeline(TableWidget, view=sequence_timeline):
     start: first data file of the page.
     moved, moved_to: a delete, as `E1`, and the sequence number that it is moved to.
     """
-
-    def view(self, **state: Any) -> Page:
-        """Make the page, and its drawing."""
-        return with_drawing(super().view(**state))
 
 
 # --- widgets of what is measured, stepped through or synced in a temporary directory ----------------------------------
