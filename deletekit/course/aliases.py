@@ -88,8 +88,8 @@ class Aliases:
         """
         self._look_inside()
         if isinstance(value, Explanation):
-            said = translated(value)
-            publish(self._in_text(said["text/plain"]), self._in_text(said["text/html"]))
+            said = translated(value, self._in_text)
+            publish(said["text/plain"], said["text/html"])
             return
         if is_dataclass(value):
             value = to_json(value)

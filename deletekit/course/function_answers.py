@@ -1,8 +1,8 @@
 """Call a function that a learner wrote with the arguments of its exercise, and keep what each call did."""
 
-import copy
 import inspect
 import linecache
+import marshal
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +19,7 @@ from deletekit.course.time_limit import TookTooLong
 _How = Literal["returned", "returned an object", "changed its arguments", "raised", "stopped", "not called"]
 
 _SEED = 20
-_RANDOM_CASES = 80
+_RANDOM_CASES = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,8 @@ def _outcomes(answer: Callable[..., Any], cases: tuple[tuple[Any, ...], ...], *,
 
 
 def _outcome(answer: Callable[..., Any], case: tuple[Any, ...], *, in_place: bool) -> Outcome:
-    arguments = copy.deepcopy(case)  # a function that changes its arguments must not change the next case
+    # A function that changes its arguments must not change the next case; nor are equal values one object, for `is`.
+    arguments = marshal.loads(marshal.dumps(case, 2))  # noqa: S302  # our own bytes
     try:
         returned = answer(*arguments)
         how, value = _read(returned)

@@ -38,7 +38,7 @@ doctor()
 # %% [markdown]
 # ## A first table
 #
-# A lesson begins with `lesson(...)`, which opens an empty catalog for you. If Java is installed and the machine has enough memory, PySpark builds the tables. If not, deletekit builds them. Every cell and every output is the same.
+# A lesson begins with `lesson(...)`, which opens an empty catalog for you: a list of tables, each by its name. If Java is installed and the machine has enough memory, PySpark builds the tables. If not, deletekit builds them. Every cell and every output is the same.
 #
 # `users` is the table of the first lessons. It has four rows, and no column is ever null.
 
@@ -56,7 +56,7 @@ show(dk.scan(users).to_arrow())
 #
 # Before something happens, say what you expect. Write your answer in place of `...` and run the cell. Your answer is saved but not judged yet. You learn most from a wrong prediction.
 #
-# **00.1** We will now delete the rows where `id in (1, 3)` is true. How many rows will a reader find after that?
+# **00.1** We will now delete the rows where `id in (1, 3)` is true. How many rows will a reader, a program that reads the table, find after that?
 
 # %% tags=["exercise"] exercise="00.1"
 predict("00.1", ...)
@@ -106,7 +106,7 @@ hint("00.2")
 # %% [markdown]
 # ## Look inside
 #
-# Files and snapshots have long random names. The lessons use short ones: `D1` is the first data file, `P1` the first position delete file, `E1` an equality delete file, `V1` a deletion vector, `S1` the first snapshot; `L1` and `M1` are files that list other files. `names.path("D1")` is the real path. Any tool can open it, here pyarrow, which knows nothing of Iceberg.
+# Every commit, such as this delete, makes a snapshot: the state of the table after it. Files and snapshots have long random names. The lessons use short ones: `D1` is the first data file, `P1` the first position delete file, `E1` an equality delete file, `V1` a deletion vector, `S1` the first snapshot; `L1` and `M1` are files that list other files. `names.path("D1")` is the real path. Any tool can open it, here pyarrow, which knows nothing of Iceberg.
 
 # %%
 import pyarrow.parquet as pq

@@ -137,7 +137,7 @@ drawings.file_tree(users)
 #
 # An update is a delete and an insert. One commit writes both, so they have the same sequence number. The new row has exactly the key that the delete names. What keeps it alive?
 #
-# We take a new table. Sequence number 1 is its append. Number 2 goes to a commit on another branch, `elsewhere`, which readers of the table do not see. All branches share one count, so the update gets 3. A reader of one branch may see gaps between the numbers.
+# We take a new table. Its append has sequence number 1. Number 2 goes to a commit on another branch, `elsewhere`: a second line of snapshots, which readers of the table do not see. All branches share one count, so the update gets 3. A reader of one branch may see gaps between the numbers.
 
 # %%
 users = here.table("users_updated", dk.datasets.users())

@@ -146,12 +146,6 @@ show(
 assert stored_crc == zlib.crc32(blob[4:-4])
 
 # %% [markdown]
-# The drawing has the same bytes, part by part.
-
-# %%
-drawings.vector_bytes(users)
-
-# %% [markdown]
 # `BitmapBytes` shows every byte of the Puffin file and, above them, the positions as a map. Choose a position, add it or remove it, and see which bytes change. The file on the disk does not change.
 
 # %%

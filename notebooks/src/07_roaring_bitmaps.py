@@ -48,6 +48,7 @@ predict("07.1", ["first", "scattered", "most", "half"])
 # %%
 from pyroaring import BitMap
 
+import deletekit as dk
 from deletekit.course import check, drawings, hint, lesson, show, solution
 
 
@@ -96,7 +97,7 @@ check("07.2", split)
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 
 far_apart = encode_blob(PositionBitmap([7, 2**32 + 65_536 + 5]))
-drawings.vector_bytes(far_apart)
+dk.widgets.BitmapBytes(far_apart)
 
 # %% [markdown]
 # Each bitmap begins with a cookie, which says which of two layouts follows. Then come the number of containers, the number and the cardinality **minus one** of each container, and the offsets. The containers are last. Each of the two here holds one number of two bytes: 7 and 5.
@@ -193,8 +194,6 @@ show(
 
 # %%
 from pathlib import Path
-
-import deletekit as dk
 
 here = lesson("07")
 columns = ["flight_id", "month", "carrier", "dep_time"]

@@ -6,7 +6,6 @@ import re
 import unicodedata
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
-from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,10 +15,9 @@ import pytest
 import deletekit as dk
 from deletekit.course import drawings
 from deletekit.course.aliases import Aliases
-from deletekit.course.drawings.svg import FILLS, INKS, Svg, text_width, wrapped
+from deletekit.course.svg import FILLS, INKS, Canvas, Svg, text_width, wrapped
 from deletekit.course.translations import LANGUAGES
 from deletekit.errors import InvalidInputError, NotFoundError
-from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 from tests.course.widgets.pixels import contrast
 from tests.stored import entries, head_json
 from tests.tables import MODES, items, make, new_catalog
@@ -64,14 +62,11 @@ def draw(everything: dk.Table) -> Any:
     """Every drawing in a language, by name."""
 
     def every(lang: str) -> dict[str, Svg]:
-        blob = encode_blob(PositionBitmap([*range(10), 70_000, 2**32 + 5]))
         return {
             "tree": drawings.file_tree(everything, lang=lang),
             "tree of one": drawings.file_tree(everything, after="S1", lang=lang),
             "whole tree": drawings.file_tree(everything, before="S1", lang=lang),
             "axis": drawings.sequence_axis(everything, lang=lang),
-            "bytes": drawings.vector_bytes(everything, lang=lang),
-            "damaged": drawings.vector_bytes(blob[:-1] + bytes([blob[-1] ^ 1]), lang=lang),
             "container": drawings.roaring_container(range(0, 9_000, 3), lang=lang),
             "merged": drawings.commit_race(everything, commit_of(everything, removed_delete_files=("V1",)), lang=lang),
             "replanned": drawings.commit_race(everything, commit_of(everything, plans=2), lang=lang),
@@ -182,7 +177,7 @@ def test_hostile_names_are_inert(catalog: dk.Catalog) -> None:
         }
         assert "<script" not in svg.markup + svg.to_html()
         assert "\u202e" not in svg.markup
-    canvas = drawings.svg.Canvas(HOSTILE, "en")
+    canvas = Canvas(HOSTILE, "en")
     assert parsed(canvas.finish([HOSTILE]).markup) is not None
 
 
@@ -226,22 +221,6 @@ def test_the_axis_says_which_delete_applies(everything: dk.Table) -> None:
     assert svg.markup.count('class="dkd-applies"') == arrows
 
 
-def test_the_parts_of_a_vector_are_its_bytes() -> None:
-    blob = encode_blob(PositionBitmap([1, 5, 2**32]))
-    svg = drawings.vector_bytes(blob, lang="en")
-    parts = [(int(a), int(b)) for a, b in re.findall(r"^Bytes (\d+)-(\d+):", svg.text, re.MULTILINE)]
-    assert [parts[0][0], parts[-1][1]] == [0, len(blob) - 1]
-    assert all(b + 1 == after for (_, b), (after, _) in pairwise(parts))
-    assert f"length: {len(blob) - 8}" in svg.text
-    shown = [text.text for text in parsed(svg.markup).iter(f"{NAMESPACE}text") if text.get("font-family")]
-    assert shown[:2] == [blob[:4].hex(" "), blob[4:8].hex(" ")]
-    damaged = blob[:-1] + bytes([blob[-1] ^ 1])
-    assert (
-        f"{int.from_bytes(damaged[-4:]):#010x} ≠ {int.from_bytes(blob[-4:]):#010x}"
-        in drawings.vector_bytes(damaged).text
-    )
-
-
 @pytest.mark.parametrize(
     ("positions", "kind", "sizes"),
     [
@@ -253,7 +232,7 @@ def test_the_parts_of_a_vector_are_its_bytes() -> None:
     ],
 )
 def test_the_stored_form_of_a_container(positions: Any, kind: str, sizes: tuple[int, ...]) -> None:
-    said = drawings.roaring_container([p + 65_536 for p in positions], container=1, lang="en").text
+    said = drawings.roaring_container(positions, lang="en").text
     for form, size in zip(("array", "bitmap", "run"), sizes, strict=True):
         stored = ": the fewest, so this form is stored" if form == kind else ""
         assert re.search(rf"^{form} container: .*; size in bytes: {size:,}{stored}$", said, re.MULTILINE)
@@ -274,10 +253,6 @@ def test_what_a_loser_did(everything: dk.Table) -> None:
 def test_what_does_not_exist_is_refused(everything: dk.Table) -> None:
     with pytest.raises(NotFoundError, match="S99"):
         drawings.file_tree(everything, after="S99")
-    with pytest.raises(NotFoundError, match="V9"):
-        drawings.vector_bytes(everything, delete_file="V9")
-    with pytest.raises(InvalidInputError, match="container"):
-        drawings.roaring_container([1], container=3)
     with pytest.raises(InvalidInputError, match="S5"):
         drawings.commit_race(everything, commit_of(everything), base="S5")
     with pytest.raises(InvalidInputError, match="xx"):

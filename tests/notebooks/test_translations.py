@@ -17,7 +17,7 @@ from tests.tools import instructor, translation
 from tests.tools.build_notebooks import report_missing
 from tests.tools.catalogs import catalog_file as course_catalog
 from tests.tools.lessons import NOTEBOOKS, lesson_names, read_source
-from tests.tools.translation import blocks, catalog_file, english_blocks, glossary, merge_catalog, prose, translate
+from tests.tools.translation import blocks, catalog_file, english_units, glossary, merge_catalog, prose, translate
 
 TRANSLATED = [name for name in LANGUAGES if name != "en"]
 FILES = [(language, catalog_file(language, name)) for language in TRANSLATED for name in lesson_names()]
@@ -113,9 +113,16 @@ def test_chinese_punctuation_is_full_width(file: Path) -> None:
 # --- the machinery ----------------------------------------------------------------------------------------------------
 
 
-def test_blocks_keep_code_and_lists_whole() -> None:
+def test_blocks_keep_code_whole_and_items_of_lists_are_units() -> None:
     text = "# Title\n\nOne\ntwo\n\n- a\n- b\n\n```\nx\n\ny\n```\n\n\nlast"
     assert blocks(text) == ["# Title", "One\ntwo", "- a\n- b", "```\nx\n\ny\n```", "last"]
+    assert [unit for block in blocks(text) for unit in translation.units(block)] == [
+        "# Title",
+        "One\ntwo",
+        "- a",
+        "- b",
+        "last",
+    ]
 
 
 def test_a_changed_paragraph_is_fuzzy_and_shown_in_english(tmp_path: Path) -> None:
@@ -138,7 +145,7 @@ def test_a_changed_paragraph_is_fuzzy_and_shown_in_english(tmp_path: Path) -> No
 @pytest.mark.parametrize("language", TRANSLATED)
 def test_catalogs_have_paragraphs_of_the_source_only(language: str, name: str) -> None:
     there = [entry.msgid for entry in polib.pofile(str(catalog_file(language, name)))]
-    known = [block for block in english_blocks(read_source(name)) if block in there]
+    known = [block for block in english_units(read_source(name)) if block in there]
     assert there == known, "run `python -m tests.tools.build_notebooks update-po`"
 
 
@@ -162,7 +169,7 @@ def test_what_is_missing_is_counted(
     monkeypatch.setattr(translation, "CATALOGS", tmp_path)
     monkeypatch.setattr(course_catalogs, "catalog_file", lambda language: tmp_path / f"{language}.po")
     monkeypatch.setattr(course_catalogs, "lesson_names", lambda: ["00_start_here"])
-    course, paragraphs = course_catalogs.course_texts(), english_blocks(read_source("00_start_here"))
+    course, paragraphs = course_catalogs.course_texts(), english_units(read_source("00_start_here"))
     for file, texts in ((tmp_path / "ko.po", course), (tmp_path / "ko" / "00_start_here.po", paragraphs)):
         merge_catalog(file, texts, "ko")
         catalog = polib.pofile(str(file))

@@ -161,16 +161,16 @@ def index() -> str:
 
 def differences() -> list[str]:
     """Name what is not as a build would leave it, outputs aside."""
-    wrong = [str(file.relative_to(NOTEBOOKS.parent)) for file, text in beside().items() if _read(file) != text]
+    wrong = [file for file, text in beside().items() if _read(file) != text]
     for name in lesson_names():
         for language in LANGUAGES:
             file = notebook_file(language, name)
             wanted = generate(language, name).notebook
             if not file.is_file() or _bare(nbformat.read(file, as_version=4)) != _bare(wanted):
-                wrong.append(str(file.relative_to(NOTEBOOKS.parent)))
+                wrong.append(file)
     known = {notebook_file(language, name) for name in lesson_names() for language in LANGUAGES}
-    wrong += [f"{f.relative_to(NOTEBOOKS.parent)} has no source" for f in NOTEBOOKS.rglob("*.ipynb") if f not in known]
-    return wrong
+    said = [f"build {file.relative_to(NOTEBOOKS.parent)} again: it is not as its source" for file in wrong]
+    return said + [f"remove {file}: it has no source" for file in NOTEBOOKS.rglob("*.ipynb") if file not in known]
 
 
 def _read(file: Path) -> str | None:

@@ -60,7 +60,7 @@ def missing(language: str) -> dict[str, list[str]]:
     wanted = {
         "course": (catalog_file(language), course_texts()),
         **{
-            name: (translation.catalog_file(language, name), translation.english_blocks(read_source(name)))
+            name: (translation.catalog_file(language, name), translation.english_units(read_source(name)))
             for name in lesson_names()
         },
     }

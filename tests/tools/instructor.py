@@ -18,8 +18,9 @@ from deletekit.course.exercise import Mistake
 from deletekit.course.exercises.all import EXERCISES
 from deletekit.course.translations import LANGUAGES
 from deletekit.course.translations import translations as course_translations
+from tests.tools import translation
 from tests.tools.lessons import NOTEBOOKS, lesson_names, read_source, tags
-from tests.tools.translation import FRESHNESS, UNREVIEWED, blocks, catalog_file, reviewer, translations
+from tests.tools.translation import blocks, catalog_file, translations
 
 PAGES = NOTEBOOKS / "instructor"
 CATALOG = "instructor"
@@ -94,11 +95,7 @@ def _page(name: str) -> str:
 
 def _written(page: str) -> list[str]:
     """List the paragraphs and the numbered items that a person wrote."""
-    return [unit for paragraph in blocks(_MARKED.sub("", page)) for unit in _units(paragraph)]
-
-
-def _units(paragraph: str) -> list[str]:
-    return re.split(r"\n(?=\d+\. )", paragraph)
+    return [unit for paragraph in blocks(_MARKED.sub("", page)) for unit in translation.units(paragraph)]
 
 
 def _translated(name: str, page: str, language: str) -> str:
@@ -106,15 +103,14 @@ def _translated(name: str, page: str, language: str) -> str:
     translated = translations(catalog_file(language, CATALOG))
     written = _written(page)
     done = sum(unit in translated for unit in written)
-    review = reviewer(language, CATALOG) or UNREVIEWED[language]
-    line = FRESHNESS[language].format(done=done, total=len(written), review=review)
+    line = translation.freshness(language, CATALOG, done, len(written))
     known = {**course_translations(language), **_headings(language, name), **translated}
 
     def say(text: str) -> str:
         return known.get(text, text)
 
     def paragraphs(markdown: str) -> list[str]:
-        return ["\n".join(map(say, _units(paragraph))) for paragraph in blocks(markdown)]
+        return [translation.translated_block(paragraph, known) for paragraph in blocks(markdown)]
 
     before, *after = _MARKED.split(page)
     title, *rest = paragraphs(before)

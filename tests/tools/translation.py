@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,10 +29,16 @@ FRESHNESS = {
     "es": "*Traducción: {done} de {total} párrafos. {review}*",
 }
 UNREVIEWED = {
-    "ko": "원어민 검토 전 초안입니다. 번역되지 않은 문단은 영어로 나옵니다.",
-    "ja": "母語話者による確認前の草稿です。未翻訳の段落は英語のままです。",
-    "zh-CN": "草稿，尚未经母语者审校。未翻译的段落保留英文。",
-    "es": "Borrador sin revisar por hablantes nativos. Los párrafos sin traducir quedan en inglés.",
+    "ko": "원어민 검토 전 초안입니다.",
+    "ja": "母語話者による確認前の草稿です。",
+    "zh-CN": "草稿，尚未经母语者审校。",
+    "es": "Borrador sin revisar por hablantes nativos.",
+}
+IN_ENGLISH = {
+    "ko": " 번역되지 않은 문단은 영어로 나옵니다.",
+    "ja": "未翻訳の段落は英語のままです。",
+    "zh-CN": "未翻译的段落保留英文。",
+    "es": " Los párrafos sin traducir quedan en inglés.",
 }
 
 
@@ -57,10 +64,20 @@ def blocks(markdown: str) -> list[str]:
     return ["\n".join(block) for block in out if block]
 
 
-def english_blocks(notebook: NotebookNode) -> list[str]:
-    """List every paragraph to translate, once, in order."""
-    found = [block for cell in notebook.cells if cell.cell_type == "markdown" for block in blocks(cell.source)]
-    return list(dict.fromkeys(block for block in found if not block.startswith("```")))
+def units(block: str) -> list[str]:
+    """Split a block into what is translated by itself: a paragraph, a table, each item of a list; no code."""
+    return [] if block.startswith("```") else re.split(r"\n(?=- |\d+\. )", block)
+
+
+def translated_block(block: str, known: Mapping[str, str]) -> str:
+    """Give a block with the translations that there are."""
+    return "\n".join(known.get(unit, unit) for unit in units(block)) or block
+
+
+def english_units(notebook: NotebookNode) -> list[str]:
+    """List every unit to translate, once, in order."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+    return list(dict.fromkeys(unit for cell in cells for block in blocks(cell.source) for unit in units(block)))
 
 
 def catalog_file(language: str, name: str) -> Path:
@@ -74,21 +91,24 @@ def translations(file: Path) -> dict[str, str]:
     return {entry.msgid: entry.msgstr for entry in polib.pofile(str(file)).translated_entries()}
 
 
-def reviewer(language: str, name: str) -> str | None:
+def freshness(language: str, name: str, done: int, total: int) -> str:
+    """Say how much is translated, who has read it, and what stands in the place of the rest."""
     file = catalog_file(language, name)
-    return polib.pofile(str(file)).metadata.get("X-Reviewed") if file.is_file() else None
+    reviewer = polib.pofile(str(file)).metadata.get("X-Reviewed") if file.is_file() else None
+    review = reviewer or UNREVIEWED.get(language, "")
+    rest = IN_ENGLISH[language] if done < total else ""
+    return FRESHNESS[language].format(done=done, total=total, review=review + rest)
 
 
 def translate(notebook: NotebookNode, language: str, name: str) -> Translated:
     """Give the notebook in a language, with the line that says how much of it is, below its title."""
     translated = translations(catalog_file(language, name))
-    wanted = english_blocks(notebook)
+    wanted = english_units(notebook)
     done = len(wanted) if language == "en" else sum(block in translated for block in wanted)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
-            cell.source = "\n\n".join(translated.get(block, block) for block in blocks(cell.source))
-    review = reviewer(language, name) or UNREVIEWED.get(language, "")
-    line = FRESHNESS[language].format(done=done, total=len(wanted), review=review)
+            cell.source = "\n\n".join(translated_block(block, translated) for block in blocks(cell.source))
+    line = freshness(language, name, done, len(wanted))
     title, *rest = blocks(notebook.cells[0].source)
     notebook.cells[0].source = "\n\n".join([title, line, *rest])
     notebook.metadata["deletekit"]["language"] = language
@@ -103,7 +123,7 @@ def update_catalogs(languages: list[str]) -> None:
     """
     for language in languages:
         for name in lesson_names():
-            merge_catalog(catalog_file(language, name), english_blocks(read_source(name)), language)
+            merge_catalog(catalog_file(language, name), english_units(read_source(name)), language)
 
 
 def merge_catalog(file: Path, wanted: list[str], language: str) -> None:

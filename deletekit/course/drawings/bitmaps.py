@@ -1,76 +1,28 @@
-"""The bytes of a deletion vector, part by part, and one container of it in the three forms that it could have."""
+"""One container of a deletion vector in the three forms that it could have."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
-from deletekit.course.drawings.svg import GAP, PAD, Canvas, Label, Svg, label, wrapped
+from deletekit.course.svg import GAP, PAD, Canvas, Svg, label, wrapped
 from deletekit.course.translations import Messages
-from deletekit.course.views.bitmap_bytes import vector_entry
-from deletekit.course.views.byte_layout import ByteRange, blob_layout
-from deletekit.course.views.byte_words import field_name, value_text
-from deletekit.course.views.table_view import as_table_view, delete_of
-from deletekit.errors import InvalidInputError, NotFoundError
+from deletekit.course.views.byte_layout import blob_layout
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 from deletekit.text import runs
 
-WIDEST = 880.0
-MOST_PARTS = 60
-
-_FILLS = {"length": "delete", "magic": "vector", "crc": "delete", "bitmap count": "good", "key": "good"}
-_SHOWN_BYTES, _SHOWN_NUMBERS = 8, 8
+_SHOWN_NUMBERS = 8
 _CONTAINERS = ("array container", "bitmap container", "run container")
-_WITH_VALUE = ("length", "bitmap count", "key", "cookie", "container count")
 
 
-def vector_bytes(
-    source: Any, *, delete_file: str | None = None, snapshot: str | None = None, lang: str | None = None
-) -> Svg:
-    """Draw each part of a deletion vector with its bytes: length, magic, bitmaps, CRC.
+def roaring_container(positions: Iterable[int], *, lang: str | None = None) -> Svg:
+    """Draw the first container of a set of positions as array, as bitmap and as runs, and mark the form that is stored.
 
     Parameters
     ----------
-    source: a table, or the bytes of a `deletion-vector-v1` blob.
-    delete_file, snapshot: of a table, the vector as `V1` and the snapshot as `S2`; None is the first, the current one.
-
-    Raises NotFoundError for a table without the vector, FormatError for bytes that are no vector.
+    positions: one or more, below 65,536.
     """
     say = Messages(lang)
-    name, blob = ("", source) if isinstance(source, bytes) else _stored(source, delete_file, snapshot)
-    parts = blob_layout(blob)
-    title = say("draw-bytes-title", name=name or "deletion-vector-v1", count=f"{len(blob):,}")
-    canvas = Canvas(title, say.lang)
-    x, y, bottom = GAP, canvas.below, canvas.below
-    for part in parts[:MOST_PARTS]:
-        what = _part(say, part, blob)
-        if x > GAP and x + what.size[0] > WIDEST:
-            x, y = GAP, bottom + PAD
-        box = canvas.box(x, y, what)
-        x, bottom = box.x + box.width + PAD, max(bottom, box.y + box.height)
-    left = len(parts) - MOST_PARTS
-    more = [say("draw-more", count=f"{left:,}")] if left > 0 else []
-    canvas.lines(GAP, canvas.below + GAP, more)
-    return canvas.finish([*(_fact(say, part, blob) for part in parts[:MOST_PARTS]), *more])
-
-
-def roaring_container(positions: Iterable[int], *, container: int = 0, lang: str | None = None) -> Svg:
-    """Draw one container of a set of positions as array, as bitmap and as runs, and mark the form that is stored.
-
-    Parameters
-    ----------
-    positions: the set; a container holds 65,536 of them.
-    container: the number of the container; the positions of the first are below 65,536.
-
-    Raises InvalidInputError for a container that has no positions.
-    """
-    say = Messages(lang)
-    every = positions if isinstance(positions, PositionBitmap) else PositionBitmap(positions)
-    first = container << 16
-    held = every.to_numpy()
-    held = held[(held >= first) & (held < first + (1 << 16))] - first
-    if not len(held):
-        raise InvalidInputError("container has no positions", kind="container", field="container", found=container)
+    held = PositionBitmap(positions).to_numpy()
     stored = next(p.field for p in blob_layout(encode_blob(PositionBitmap(held))) if p.field in _CONTAINERS)
     starts = held[np.flatnonzero(np.diff(held, prepend=-2) != 1)]
     ends = held[np.flatnonzero(np.diff(held, append=1 << 17) != 1)]
@@ -83,7 +35,7 @@ def roaring_container(positions: Iterable[int], *, container: int = 0, lang: str
         ("bitmap", 8192, " ".join(f"{byte:08b}" for byte in shown), True),
         ("run", 2 + 4 * len(starts), ", ".join(pairs), len(starts) > 4),
     )
-    canvas = Canvas(say("draw-container-title", number=container), say.lang)
+    canvas = Canvas(say("draw-container-title", number=0), say.lang)
     y, facts = canvas.below, list[str]()
     canvas.lines(GAP, y + PAD, [say("draw-container-counts", count=f"{len(held):,}", runs=f"{len(starts):,}")])
     facts.append(say("draw-container-counts", count=f"{len(held):,}", runs=f"{len(starts):,}"))
@@ -99,41 +51,3 @@ def roaring_container(positions: Iterable[int], *, container: int = 0, lang: str
         y = canvas.box(GAP, y, one, width).at(0, 1)[1] + PAD
     first_runs = ", ".join([text for text, _ in zip(runs(held.tolist()), range(4), strict=False)])
     return canvas.finish([*facts, say("draw-container-first", runs=first_runs + (" …" if len(starts) > 4 else ""))])
-
-
-def _stored(source: Any, delete_file: str | None, snapshot: str | None) -> tuple[str, bytes]:
-    """Return the name and the blob of a vector of a table."""
-    view = as_table_view(source)
-    at = view.snapshot(snapshot)
-    entry = vector_entry(view, at, delete_file) if at is not None else None
-    if entry is None:
-        raise NotFoundError("no such vector", "vector", "delete_file", delete_file or "V1", "none")
-    vector = delete_of(entry)
-    offset, size = vector.content_offset, vector.content_size_in_bytes
-    assert offset is not None
-    assert size is not None
-    return view.aliases.of(entry), view.table.io.read(vector.file_path, offset, size)
-
-
-def _part(say: Messages, part: ByteRange, blob: bytes) -> Label:
-    data = blob[part.start : part.stop]
-    hexes = data[:_SHOWN_BYTES].hex(" ") + (" …" if len(data) > _SHOWN_BYTES else "")
-    fill = "data" if part.field in _CONTAINERS else _FILLS.get(part.field, "plain")
-    lines = (field_name(say, part.field), f"{part.start:,}-{part.stop - 1:,}", hexes, _value(say, part))
-    return label(*lines, fill="bad" if part.is_wrong else fill, mark="wrong" if part.is_wrong else "", mono=2)
-
-
-def _fact(say: Messages, part: ByteRange, blob: bytes) -> str:
-    value = _value(say, part) or blob[part.start : part.stop][:_SHOWN_BYTES].hex(" ")
-    return say(
-        "byte-is", first=f"{part.start:,}", last=f"{part.stop - 1:,}", field=field_name(say, part.field), value=value
-    )
-
-
-def _value(say: Messages, part: ByteRange) -> str:
-    """Return what bytes mean, as short as it can be; a wrong value is beside the right one."""
-    if part.is_wrong:
-        return f"{part.value} ≠ {part.computed}"
-    if part.cardinality is not None:
-        return value_text(say, part)
-    return part.value if part.field in _WITH_VALUE else ""

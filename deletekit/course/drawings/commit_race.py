@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from deletekit.course.aliases import alias_number
-from deletekit.course.drawings.svg import GAP, LONGEST, Box, Canvas, Mark, Svg, label, wrapped
 from deletekit.course.race import outcome
+from deletekit.course.svg import GAP, LONGEST, Box, Canvas, Mark, Svg, label, wrapped
 from deletekit.course.translations import Messages
 from deletekit.course.views.table_view import as_table_view
 from deletekit.errors import InvalidInputError

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from deletekit.course.aliases import alias_number
-from deletekit.course.drawings.svg import GAP, LONGEST, Box, Canvas, Label, Mark, Svg, label, text_width
+from deletekit.course.svg import GAP, KINDS, LONGEST, Box, Canvas, Label, Mark, Svg, label, text_width
 from deletekit.course.translations import Messages
 from deletekit.course.views.table_view import TableView, as_table_view, delete_of, kind_of
 from deletekit.deletes.verdict import reason_of
@@ -20,7 +20,6 @@ from deletekit.text import brief
 MOST_FILES = 6
 """Files of a manifest that are drawn; the others are counted."""
 MOST_MANIFESTS = 8
-FILLS = {"data-file": "data", "deletion-vector": "vector", "position-delete": "delete", "equality-delete": "delete"}
 
 
 def file_tree(table: Any, *, before: str | None = None, after: str | None = None, lang: str | None = None) -> Svg:
@@ -83,26 +82,25 @@ class _Tree:
         for level in levels:
             rows.append(canvas.row(y, level, width))
             y = canvas.below + 2 * GAP
-        self._arrows(canvas, rows)
-        applying = self._applying(canvas, dict(zip(self._files, rows[4], strict=True)))
+        place = dict(zip([*self._kinds, *self._files], [*rows[3], *rows[4]], strict=True))
+        self._arrows(canvas, rows, place)
+        applying = self._applying(canvas, place)
         more = [say("draw-manifests-more", count=f"{self._left_out:,}")] if self._left_out else []
         legends = (["draw-tree-legend"] if two else []) + (["draw-applies-legend"] if applying else [])
         canvas.lines(GAP, canvas.below + GAP, [*more, *map(say, legends)])
         return canvas.finish([*self._facts(), *applying, *more])
 
-    def _arrows(self, canvas: Canvas, rows: Sequence[Sequence[Box]]) -> None:
+    def _arrows(self, canvas: Canvas, rows: Sequence[Sequence[Box]], place: dict[str, Box]) -> None:
         (metadata,), snapshots, lists = rows[:3]
-        manifests = dict(zip(self._kinds, rows[3], strict=True))
-        files = dict(zip(self._files, rows[4], strict=True))
         for snapshot, at, listed in zip(snapshots, lists, self._lists, strict=True):
             canvas.arrow(metadata.at(0.5, 1), snapshot.at(0.5, 0))
             canvas.arrow(snapshot.at(0.5, 1), at.at(0.5, 0))
-            for name in (name for name in manifests if name in listed):  # in order: the bytes are compared
-                canvas.arrow(at.at(0.5, 1), manifests[name].at(0.5, 0))
+            for name in (name for name in self._kinds if name in listed):  # in order: the bytes are compared
+                canvas.arrow(at.at(0.5, 1), place[name].at(0.5, 0))
         for name, entries in self._entries.items():
             for entry in entries:
-                to = files[self._view.aliases.of(entry)].at(0.5, 0)
-                canvas.arrow(manifests[name].at(0.5, 1), to, "" if entry.is_live else "removed")
+                to = place[self._view.aliases.of(entry)].at(0.5, 0)
+                canvas.arrow(place[name].at(0.5, 1), to, "" if entry.is_live else "removed")
 
     def _applying(self, canvas: Canvas, place: dict[str, Box]) -> list[str]:
         """Draw what each delete of the new snapshot applies to by the rules, and say it."""
@@ -141,7 +139,7 @@ class _Tree:
     def _file(self, name: str, entry: ManifestEntry) -> Label:
         kind = kind_of(entry)
         lines = (name, self._say("kind-" + kind), f"record_count {entry.data_file.record_count:,}")
-        return label(*lines, fill=FILLS[kind], mark=self._mark(name))
+        return label(*lines, fill=KINDS[kind], mark=self._mark(name))
 
     def _mark(self, name: str) -> Mark:
         """Return whether a manifest or a file came or went."""

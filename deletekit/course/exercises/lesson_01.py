@@ -8,7 +8,7 @@ from deletekit.course.exercise import Functions
 
 def _bound(random: Random) -> tuple[bytes]:
     bits = random.choice((1, 3, 8, 16, 24, 31))
-    return (struct.pack("<i", random.randrange(-(2**bits), 2**bits)),)
+    return (struct.pack("<i", random.choice((-(2**bits), 2**bits - 1, random.randrange(-(2**bits), 2**bits)))),)
 
 
 FUNCTIONS = {

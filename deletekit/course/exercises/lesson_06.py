@@ -9,7 +9,7 @@ from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 def _blob(random: Random) -> tuple[bytes]:
     positions: set[int] = set()
     for _ in range(random.randrange(1, 4)):
-        bits = random.choice((3, 8, 16, 18, 32, 34))
+        bits = random.choice((3, 8, 16, 18, 32, 34, 62))
         first = random.getrandbits(bits)
         positions.update(range(first, first + random.choice((1, 1, 5, 200)), random.choice((1, 2))))
     return (encode_blob(PositionBitmap(sorted(positions))),)

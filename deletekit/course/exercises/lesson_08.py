@@ -37,10 +37,12 @@ _PLACES = (
 
 
 def _drawn_files(random: Random) -> tuple[_File, _File]:
+    unpartitioned = random.randrange(3)
+
     def place() -> dict[str, Any]:
         spec_id = random.choice((0, 0, 1, 2))
-        partition = {"shop": random.choice(("north", "south", None)), "day": random.choice((1, 2))}
-        return {"spec_id": spec_id, "partition": partition if spec_id < 2 else {}}
+        partition = {"shop": random.choice(("north", None)), "day": random.choice((1, None))}
+        return {"spec_id": spec_id, "partition": partition if spec_id != unpartitioned else {}}
 
     here, number = place(), random.randrange(8, 12)
     data = {"file_path": random.choice(("D1", "D11", "D2")), "sequence_number": number, **here}
@@ -68,7 +70,7 @@ _ROWS: tuple[tuple[int, dict[str, Any], list[Any]], ...] = (
 
 
 def _drawn_row(random: Random) -> tuple[int, _File, list[Any]]:
-    values = {"shop": ("north", "south"), "id": (0, 1, 2), "item": ("tea", "None", "", None)}
+    values = {"shop": ("north", "south"), "id": (0, 1, 2), "item": ("tea", "None", "", None, "north")}
     row = {column: random.choice(found) for column, found in values.items()}
 
     def delete() -> Any:
@@ -76,9 +78,11 @@ def _drawn_row(random: Random) -> tuple[int, _File, list[Any]]:
             return set(random.choices(range(4), k=random.randrange(4)))
         columns = random.sample([*values], random.randrange(1, 4))
         lines = range(random.randrange(4))
-        return [{column: random.choice((row[column], *values[column])) for column in columns} for _ in lines]
+        return [
+            {column: random.choice((row[column], random.choice(values[column]))) for column in columns} for _ in lines
+        ]
 
-    return random.randrange(4), row, [delete() for _ in range(random.randrange(5))]
+    return random.randrange(4), row, [delete() for _ in range(random.randrange(4))]
 
 
 FUNCTIONS = {

@@ -46,7 +46,10 @@ FUNCTIONS = {
         inputs=_log,
     ),
     "14.3": Functions(
-        cases=[(_MAGIC + BitMap64(positions).serialize(),) for positions in ([3, 5], range(1000), [2**32])],
+        cases=[
+            (_MAGIC + BitMap64(positions).serialize(),)
+            for positions in ([3, 5], range(1000), [2**32], range(0, 800_000, 9))
+        ],
         inputs=_vector,
     ),
 }

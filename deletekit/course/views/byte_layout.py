@@ -63,7 +63,9 @@ class ByteRange:
 
 
 def layout(data: bytes) -> tuple[ByteRange, ...]:
-    """Lay out a Puffin or Delta `.bin` file. Raises FormatError for any other file."""
+    """Lay out a Puffin or Delta `.bin` file, or the blob of one vector. Raises FormatError for anything else."""
+    if data[4:8] == VECTOR_MAGIC:
+        return blob_layout(data)
     return delta_layout(data) if data[:1] == bytes((_DELTA_VERSION,)) else puffin_layout(data)
 
 

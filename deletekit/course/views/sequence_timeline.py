@@ -25,7 +25,7 @@ FOLDED_FROM = 12
 """More deletes of one kind fold if no data file is between them; more data files with the same folds of deletes do."""
 BESIDE = 8
 
-_LANES = {"data": "data-file", **{kind: kind for kind in ("equality-delete", "position-delete", "deletion-vector")}}
+_LANES = ("data-file", "equality-delete", "position-delete", "deletion-vector")
 
 Fold = list[ManifestEntry]
 """Files that are shown as one, in order."""
@@ -112,12 +112,11 @@ class _Timeline:
         ]
         used = {delete for delete, _ in arrows}
         deletes = [d for d in self._folds if self._name(d) in used or len(self._folds) <= PAGE_FILES][:PAGE_FILES]
-        points = [*(self._point(e, "data") for e in lines), *(self._point(d, kind_of(d[0])) for d in deletes)]
+        points = list(map(self._point, [*lines, *deletes]))
         figure = _figure(points)
         note = " ".join([say("timeline-arrow"), *([say("timeline-folded")] if any(len(e) > 1 for e in lines) else [])])
         shown = {p["name"] for p in points}
-        figure |= {"arrows": [a for a in arrows if a[0] in shown], "axis": say("draw-axis"), "arrow": note}
-        figure["lanes"] = [[row, say(f"kind-{_LANES[row]}"), y] for row, y in figure["lanes"]]
+        figure |= {"arrows": [a for a in arrows if a[0] in shown], "note": note}
         columns = (say("file"), "sequence_number", say("timeline-opened"))
         cells = (page.line(of(e[0]), n, _numbers(e), _ranges(named[n]) or None) for e in lines if (n := self._name(e)))
         more |= {"select": "data_file", "selected": selected, "numbers": (1,), "figure": figure}
@@ -177,9 +176,9 @@ class _Timeline:
     def _at(self, fold: Fold) -> str:
         return _numbers(fold) + (" *" if self._aliases.of(fold[0]) == self._moved else "")
 
-    def _point(self, fold: Fold, row: str) -> dict[str, Any]:
+    def _point(self, fold: Fold) -> dict[str, Any]:
         key = {"key": self._aliases.of(fold[0]), "first": fold[0].sequence_number or 0}
-        return {"name": self._name(fold), "row": row, "at": _numbers(fold), **key}
+        return {"name": self._name(fold), "row": kind_of(fold[0]), "at": _numbers(fold), **key}
 
 
 def _ranges(names: str) -> str:
@@ -214,28 +213,19 @@ def _folded(entries: Fold, key: Callable[[ManifestEntry], Any], apart: Iterable[
 
 
 def _figure(points: list[dict[str, Any]]) -> dict[str, Any]:
-    """Lay points out: a column for each number, lanes for the kinds, points of both side by side.
-
-    `x` counts boxes, and `column` the gaps before them; `y` counts lines. Numbers are `[text, x, column, boxes]`.
-    """
-    lanes = [row for row in _LANES if any(p["row"] == row for p in points)]
+    """Lay points out: a column for each number, lanes for the kinds, points of both side by side, in lines `y`."""
     numbers = sorted({(p["first"], p["at"]) for p in points})
-    cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for point in points:
-        cells.setdefault((point["row"], point["at"]), []).append(point)
-    x, axis = 0, []
-    for column, (_, at) in enumerate(numbers):
-        wide = min(max(len(cells.get((row, at), ())) for row in lanes), BESIDE)
-        axis.append([at, x, column, wide])
-        x += wide
-    y, places = 0, []
-    for row in lanes:
-        places.append([row, y])
-        for at, left, column, _ in axis:
-            for i, point in enumerate(cells.get((row, at), ())):
-                point |= {"x": left + i % BESIDE, "column": column, "y": y + i // BESIDE}
-        y += 1 + max(-(-len(cells.get((row, at), ())) // BESIDE) for _, at in numbers)
-    return {"points": points, "lanes": places, "numbers": axis, "boxes": x, "lines": y}
+    y, lanes = 0, []
+    for row in (row for row in _LANES if any(p["row"] == row for p in points)):
+        lanes.append([row, y])
+        below = y
+        for column, number in enumerate(numbers):
+            here = [p for p in points if (p["row"], p["first"], p["at"]) == (row, *number)]
+            for i, point in enumerate(here):
+                point |= {"column": column, "place": i % BESIDE, "y": y + i // BESIDE}
+                below = max(below, point["y"])
+        y = below + (2 if row == "data-file" else 1)  # arrows arrive below the data files
+    return {"points": points, "lanes": lanes, "numbers": [at for _, at in numbers], "lines": y}
 
 
 def _index_of(view: TableView, entries: Iterable[ManifestEntry]) -> DeleteFileIndex:

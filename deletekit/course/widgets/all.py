@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import traitlets
 from ipywidgets import Tab
 
+from deletekit.course.drawings.sequence_axis import with_drawing
 from deletekit.course.recordings.costs import measure_costs, measure_trial
 from deletekit.course.recordings.stream_steps import record_stream
 from deletekit.course.recordings.temporary_table import synced_table
@@ -151,7 +152,7 @@ class SnapshotDiff(TableWidget, view=snapshot_diff):
     """
 
 
-class SequenceTimeline(TableWidget, view=sequence_timeline):
+class SequenceTimeline(TableWidget, view=with_drawing(sequence_timeline)):
     """Data files and deletes on the axis of sequence numbers, with arrows for what applies.
 
     Attributes

@@ -14,6 +14,7 @@ from inspect import currentframe, signature
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_type_hints
 
+from deletekit.course.svg import FILLS, INKS
 from deletekit.course.translations import Messages
 from deletekit.course.views.page import Control, Page, error_page
 from deletekit.course.views.page_html import page_html
@@ -54,8 +55,9 @@ def script(name: str) -> str:
 
 @cache
 def css() -> str:
-    """Return the style of the widgets."""
-    return _STATIC.joinpath("shared.css").read_text(encoding="utf-8")
+    """Return the style of the widgets, and the colours of drawings in them, which follow the notebook's theme."""
+    colours = (f"--dkd-{name}: light-dark({light}, {dark});" for name, (light, dark) in (FILLS | INKS).items())
+    return f".deletekit {{ {' '.join(colours)} }}\n" + _STATIC.joinpath("shared.css").read_text(encoding="utf-8")
 
 
 class PageWidget(anywidget.AnyWidget):

@@ -64,6 +64,7 @@ def test_every_byte_of_a_puffin_file_once(path: Path) -> None:
 def test_every_byte_of_a_vector_once(path: Path) -> None:
     data = path.read_bytes()
     ranges = blob_layout(data)
+    assert layout(data) == ranges
     assert [ranges[0].start, ranges[-1].stop] == [0, len(data)]
     assert all(a.stop == b.start for a, b in pairwise(ranges))
     assert ranges[-1].value == f"{zlib.crc32(data[4:-4]):#010x}"

@@ -162,11 +162,11 @@ def test_files_stand_side_by_side_and_those_with_the_same_deletes_fold(big: dk.T
     page = sequence_timeline(big)
     figure = grid(page, "files").figure
     points = {p["name"]: p for p in figure["points"]}
-    assert len({(p["x"], p["column"], p["y"]) for p in points.values()}) == len(points) == len(figure["points"])
+    assert len({(p["place"], p["column"], p["y"]) for p in points.values()}) == len(points) == len(figure["points"])
     assert all({delete, data} <= set(points) for delete, data in figure["arrows"])
     lanes = dict.fromkeys(p["row"] for p in sorted(points.values(), key=lambda p: p["y"]))
-    assert [row for row, _, _ in figure["lanes"]] == list(lanes)
-    assert all(p["x"] < figure["boxes"] and p["y"] < figure["lines"] for p in points.values())
+    assert [row for row, _ in figure["lanes"]] == list(lanes)
+    assert all(p["column"] < len(figure["numbers"]) and p["y"] < figure["lines"] for p in points.values())
     files = entries(big, 0)
     shown = [line.cells[0] for line in grid(page, "files").lines]
     assert sum(int(name.partition("(")[2].rstrip(")") or 1) for name in shown) == len(files) > len(shown)

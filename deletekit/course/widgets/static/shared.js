@@ -13,13 +13,6 @@ function el(tag, attributes = {}, ...children) {
   return made;
 }
 
-function svg(tag, attributes = {}, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
-  made.append(...children);
-  return made;
-}
-
 /** Scroll a list so that its chosen line is seen, and nothing else. */
 function reveal(list) {
   const line = list.querySelector("[aria-selected=true]")?.getBoundingClientRect();

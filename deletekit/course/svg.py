@@ -28,6 +28,8 @@ FILLS = {
     "bad": ("#fde0de", "#4d1b18"),
 }
 """Behind text, in light and in dark."""
+KINDS = {"data-file": "data", "deletion-vector": "vector", "position-delete": "delete", "equality-delete": "delete"}
+"""What is behind the name of a file, by its kind."""
 INKS = {
     "ink": ("#1b1b1b", "#ececec"),
     "line": ("#5f6670", "#a2abb5"),
@@ -146,7 +148,8 @@ class Canvas:
     _bottom: float = 0
 
     def __post_init__(self) -> None:
-        self.words(GAP, GAP + FONT, self.title, bold=True)
+        if self.title:
+            self.words(GAP, GAP + FONT, self.title, bold=True)
 
     @property
     def below(self) -> float:
@@ -188,13 +191,18 @@ class Canvas:
         for i, line in enumerate(lines):
             self.words(x, y + i * LINE, line)
 
-    def arrow(self, start: Point, end: Point, mark: Mark = "", *, bend: float = 0, head: bool = True) -> None:
-        """Draw a line with a head; `bend` moves its middle to the side, down if it is positive."""
+    def arrow(
+        self, start: Point, end: Point, mark: Mark = "", *, bend: float = 0, upright: bool = False, head: bool = True
+    ) -> None:
+        """Draw a line with a head. `bend` moves its middle down; `upright`, it leaves and arrives upright."""
         (x1, y1), (x2, y2) = start, end
         via_x, via_y = (x1 + x2) / 2, (y1 + y2) / 2 + bend * 2
-        curve = f"M{_n(x1)} {_n(y1)}" + (f"Q{_n(via_x)} {_n(via_y)} " if bend else "L") + f"{_n(x2)} {_n(y2)}"
+        way = f"Q{_n(via_x)} {_n(via_y)} " if bend else "L"
+        if upright:
+            via_x, way = x2, f"C{_n(x1)} {_n(via_y)} {_n(x2)} {_n(via_y)} "
+        curve = f"M{_n(x1)} {_n(y1)}{way}{_n(x2)} {_n(y2)}"
         if head:
-            from_x, from_y = (via_x, via_y) if bend else start
+            from_x, from_y = (via_x, via_y) if bend or upright else start
             length = max(((x2 - from_x) ** 2 + (y2 - from_y) ** 2) ** 0.5, 1)
             dx, dy = (x2 - from_x) / length * 8, (y2 - from_y) / length * 8
             left, right = (x2 - dx + dy / 2, y2 - dy - dx / 2), (x2 - dx - dy / 2, y2 - dy + dx / 2)
