@@ -72,7 +72,12 @@ SPARK_SMOKE = [
     "tests/spark/data_source/test_types.py",
     "tests/conformance/test_spark_reads_the_suite.py::test_the_data_source_reads_each_table_right",
 ]
-SPARK_PIPELINE = "tests/pipeline/test_pipeline.py::test_a_run"
+# What takes longer: the pipeline, executors that lack deletekit, and one that is killed in each verb.
+SPARK_LANE = [
+    "tests/pipeline/test_pipeline.py::test_a_run[3]",
+    "tests/spark/test_sessions.py::test_executors_without_the_package",
+    "tests/engines/test_cluster.py::test_lost_executors[each]",
+]
 SPARK_CONTRACT = "tests/engines/test_contract.py::test_spark_does_the_same"  # Iceberg's own reader is the judge
 SPARK_RELEASES = ("3.5", "4.0", "4.1", "4.2", "4.3")
 SPARK_TOOLS = [*FLOOR_TOOLS, "moto", "pandas", "psycopg2-binary"]
@@ -277,11 +282,11 @@ def run_on_spark(arguments: list[str]) -> int:
     if chosen == ["smoke"]:
         tests = smoke
     else:
-        tests = chosen or [*smoke, SPARK_PIPELINE, *([SPARK_CONTRACT] if release < "4.2" else [])]
+        tests = chosen or [*smoke, *SPARK_LANE, *([SPARK_CONTRACT] if release < "4.2" else [])]
     # Spark 4.2 and 4.3 warn of pandas 3, of which deletekit uses nothing; 3.5 compares versions by distutils.
     warnings = ("PySpark does not yet fully support pandas:FutureWarning", "distutils Version:DeprecationWarning")
     ignored = [argument for warning in warnings for argument in ("-W", f"ignore:{warning}")]
-    return run([python, "-m", "pytest", *ignored, "-m", "spark and not long", *tests])
+    return run([python, "-m", "pytest", *ignored, "-m", "spark", *tests])
 
 
 def new_venv(name: str, packages: list[str]) -> Path:

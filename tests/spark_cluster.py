@@ -6,7 +6,6 @@ there; it starts executors as children; all are ended by their pids.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
@@ -76,10 +75,9 @@ class SparkCluster:
             process.wait(PATIENCE)
 
     def _run(self, name: str, address: str, *arguments: str) -> None:
-        spec = importlib.util.find_spec("pyspark")
-        assert spec is not None
-        assert spec.origin is not None
-        home = Path(spec.origin).parent
+        import pyspark  # noqa: PLC0415  # an extra
+
+        home = Path(pyspark.__file__).parent
         environment = {
             **os.environ,
             "SPARK_HOME": str(home),

@@ -54,9 +54,7 @@ def spark_catalog(name: str, properties: Mapping[str, str]) -> SparkCatalog:
     kind = _kind(properties)
     refused = sorted(_REFUSED & properties.keys())
     if refused:
-        raise UnsupportedError(
-            "catalog property has no counterpart in Spark", kind="spark-catalog-property", field=refused[0]
-        )
+        raise UnsupportedError("catalog property has no counterpart in Spark", "spark-catalog-property", refused[0])
     plain = {k: v for k, v in properties.items() if k not in _PYTHON_ONLY | _RENAMED.keys() | {"type", "uri"}}
     for old, new in _RENAMED.items():
         if old in properties:
@@ -92,17 +90,10 @@ def _kind(properties: Mapping[str, str]) -> str:
     starts = {"http": "rest", "thrift": "hive", "sqlite": "sql", "postgresql": "sql"}
     kind = properties.get("type") or next((k for start, k in starts.items() if uri.startswith(start)), None)
     if kind is None:
-        raise InvalidInputError(
-            "catalog properties name no kind of catalog", kind="catalog", field="type", expected=", ".join(_TYPES)
-        )
+        message = "catalog properties name no kind of catalog"
+        raise InvalidInputError(message, "catalog", "type", expected=", ".join(_TYPES))
     if kind not in _TYPES:
-        raise UnsupportedError(
-            "Spark has no catalog of this kind",
-            kind="spark-catalog",
-            field="type",
-            found=kind,
-            expected=", ".join(_TYPES),
-        )
+        raise UnsupportedError("Spark has no catalog of this kind", "spark-catalog", "type", kind, ", ".join(_TYPES))
     if kind != "glue" and not uri:
         raise InvalidInputError("catalog needs a uri", kind="catalog", field="uri")
     return kind
@@ -123,13 +114,8 @@ def _jdbc(uri: str) -> dict[str, str]:
         login = {"jdbc.user": url.username, "jdbc.password": url.password}
         given = {k: str(v) for k, v in login.items() if v is not None}
         return {"uri": f"jdbc:postgresql://{url.host}{port}/{url.database or ''}", **given, **version}
-    raise UnsupportedError(
-        "Spark cannot open this SQL catalog",
-        kind="spark-catalog",
-        field="uri",
-        found=url.render_as_string(hide_password=True),
-        expected="a SQLite file, or PostgreSQL on a host",
-    )
+    found, expected = url.render_as_string(hide_password=True), "a SQLite file, or PostgreSQL on a host"
+    raise UnsupportedError("Spark cannot open this SQL catalog", "spark-catalog", "uri", found, expected)
 
 
 def _s3(plain: Mapping[str, str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ loses one. A failed attempt deletes its files itself, or the driver does where i
 from __future__ import annotations
 
 import re
+import sys
 import time
 import uuid
 from collections import deque
@@ -58,12 +59,12 @@ class SparkEngine(EngineBlock):
     threads: how many groups of tasks run at a time; default Spark's parallelism, the cores of all executors.
 
     Raises UnsupportedError for Spark Connect, which has no accumulators to hear of written files through;
-    EnvironmentMissingError if executors elsewhere lack this deletekit; InvalidInputError for less than one thread.
+    EnvironmentMissingError if the executors' Python lacks this deletekit; InvalidInputError for less than one thread.
     """
 
     def __init__(self, session: SparkSession, threads: int | None = None) -> None:
         check_classic(session)
-        _check_executors(session)
+        check_executors(session)
         self.session = session
         self.threads = checked_threads(threads) or session.sparkContext.defaultParallelism
         self._jobs = session.newSession()
@@ -231,10 +232,11 @@ def _dealt(tasks: list[_T], groups: int) -> list[list[_T]]:
     return [tasks[at : at + each] for at in range(0, len(tasks), each)]
 
 
-def _check_executors(session: SparkSession) -> None:
-    """Run a small task, once a session, to see whether Python on another machine has this deletekit."""
+def check_executors(session: SparkSession) -> None:
+    """Run a small task, once a session, to see whether another Python than the driver's has this deletekit."""
     context = session.sparkContext
-    if re.match(r"local(\[|$)", str(context.master)) or context.applicationId in _CHECKED:
+    here = re.match(r"local(\[|$)", str(context.master)) and context.pythonExec == sys.executable
+    if here or context.applicationId in _CHECKED:
         return
 
     def version_there(_: int) -> str:
@@ -244,7 +246,10 @@ def _check_executors(session: SparkSession) -> None:
             return "none"
         return there
 
-    found = context.parallelize([0], 1).map(version_there).first()
+    try:
+        found = context.parallelize([0], 1).map(version_there).first()
+    except (PySparkException, Py4JJavaError) as e:
+        found = _reason(e)
     if found != __version__:
         message, expected = "the executors' Python lacks this deletekit", f"deletekit {__version__} there"
         raise EnvironmentMissingError(message, kind="executors", field="PYSPARK_PYTHON", found=found, expected=expected)
@@ -260,8 +265,9 @@ def _most_attempts(session: SparkSession) -> int:
 
 
 def _reason(error: Exception) -> str:
-    """Return Spark's text of the causes: the outermost names the file, the innermost the fault."""
+    """Return Python's error, or Spark's text of the causes: the outermost names the file, the innermost the fault."""
     lines = [line.strip() for line in str(error).strip().splitlines()]
     died = [line for line in lines if "exited unexpectedly" in line]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    return "; ".join(dict.fromkeys(died[:1] or causes or lines[:1]))
+    python = [line for line in lines if re.match(r"[\w.]*Error: ", line)]
+    return "; ".join(dict.fromkeys(died[:1] or python[-1:] or causes or lines[:1]))

@@ -54,9 +54,7 @@ def check_release(*, runtime: bool = False, without: str = "") -> None:
     known = [name for name in (*RUNTIMES, *(() if runtime else WITHOUT_RUNTIME)) if name != without]
     if RELEASE not in known:
         message = "Iceberg has no runtime for this Spark" if runtime else "deletekit does not work on this Spark"
-        raise EnvironmentMissingError(
-            message, kind="pyspark", field="pyspark", found=RELEASE, expected=" or ".join(known)
-        )
+        raise EnvironmentMissingError(message, "pyspark", "pyspark", RELEASE, " or ".join(known))
 
 
 def check_classic(session: object, *, data_sources: bool = False) -> None:
@@ -99,7 +97,6 @@ def query_of_frame(frame: Any) -> str:
     try:
         query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
     except Exception as e:
-        raise UnsupportedError(
-            "the query of a batch is not known here", kind="spark-connect", found=type(e).__name__
-        ) from e
+        message = "the query of a batch is not known here"
+        raise UnsupportedError(message, kind="spark-connect", found=type(e).__name__) from e
     return query_id or ""

@@ -142,9 +142,8 @@ def fetch_jars(folder: str | Path) -> tuple[Path, ...]:
     jars = [Path(url2pathname(urlsplit(jar).path) if "://" in jar else jar) for jar in used.split(",") if jar]
     missing = [name for name in map(_jar_name, JARS) if not any(jar.name.endswith(name) for jar in jars)]
     if missing:
-        raise EnvironmentMissingError(
-            "the running Spark session has other jars", kind="jars", field="spark.jars", expected=", ".join(missing)
-        )
+        message = "the running Spark session has other jars"
+        raise EnvironmentMissingError(message, "jars", "spark.jars", expected=", ".join(missing))
     root = Path(folder)
     root.mkdir(parents=True, exist_ok=True)
     return tuple(Path(shutil.copy(jar, root / jar.name)) for jar in jars)
@@ -156,13 +155,8 @@ def _add_catalog(running: SparkSession, catalog: Mapping[str, str], name: str) -
         there = running.conf.get(key, None)
         if there not in (None, value):
             shown = key.endswith((name, ".type", ".uri", ".warehouse"))  # others may be secrets
-            raise InvalidInputError(
-                "the running Spark session has this catalog at another place",
-                kind="spark-catalog",
-                field=key,
-                found=there if shown else None,
-                expected=value if shown else None,
-            )
+            message = "the running Spark session has this catalog at another place"
+            raise InvalidInputError(message, "spark-catalog", key, *((there, value) if shown else ()))
     for key, value in catalog.items():
         running.conf.set(key, value)
     if not JARS:
@@ -171,9 +165,8 @@ def _add_catalog(running: SparkSession, catalog: Mapping[str, str], name: str) -
         running.sql(f"show namespaces in `{name.replace('`', '``')}`")
     except Exception as e:
         if "Cannot find catalog plugin class" in str(e):
-            raise EnvironmentMissingError(
-                "the running Spark session was started without Iceberg's jar: stop it first", kind="jars"
-            ) from e
+            message = "the running Spark session was started without Iceberg's jar: stop it first"
+            raise EnvironmentMissingError(message, kind="jars") from e
         raise
 
 
@@ -259,9 +252,8 @@ def _jars(coordinates: Sequence[str]) -> dict[str, str]:
         return {"spark.jars.packages": ",".join(coordinates)}
     missing = [file for file in map(_jar_name, coordinates) if not any(Path(folder).glob(f"*{file}"))]
     if missing:
-        raise EnvironmentMissingError(
-            "jars are missing", kind="jars", file=folder, field=JARS_FOLDER_VARIABLE, expected=", ".join(missing)
-        )
+        expected = ", ".join(missing)
+        raise EnvironmentMissingError("jars are missing", "jars", JARS_FOLDER_VARIABLE, expected=expected, file=folder)
     return {"spark.jars": ",".join(str(p) for p in sorted(Path(folder).glob("*.jar")))}
 
 

@@ -1,7 +1,8 @@
 """Translate Iceberg types into Spark's, and Arrow columns both ways.
 
-A type is translated exactly or refused by name. Spark has no uuid (it becomes text) and no fixed (binary). It would
-lose time and nanoseconds, so columns of these types are refused. Text that comes for a uuid column is read as a uuid.
+A type is translated exactly or refused by name. Spark has no uuid (it becomes text) and no fixed (binary). It has no
+nanoseconds, and no time before 4.1, where it is switched off by default: columns of these types are refused, as by
+Iceberg's own reader. Text that comes for a uuid column is read as a uuid.
 Spec: "Primitive Types"; Java TypeToSparkType.
 """
 
@@ -62,13 +63,8 @@ def spark_type(kind: it.IcebergType, path: str = "") -> st.DataType:
     if isinstance(kind, it.DecimalType):
         return st.DecimalType(kind.precision, kind.scale)
     if type(kind) not in _PRIMITIVES:
-        raise UnsupportedError(
-            "Spark has no type for this column",
-            kind="spark-type",
-            field=path,
-            found=str(kind),
-            expected="other columns, named by the option columns",
-        )
+        expected = "other columns, named by the option columns"
+        raise UnsupportedError("Spark has no type for this column", "spark-type", path, str(kind), expected)
     return _PRIMITIVES[type(kind)]
 
 
@@ -155,7 +151,5 @@ def _leaf_from_spark(array: pa.Array, kind: it.IcebergType, path: str) -> pa.Arr
     text: Any = pl.Series("", array)
     wrong = text.filter(~text.str.contains(_UUID_TEXT))
     if len(wrong):
-        raise InvalidInputError(
-            "column does not fit the table's type", kind="column-type", field=path, found=wrong[0], expected="uuid"
-        )
+        raise InvalidInputError("column does not fit the table's type", "column-type", path, wrong[0], "uuid")
     return text.str.replace_all("-", "", literal=True).str.decode("hex").to_arrow().cast(pa.binary(16))

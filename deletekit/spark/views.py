@@ -28,9 +28,13 @@ def register(session: SparkSession, catalog: Catalog) -> dict[str, str]:
     appends to its table. A table with a column of a type that Spark lacks is left out, and the logger `deletekit` tells
     why.
 
-    Raises UnsupportedError for Spark Connect, EnvironmentMissingError for a Spark without data sources in Python.
+    Raises UnsupportedError for Spark Connect, EnvironmentMissingError for a Spark without data sources in Python, or if
+    the executors' Python lacks this deletekit.
     """
+    from deletekit.spark.engine import check_executors  # noqa: PLC0415  # pyspark is an extra
+
     check_classic(session, data_sources=True)
+    check_executors(session)
     names = catalog.tables()
     lasts = Counter(name.rpartition(".")[2].lower() for name in names)
     properties = {f"catalog.{key}": str(value) for key, value in catalog.pyiceberg.properties.items()}

@@ -9,20 +9,11 @@ import pytest
 import deletekit as dk
 from deletekit.spark.catalogs import AWS_JAR, POSTGRESQL_JAR, spark_catalog
 
-S3 = {
-    "s3.endpoint": "http://127.0.0.1:9000",
-    "s3.access-key-id": "key",
-    "s3.secret-access-key": "secret",
-    "s3.region": "eu-west-1",
-}
-JAVA_S3 = {
-    "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-    "s3.endpoint": "http://127.0.0.1:9000",
-    "s3.access-key-id": "key",
-    "s3.secret-access-key": "secret",
-    "client.region": "eu-west-1",
-    "s3.path-style-access": "true",
-}
+KEYS = {"s3.endpoint": "http://127.0.0.1:9000", "s3.access-key-id": "key", "s3.secret-access-key": "secret"}
+S3 = {**KEYS, "s3.region": "eu-west-1"}
+JDBC = {"type": "jdbc", "jdbc.schema-version": "V1", "warehouse": "/data"}
+JAVA_IO = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
+JAVA_S3 = {**KEYS, **JAVA_IO, "client.region": "eu-west-1", "s3.path-style-access": "true"}
 
 
 def settings(properties: dict[str, str]) -> dict[str, str]:
@@ -52,30 +43,17 @@ CASES: list[tuple[dict[str, str], dict[str, str], tuple[str, ...]]] = [
     ),
     (
         {"type": "rest", "uri": "http://host", "warehouse": "s3://b/w", "client.region": "us-east-1"},
-        {
-            "type": "rest",
-            "uri": "http://host",
-            "warehouse": "s3://b/w",
-            "client.region": "us-east-1",
-            "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        },
+        {"type": "rest", "uri": "http://host", "warehouse": "s3://b/w", "client.region": "us-east-1", **JAVA_IO},
         (AWS_JAR,),
     ),
     (
         {"type": "sql", "uri": "sqlite:////data/c.db", "warehouse": "/data", "echo": "true", "py-io-impl": "x.Y"},
-        {"type": "jdbc", "uri": "jdbc:sqlite:/data/c.db", "jdbc.schema-version": "V1", "warehouse": "/data"},
+        {**JDBC, "uri": "jdbc:sqlite:/data/c.db"},
         (),
     ),
     (
         {"uri": "postgresql+psycopg2://me:p%40ss@db.example:5433/cat", "warehouse": "/data"},
-        {
-            "type": "jdbc",
-            "uri": "jdbc:postgresql://db.example:5433/cat",
-            "jdbc.user": "me",
-            "jdbc.password": "p@ss",
-            "jdbc.schema-version": "V1",
-            "warehouse": "/data",
-        },
+        {**JDBC, "uri": "jdbc:postgresql://db.example:5433/cat", "jdbc.user": "me", "jdbc.password": "p@ss"},
         (POSTGRESQL_JAR,),
     ),
     (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,13 +25,6 @@ SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("c", pa.string(
 
 def rows(*ids: int, v: float = 0.0) -> list[Row]:
     return [{"id": i, "c": "abc"[i % 3], "v": v} for i in ids]
-
-
-@pytest.fixture
-def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
-    """Give the catalog that Spark has as `local`."""
-    with new_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse"))) as catalog:
-        yield catalog
 
 
 def test_the_verbs_on_the_engine(spark: SparkSession, catalog: dk.Catalog) -> None:
@@ -109,8 +101,7 @@ def test_a_release_that_was_never_tried(
         assert (caught.value.found, caught.value.expected) == (release, "3.5 or 4.0 or 4.1 or 4.2 or 4.3")
 
 
-def test_spark_connect(java: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'deletekit[spark]'")
+def test_spark_connect(own_spark: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     with pytest.raises(dk.UnsupportedError) as caught:
         dk.spark.session(tmp_path)

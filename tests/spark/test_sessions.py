@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,14 +25,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_one_catalog_is_named(tmp_path: Path) -> None:
-    with pytest.raises(dk.InvalidInputError, match="needs one catalog"):
-        dk.spark.session()
-    with pytest.raises(dk.InvalidInputError, match="needs one catalog"):
-        dk.spark.session(tmp_path, catalog={"uri": "http://host"})
+    for warehouse, catalog in ((None, None), (tmp_path, {"uri": "http://host"})):
+        with pytest.raises(dk.InvalidInputError, match="needs one catalog"):
+            dk.spark.session(warehouse, catalog=catalog)
 
 
-def test_missing_jars_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: str) -> None:
-    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'deletekit[spark]'")
+def test_missing_jars_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_spark: None) -> None:
     monkeypatch.setattr(sessions, "running_session", lambda: None)
     monkeypatch.setenv("DELETEKIT_JARS", str(tmp_path))
     (tmp_path / "org.xerial_sqlite-jdbc-3.50.3.0.jar").touch()  # as Ivy names what it fetched
@@ -70,8 +70,7 @@ def test_another_catalogs_secrets_are_not_shown(spark: SparkSession, tmp_path: P
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-def test_spark_and_deletekit_on_servers(rest_catalog: dict[str, str], s3: S3, tmp_path: Path) -> None:
-    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'deletekit[spark]'")
+def test_spark_and_deletekit_on_servers(own_spark: None, rest_catalog: dict[str, str], s3: S3, tmp_path: Path) -> None:
     place = {"type": "sql", "uri": f"sqlite:///{tmp_path / 'catalog.db'}", "warehouse": f"s3://{s3.bucket()}/wh"}
     given = {"objects": {**place, **s3.properties}, "served": rest_catalog}
     command = [sys.executable, "-m", "tests.session_on_servers", json.dumps(given)]
@@ -80,3 +79,38 @@ def test_spark_and_deletekit_on_servers(rest_catalog: dict[str, str], s3: S3, tm
     wanted = [0, 1, 2, 3, 4, 6, 7, 8, 9, 100, 102, 1100]
     seen = json.loads(done.stdout.splitlines()[-1])
     assert seen == dict.fromkeys(given, dict.fromkeys(["deletekit", "iceberg", "source"], wanted))
+
+
+LACKING = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import deletekit as dk
+catalog = dk.local_catalog("w")
+for master in ("local[1]", "local-cluster[1,1,1024]"):
+    session = dk.spark.session("w", master=master, driver_memory="512m")
+    for call in (lambda: dk.engine.spark(session), lambda: dk.spark.register(session, catalog)):
+        try:
+            call()
+        except dk.EnvironmentMissingError as e:
+            print(e)
+    session.stop()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize("found", ["none", "No such file or directory"])
+def test_executors_without_the_package(own_spark: None, tmp_path: Path, found: str) -> None:
+    """Their Python is a new environment, or no file: one sentence, before a verb or a query starts a job."""
+    if found == "none":
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    environment["PYSPARK_PYTHON"] = str(tmp_path / "bare" / "bin" / "python")
+    command = [sys.executable, "-c", LACKING, str(ROOT)]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    sentence = (
+        rf"the executors' Python lacks this deletekit; field PYSPARK_PYTHON; found .*{found}; expected deletekit .*"
+    )
+    assert [bool(re.fullmatch(sentence, line)) for line in done.stdout.splitlines()] == [True] * 4, done.stdout

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 import deletekit as dk
 from deletekit.stream import batch_delta, saved_index, split_rows
-from tests.engines.gated_io import GATE, forget_waiting, held_back
-from tests.engines.lossy_driver import killing
+from tests.engines.gated_io import forget_waiting, held_back
+from tests.engines.lossy_driver import killing, opened, read_by_spark
 from tests.stream.replay import Row, replay
 
 # Spark's defaults wait for most of the tasks, and for longer.
@@ -51,19 +51,8 @@ def straggling(gate: Path, place: str, write: Any) -> int:
 
 
 def main(master: str, folder: str, *steps: str) -> None:
-    start, root = time.monotonic(), Path(folder)
-    gate = root / "gate"
-    properties = {
-        "type": "sql",
-        "uri": f"sqlite:///{root / 'catalog.db'}",
-        "warehouse": str(root),
-        "py-io-impl": "tests.stream.gated_rows.PlaceIO",
-        GATE: str(gate),
-    }
-    catalog = dk.load_catalog("local", **properties)
-    session = dk.spark.session(catalog=properties, master=master, driver_memory="512m", settings=SPECULATION)
-    schema = pa.schema([("id", pa.int64()), ("v", pa.int64())])
-    table = dk.create_table(catalog, "demo.lossy", schema, format_version=3)
+    start, schema = time.monotonic(), pa.schema([("id", pa.int64()), ("v", pa.int64())])
+    session, table, gate = opened(master, Path(folder), "tests.stream.gated_rows.PlaceIO", schema, SPECULATION)
     saved_index._NEW_FILES = 1  # each batch writes a run of the index
     split_rows._GROUP_BYTES = batch_delta._GROUP_HITS = 1  # a task that is alone has no twin
     batches: list[list[Row]] = []
@@ -89,11 +78,10 @@ def main(master: str, folder: str, *steps: str) -> None:
         again = sink.write(session.createDataFrame(batches[-1], DDL), len(batches) - 1)  # type: ignore[type-var]
     wanted = {row["id"]: row["v"] for row in replay(batches).values()}
     ours = {row["id"]: row["v"] for row in dk.scan(table.refresh()).to_arrow().to_pylist()}
-    iceberg = {row["id"]: row["v"] for row in session.table("local.demo.lossy").toArrow().to_pylist()}
+    iceberg = {row["id"]: row["v"] for row in read_by_spark(session).to_pylist()}
     rows = dk.scan(table).count()
     session.stop()
     errors = [str(finding) for finding in dk.verify(table, level="data").findings]
-    catalog.pyiceberg.close()
     right = {"deletekit": ours == wanted and rows == len(wanted), "iceberg": iceberg == wanted}
     print(json.dumps({"lost": lost, "held": held, "right": right, "again": again.status, "errors": errors}))
 

@@ -106,9 +106,7 @@ class SourceOptions:
         Raises InvalidInputError if no catalog is named and the session has none; NotFoundError if there is no table.
         """
         if not self.path:
-            raise InvalidInputError(
-                "no table named", kind="identifier", field="path", expected='load("namespace.table")'
-            )
+            raise InvalidInputError("no table named", "identifier", "path", expected='load("namespace.table")')
         if "/" in self.path or os.sep in self.path or self.path.endswith((".metadata.json", ".metadata.json.gz")):
             return from_metadata(self.path.removeprefix("file://"), **self._catalog)
         return load_table(self._open_catalog(), self.path)
@@ -120,12 +118,8 @@ class SourceOptions:
             name = name or next(iter(known), None)  # the one that the session was started with
             properties = known.get(name or "", {})
             if not properties and name is None:
-                raise InvalidInputError(
-                    "no catalog named",
-                    kind="catalog",
-                    field="warehouse",
-                    expected="the options of a catalog (warehouse, or type and uri), or the name of one as catalog",
-                )
+                expected = "the options of a catalog (warehouse, or type and uri), or the name of one as catalog"
+                raise InvalidInputError("no catalog named", "catalog", "warehouse", expected=expected)
         if set(properties) == {"warehouse"}:
             warehouse = Path(properties["warehouse"].removeprefix("file://"))
             return existing_catalog(warehouse, name or _DEFAULT_CATALOG)

@@ -207,9 +207,7 @@ def _column(schema: Schema, name: str) -> it.NestedField:
 def _requested(field: it.NestedField, wanted: st.DataType, nullable: bool, path: str) -> it.NestedField:
     """Return the part of a column that a Spark schema asks for; its type must be the table's own."""
     if not nullable and not field.required:
-        raise InvalidInputError(
-            "column may be null", kind="spark-type", field=path, found="not null", expected="nullable"
-        )
+        raise InvalidInputError("column may be null", "spark-type", path, "not null", "nullable")
     return field.model_copy(update={"field_type": _narrowed(field.field_type, wanted, path)})
 
 
@@ -235,10 +233,5 @@ def _narrowed(kind: it.IcebergType, wanted: st.DataType, path: str) -> it.Iceber
 
 
 def _other_type(path: str, found: st.DataType, expected: st.DataType) -> InvalidInputError:
-    return InvalidInputError(
-        "column has another type in the table",
-        kind="spark-type",
-        field=path,
-        found=found.simpleString(),
-        expected=expected.simpleString(),
-    )
+    message = "column has another type in the table"
+    return InvalidInputError(message, "spark-type", path, found.simpleString(), expected.simpleString())

@@ -46,13 +46,9 @@ class TableWriter(DataSourceArrowWriter):
 
     def __init__(self, options: SourceOptions, schema: st.StructType, *, overwrite: bool) -> None:
         if overwrite:
-            raise UnsupportedError(
-                "a table cannot be overwritten through this data source",
-                kind="save-mode",
-                field="mode",
-                found="overwrite",
-                expected='append; deletekit.delete(table, "true") empties a table',
-            )
+            message = "a table cannot be overwritten through this data source"
+            expected = 'append; deletekit.delete(table, "true") empties a table'
+            raise UnsupportedError(message, "save-mode", "mode", "overwrite", expected)
         self._options = options
         self._ref = options.get("branch") or MAIN
         table = options.open_table()

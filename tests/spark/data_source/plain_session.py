@@ -30,9 +30,7 @@ QUIET = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.d
 def main(warehouse: str) -> None:
     builder: Any = SparkSession.builder.master("local[2,3]")  # a task has three attempts
     builder = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "5")
-    for key, value in QUIET.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = builder.config(map=QUIET).getOrCreate()
 
     def read(name: str) -> list[int]:
         frame = spark.read.format("deletekit").option("warehouse", warehouse).load(name)

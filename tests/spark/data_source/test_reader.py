@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import uuid
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +12,7 @@ import pytest
 import deletekit as dk
 from tests.interop.rows import same_rows
 from tests.interop.scenarios import SCENARIOS, Scenario
-from tests.spark.data_source.conftest import rows
+from tests.spark.conftest import rows
 from tests.stored import entries
 from tests.tables import ITEMS, items
 
@@ -34,41 +32,14 @@ def read(spark: SparkSession, table: str, **options: Any) -> DataFrame:
     return spark.read.format("deletekit").options(**named).load(table)
 
 
-def same_as_iceberg(spark: SparkSession, name: str) -> list[dict[str, Any]]:
-    ours, icebergs = read(spark, name), spark.table(f"local.{name}")
-    assert ours.schema.simpleString() == icebergs.schema.simpleString()
-    found = rows(ours)
-    same_rows(found, rows(icebergs))
-    return found
-
-
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("scenario", READ, ids=lambda s: s.name)
 def test_every_kind_of_delete(spark: SparkSession, catalog: dk.Catalog, name: str, scenario: Scenario) -> None:
     _, wanted = scenario.make(catalog, name)
-    same_rows(same_as_iceberg(spark, name), wanted)
-
-
-def test_format_version_1_and_changed_columns(spark: SparkSession, catalog: dk.Catalog, name: str) -> None:
-    table = dk.create_table(catalog, name, ITEMS, format_version=1)
-    dk.append(table, items((1, "a", 1.0), (2, "b", 2.0)))
-    dk.delete(table, "id = 1", mode="copy-on-write")
-    dk.add_column(table, "extra", "decimal(9, 2)")
-    dk.update_column(table, "id", type="long")
-    dk.rename_column(table, "value", "amount")
-    dk.append(table, [{"id": 2**40, "category": None, "amount": None, "extra": Decimal("1.50")}])
-    assert len(same_as_iceberg(spark, name)) == 2
-
-
-def test_what_spark_has_no_type_for_is_named(spark: SparkSession, catalog: dk.Catalog, name: str) -> None:
-    schema = pa.schema([("id", pa.int32()), ("at", pa.time64("us")), ("ns", pa.struct([("t", pa.timestamp("ns"))]))])
-    table = dk.create_table(catalog, name, schema, format_version=3)
-    dk.append(table, [{"id": 1, "at": dt.time(1, 2), "ns": None}])
-    with pytest.raises(Exception, match=r"Spark has no type for this column; field at; found time"):
-        read(spark, name)
-    with pytest.raises(Exception, match=r"field ns\.t; found timestamp_ns"):
-        read(spark, name, columns="id,ns")
-    assert rows(read(spark, name, columns="id")) == [{"id": 1}]
+    ours, icebergs = read(spark, name), spark.table(f"local.{name}")
+    assert ours.schema.simpleString() == icebergs.schema.simpleString()
+    same_rows(rows(ours), rows(icebergs))
+    same_rows(rows(ours), wanted)
 
 
 def test_hostile_names(spark: SparkSession, catalog: dk.Catalog, name: str) -> None:
@@ -129,21 +100,15 @@ def test_states_of_the_table(spark: SparkSession, history: dk.Table) -> None:
         ({"key": "id"}, "unknown option; field key"),
         ({"snapshot-property.x": "y"}, "unknown option; field snapshot-property.x"),
         ({"catalog": "nope"}, "nope"),
+        ({"where": "nope = 1"}, "bad filter"),
+        ({"path": "source.nope"}, "no such table"),
+        ({"path": ""}, "no table named"),
         ({"warehouse": "nope"}, "no embedded catalog here"),
     ],
 )
 def test_refused_options(spark: SparkSession, history: dk.Table, options: dict[str, str], message: str) -> None:
     with pytest.raises(Exception, match=message):
-        spark.read.format("deletekit").options(**options).load(history.name).collect()
-
-
-def test_bad_filter_and_table(spark: SparkSession, history: dk.Table) -> None:
-    with pytest.raises(Exception, match="bad filter"):
-        read(spark, history.name, where="nope = 1").collect()
-    with pytest.raises(Exception, match="no such table"):
-        read(spark, "source.nope")
-    with pytest.raises(Exception, match="no table named"):
-        spark.read.format("deletekit").load()
+        spark.read.format("deletekit").options(path=history.name).options(**options).load().collect()
 
 
 def test_metadata_columns(spark: SparkSession, history: dk.Table) -> None:
@@ -202,15 +167,10 @@ def test_a_filter_of_one_query_is_not_one_of_the_next(spark: SparkSession, histo
         spark.conf.unset(key)
 
 
-def test_an_empty_table(spark: SparkSession, catalog: dk.Catalog, name: str) -> None:
-    dk.create_table(catalog, name, ITEMS)
-    assert rows(read(spark, name)) == []
-    assert read(spark, name).count() == 0
-
-
 def test_tasks_are_split_by_size(spark: SparkSession, catalog: dk.Catalog, name: str) -> None:
     properties = {"write.parquet.row-group-limit": "100", "read.split.open-file-cost": "1"}
     table = dk.create_table(catalog, name, ITEMS, properties=properties)
+    assert rows(read(spark, name)) == []
     dk.append(table, items(*((i, None, float(i)) for i in range(1000))))
     dk.delete(table, "id = 500", mode="position-delete")
     assert read(spark, name).rdd.getNumPartitions() == 1

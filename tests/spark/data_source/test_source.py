@@ -23,8 +23,7 @@ WORDS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("word", pa.strin
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.xdist_group("spark")
-def test_without_a_jar(java: str, tmp_path: Path) -> None:
-    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'deletekit[spark]'")
+def test_without_a_jar(own_spark: None, tmp_path: Path) -> None:
     with new_catalog(tmp_path) as catalog:
         read = dk.create_table(catalog, "test.read", WORDS, format_version=3)
         dk.append(read, [{"id": i, "word": f"w{i}"} for i in range(6)])

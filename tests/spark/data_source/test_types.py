@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 
 import deletekit as dk
-from deletekit.spark.releases import JARS, arrow_schema_of
+from deletekit.spark.releases import JARS, RELEASE, arrow_schema_of
 from tests.interop.rows import same_rows
 from tests.invariants import check_table
-from tests.spark.data_source.conftest import rows
+from tests.spark.conftest import rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 OLD, NEW = dt.datetime(1900, 1, 1, 12, 0, 0, 7, dt.UTC), dt.datetime(2262, 4, 12, tzinfo=dt.UTC)
 KINDS: dict[str, tuple[pa.DataType, Any, Any]] = {
@@ -37,6 +37,18 @@ KINDS: dict[str, tuple[pa.DataType, Any, Any]] = {
     "uuid": (pa.uuid(), UUID(int=1), UUID(int=2**127)),
     "fixed": (pa.binary(3), b"\x00\xff1", b"abc"),
     "binary": (pa.binary(), b"", b"\x00"),
+}
+# Always NULL, so never required.
+UNKNOWN: dict[str, tuple[pa.DataType, Any]] = {
+    "unknown": (pa.null(), None),
+    "unknown_struct": (pa.struct([("int", pa.int32()), ("nothing", pa.null())]), {"int": 1, "nothing": None}),
+    "unknown_list": (pa.list_(pa.null()), [None, None]),
+    "unknown_map": (pa.map_(pa.string(), pa.struct([("nothing", pa.null())])), {"k": {"nothing": None}, "": None}),
+}
+NOT_IN_SPARK = {
+    "time": pa.time64("us"),
+    "timestamp_ns": pa.timestamp("ns"),
+    "timestamptz_ns": pa.timestamp("ns", "UTC"),
 }
 
 
@@ -56,10 +68,10 @@ def every_type(version: int) -> pa.Schema:
             pa.field(f"{name}_map", pa.map_(kind, pa.field("value", both, nullable=False))),
             pa.field(f"{name}_map_or_null", pa.map_(pa.string(), kind)),
         ]
-    return pa.schema([*columns, *([pa.field("unknown", pa.null())] if version == 3 else [])])
+    return pa.schema([*columns, *(pa.field(n, k) for n, (k, _) in UNKNOWN.items() if version == 3)])
 
 
-def row(number: int) -> dict[str, Any]:
+def row(number: int, version: int) -> dict[str, Any]:
     """A row with a value wherever there can be one, or with NULL wherever it may be."""
     out: dict[str, Any] = {"id": number}
     for name, (_, *values) in KINDS.items():
@@ -70,7 +82,12 @@ def row(number: int) -> dict[str, Any]:
             out |= {f"{name}_or_null": other, f"{name}_struct": full, f"{name}_lists": [[other, None], None, []]}
             out |= {f"{name}_structs": [full, full], f"{name}_map": {value if value == value else 0.5: full}}
             out |= {f"{name}_map_or_null": {"k": value, "": None}}
-    return out
+    return out | {name: value for name, (_, value) in UNKNOWN.items() if version == 3 and number % 3}
+
+
+def collected(frame: DataFrame) -> list[dict[str, Any]]:
+    keys_of_bytes = ["fixed_map", "binary_map"] if RELEASE == "4.0" else []  # its Python takes them for bytearrays
+    return rows(frame.drop(*keys_of_bytes))
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -78,17 +95,17 @@ def test_every_type(spark: SparkSession, catalog: dk.Catalog, name: str, version
     from deletekit.spark.data_source import DefaultSource  # noqa: PLC0415  # Spark 3.5 has no data sources
 
     table = dk.create_table(catalog, name, every_type(version), format_version=version)
-    dk.append(table, [row(i) for i in range(6)])
-    dk.append(table, [row(i) for i in range(6, 9)])
+    dk.append(table, [row(i, version) for i in range(6)])
+    dk.append(table, [row(i, version) for i in range(6, 9)])
     dk.delete(table, "id in (2, 6)", mode="merge-on-read" if version > 1 else "copy-on-write")
     wanted = dk.scan(table).to_arrow()
 
     frame = spark.read.format("deletekit").load(name)
-    found = rows(frame)
+    found = collected(frame)
     if JARS:
         icebergs = spark.table(f"local.{name}")
         assert frame.schema == icebergs.schema
-        same_rows(found, rows(icebergs))
+        same_rows(found, collected(icebergs))
     source = DefaultSource({"path": name, "warehouse": spark.conf.get("spark.sql.catalog.local.warehouse") or ""})
     reader: Any = source.reader(source.schema())
     batches = [batch for part in reader.partitions() for batch in reader.read(part)]
@@ -106,4 +123,32 @@ def test_every_type(spark: SparkSession, catalog: dk.Catalog, name: str, version
     assert dk.verify(copy).ok
     check_table(copy)
     if JARS:
-        same_rows(rows(spark.table(f"local.{copy.name}")), found)
+        same_rows(collected(spark.table(f"local.{copy.name}")), found)
+
+
+@pytest.mark.parametrize("kind", NOT_IN_SPARK)
+def test_a_type_that_spark_lacks_is_refused_by_name(
+    spark: SparkSession, catalog: dk.Catalog, name: str, kind: str
+) -> None:
+    """Before a job starts, wherever the column has it; the other columns can be read."""
+    lacking = NOT_IN_SPARK[kind]
+    columns = {
+        "at": lacking,
+        "pair.deep": pa.struct([("int", pa.int32()), ("deep", lacking)]),
+        "list.element": pa.list_(lacking),
+        "keys.key": pa.map_(lacking, pa.int32()),
+        "map.value.element": pa.map_(pa.string(), pa.list_(lacking)),
+    }
+    schema = pa.schema([("id", pa.int64()), *((path.partition(".")[0], column) for path, column in columns.items())])
+    dk.append(dk.create_table(catalog, name, schema, format_version=3), [{"id": 1}])
+    reader, stream = spark.read.format("deletekit"), spark.readStream.format("deletekit").option("starting", "full")
+    spark.sparkContext.setJobGroup(name, kind)
+    for path, column in zip(columns, schema.names[1:], strict=True):
+        with pytest.raises(Exception, match=f"Spark has no type for this column; field {path}; found {kind};"):
+            reader.option("columns", f"id,{column}").load(name)
+    for other in (spark.read.format("deletekit").option("changes-from", "start"), stream):
+        with pytest.raises(Exception, match=f"Spark has no type for this column; field at; found {kind};"):
+            other.load(name)
+    assert spark.sparkContext.statusTracker().getJobIdsForGroup(name) == []
+    assert [r.id for r in reader.option("columns", "id").load(name).collect()] == [1]
+    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(name)) == 1

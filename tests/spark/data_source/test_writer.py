@@ -21,6 +21,8 @@ from tests.tables import ITEMS, expected, files_of, items, live, lose_answers, u
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+OneFile = tuple[dk.Table, TableWriter, list[Any]]
+
 
 def write(frame: DataFrame, table: str, mode: str = "append", **options: str) -> None:
     named = {k.replace("_", "-"): v for k, v in options.items()}
@@ -31,11 +33,7 @@ def test_what_is_missing_takes_its_default(spark: SparkSession, catalog: dk.Cata
     table = dk.create_table(catalog, name, ITEMS)
     write(spark.range(3).selectExpr("cast(id as tinyint) id"), name)
     assert live(table.refresh()) == expected(items((0, None, None), (1, None, None), (2, None, None)))
-
-
-def test_no_rows_are_no_commit(spark: SparkSession, catalog: dk.Catalog, name: str) -> None:
-    table = dk.create_table(catalog, name, ITEMS)
-    with unchanged(table):
+    with unchanged(table):  # no rows are no commit
         write(spark.range(0).selectExpr("cast(id as int) id"), name)
 
 
@@ -116,9 +114,7 @@ def test_a_failed_job_leaves_no_file(spark: SparkSession, catalog: dk.Catalog, n
 
 
 @pytest.fixture
-def one_file(
-    spark: SparkSession, catalog: dk.Catalog, name: str, monkeypatch: pytest.MonkeyPatch
-) -> tuple[dk.Table, TableWriter, list[Any]]:
+def one_file(spark: SparkSession, catalog: dk.Catalog, name: str, monkeypatch: pytest.MonkeyPatch) -> OneFile:
     """Give a table whose catalog the writer uses too, a writer, and the messages of its one task."""
     table = dk.create_table(catalog, name, ITEMS, properties={"commit.retry.num-retries": "1"})
     dk.append(table, items((1, "a", 1.0)))
@@ -129,9 +125,7 @@ def one_file(
     return table, writer, [writer.write(iter([batch]))]
 
 
-def test_files_of_an_unknown_commit_stay(
-    catalog: dk.Catalog, one_file: tuple[dk.Table, TableWriter, list[Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_unknown_commits_stay(catalog: dk.Catalog, one_file: OneFile, monkeypatch: pytest.MonkeyPatch) -> None:
     table, writer, messages = one_file
     lose_answers(catalog, monkeypatch)
     with pytest.raises(dk.CommitStateUnknownError):
@@ -140,9 +134,7 @@ def test_files_of_an_unknown_commit_stay(
     assert sorted(r["id"] for r in live(table.refresh())) == [1, 5]
 
 
-def test_files_of_a_refused_commit_go(
-    catalog: dk.Catalog, one_file: tuple[dk.Table, TableWriter, list[Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_a_refused_commit_go(catalog: dk.Catalog, one_file: OneFile, monkeypatch: pytest.MonkeyPatch) -> None:
     table, writer, messages = one_file
 
     def lost(*_: Any) -> None:
@@ -157,9 +149,7 @@ def test_files_of_a_refused_commit_go(
     check_table(table)
 
 
-def test_a_table_put_in_its_place_is_not_written_to(
-    catalog: dk.Catalog, one_file: tuple[dk.Table, TableWriter, list[Any]]
-) -> None:
+def test_a_table_put_in_its_place_is_not_written_to(catalog: dk.Catalog, one_file: OneFile) -> None:
     table, writer, messages = one_file
     catalog.drop_table(table.name)
     other = dk.create_table(catalog, table.name, ITEMS, location=f"{table.location}_again")
@@ -169,7 +159,7 @@ def test_a_table_put_in_its_place_is_not_written_to(
     assert messages[0].files[0].file_path not in files_of(table)
 
 
-def test_attempts_of_a_task_share_no_file(one_file: tuple[dk.Table, TableWriter, list[Any]]) -> None:
+def test_attempts_of_a_task_share_no_file(one_file: OneFile) -> None:
     _, writer, messages = one_file
     again = pickle.loads(pickle.dumps(writer))  # noqa: S301  # as Spark ships it
     batch = pa.record_batch({"id": pa.array([5], pa.int32())})

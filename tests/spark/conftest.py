@@ -1,4 +1,4 @@
-"""What the tests of the data source share: the session's catalog, and names of tables that are not there yet."""
+"""What the tests on Spark share: the session's catalog, and names of tables that are not there yet."""
 
 from __future__ import annotations
 
