@@ -1,7 +1,5 @@
 """The rules of CONTRIBUTING.md that a program can check: lint, types, layers, sizes, public names, what is tracked."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

@@ -1,7 +1,5 @@
 """The command `delete`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -11,8 +11,6 @@
 A table that fails does not stop the others.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import threading

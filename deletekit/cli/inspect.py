@@ -1,7 +1,5 @@
 """The command `inspect`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 Spec: "Row-level Deletes", https://iceberg.apache.org/spec/#row-level-deletes
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 

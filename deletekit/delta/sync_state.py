@@ -9,8 +9,6 @@ CRC-32 of the stream follows it.
 Spec: Delta protocol, "Action Reconciliation"; Iceberg, "Manifest Lists".
 """
 
-from __future__ import annotations
-
 import io as memory
 import json
 import logging

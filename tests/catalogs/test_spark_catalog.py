@@ -1,24 +1,18 @@
 """The embedded catalog's file under Iceberg's JdbcCatalog: what Spark makes deletekit sees and changes, and back."""
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import deletekit as dk
 from deletekit.spark.catalogs import embedded_spark_catalog
 from tests.catalogs.stores import MORE, ROWS, SCHEMA, leftovers, on_disk
+from tests.optional_types import SparkSession
 from tests.tables import MODES, Row, expected, items, live, new_catalog, raises
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 _numbers = count()
 

@@ -3,14 +3,12 @@
 DeltaBridge shows the same bytes on both sides. Spark takes minutes to write all histories: CI has four of them.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,9 +23,7 @@ from tests.delta.delta_tables import HISTORIES, DeltaTable, plain_rows
 from tests.delta.reading import check_synced, live_delete_entries, live_vectors, of_a_peer, our_rows
 from tests.interop.rows import same_rows
 from tests.interop.test_peers import by_duckdb, by_polars, by_pyiceberg, quiet_polars
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.optional_types import SparkSession
 
 MakeDelta = Callable[[str], DeltaTable]
 IN_CI = {"dml": 3, "mapped": 2, "checkpoints": 3, "features": 2}

@@ -4,8 +4,6 @@ Run as a program it reads them one after the other and prints for each its name,
 took, and the most memory that the process has had by then, in KiB.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,20 +1,16 @@
 """Iceberg Java's own expiry on tables that deletekit wrote; tests/stateful has its other procedures by turns."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
 from tests.maintenance.model import snapshot_ids, staged
+from tests.optional_types import SparkSession
 from tests.stored import live_files
 from tests.tables import Row, files_of, live, make, order
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 FAR_MILLIS = 4_102_444_800_000
 ONE = LocalEngine(1)  # which writes one file for all that it is given

@@ -1,9 +1,7 @@
 """Spark with Iceberg reads what deletekit wrote: rows, metadata tables, row lineage; and goes on writing."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,9 +9,7 @@ import pytest
 import deletekit as dk
 from tests.interop.rows import same_rows
 from tests.interop.scenarios import SCENARIOS, Scenario
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.optional_types import SparkSession
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,7 @@
 """Spark with Iceberg reads tables that properties shape, and files that were added to them; and goes on writing."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,11 +9,9 @@ import pytest
 
 import deletekit as dk
 from tests.interop.rows import same_rows
+from tests.optional_types import SparkSession
 from tests.stored import manifest_list
 from tests.tables import ITEMS, Row, items
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 PROPERTIES = {
     "commit.manifest.min-count-to-merge": "2",

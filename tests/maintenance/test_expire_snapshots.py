@@ -1,7 +1,5 @@
 """Expired snapshots take along exactly the files that nothing else leads to."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,10 +1,8 @@
 """Structured Streaming writes through `foreachBatch`, breaks off and goes on; Spark and Iceberg read each state."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,12 +10,10 @@ import pytest
 
 import deletekit as dk
 from tests.interop.rows import same_rows
+from tests.optional_types import SparkSession
 from tests.stream.on_executors import nothing_is_collected
 from tests.stream.replay import PEOPLE, Row, State, check, random_batches, replay
 from tests.tables import make, unchanged
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 CHANGES = pa.schema([*PEOPLE, pa.field("_change_type", pa.string()), pa.field("_at", pa.int64())])
 

@@ -1,19 +1,15 @@
 """What the tests of the data source share: the session's catalog, and names of tables that are not there yet."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import deletekit as dk
+from tests.optional_types import DataFrame, SparkSession
 from tests.tables import new_catalog
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _numbers = count()
 
