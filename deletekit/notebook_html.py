@@ -1,5 +1,7 @@
 """Show results in a notebook: the fields of each as HTML, by names and units as the command line prints them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast, dataclass_transform

@@ -1,5 +1,7 @@
 """The command `changes`: which rows a table lost and gained, on the screen, in a file, or as they come."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal

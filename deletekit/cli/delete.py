@@ -1,5 +1,7 @@
 """The command `delete`."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import click

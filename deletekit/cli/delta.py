@@ -1,5 +1,7 @@
 """The commands `sync-delta`, `clean-up-delta` and `repack`."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

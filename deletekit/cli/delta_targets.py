@@ -11,6 +11,8 @@
 A table that fails does not stop the others.
 """
 
+from __future__ import annotations
+
 import json
 import signal
 import threading

@@ -1,5 +1,7 @@
 """The command `inspect`."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,5 +1,7 @@
 """What `deletekit.inspect` returned, as text: metadata, snapshot, manifests with their entries, and deletes."""
 
+from __future__ import annotations
+
 import base64
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,5 +1,7 @@
 """The commands that maintain a table, and those that move a branch. Each calls the verb of its name."""
 
+from __future__ import annotations
+
 import click
 
 from deletekit.cli.options import (

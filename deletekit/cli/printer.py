@@ -3,6 +3,8 @@
 Every string is made safe to print here. Nothing is cut off: text that does not fit is folded.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The command `repair`."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from typing import Any
 

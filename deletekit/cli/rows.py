@@ -1,5 +1,7 @@
 """The commands that read and write rows: `scan`, `append`, `add-files`, `update` and `merge`."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from functools import wraps
 from itertools import accumulate

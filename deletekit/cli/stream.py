@@ -1,5 +1,7 @@
 """The commands `stream`, `sinks` and `promote`."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any

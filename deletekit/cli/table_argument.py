@@ -1,5 +1,7 @@
 """Open the table or catalog that a command's arguments name."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial

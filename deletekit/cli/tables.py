@@ -1,5 +1,7 @@
 """The commands `create`, `tables`, `snapshots`, `branch` and `upgrade`."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -3,6 +3,8 @@
 Strings are printed unchanged: these consoles know neither markup nor emoji codes.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys

@@ -1,5 +1,7 @@
 """Commands that call one verb on a table, and answer with its result as it is."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields

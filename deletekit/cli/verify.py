@@ -1,5 +1,7 @@
 """The command `verify`."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any
 

@@ -53,8 +53,7 @@ def read_head(base: Base, delta: RowDelta) -> Head:
     added = [f.file_path for f in (*delta.added_data_files, *delta.added_delete_files) if f.file_path not in new]
     targets = delta.removed_data_paths | {path for _, path in delta.covered_data_files}
     removed_deletes = [e.data_file.file_path for e in delta.removed_delete_files]
-    adds_and_removes = not delta.replaced_manifests
-    all_vectors = version.has_deletion_vectors and adds_and_removes
+    all_vectors = version.has_deletion_vectors and not delta.replaced_manifests
     reads_data, reads_deletes = added or targets, added or targets or removed_deletes or all_vectors
     data_files = LiveFiles(reader, snapshot if reads_data else None, ManifestContent.DATA)
     delete_files = LiveFiles(reader, snapshot if reads_deletes else None, ManifestContent.DELETES)
@@ -65,7 +64,7 @@ def read_head(base: Base, delta: RowDelta) -> Head:
     manifests, counted = base.manifests, []
     if snapshot is not None and version.has_counted_manifests:
         counted = reader.counted((m for m in manifests if not m.is_counted), snapshot.snapshot_id)
-    if version.has_row_lineage and adds_and_removes:
+    if version.has_row_lineage and not delta.replaced_manifests:
         # By a count that is too low, an id would be given to two rows.
         reader.check_counts(m for m in manifests if m.first_row_id is None)
     return Head(

@@ -4,6 +4,8 @@ A program reads a line of JSON on standard input for each request and writes a l
 docs/conformance.md tells it in full. It is not believed: what it writes is bounded, and it is ended if it is late.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re

@@ -4,6 +4,8 @@ A check uses no network and leaves no file behind. At the top only what needs no
 package must not stop the doctor from reporting it.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import shutil

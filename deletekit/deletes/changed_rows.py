@@ -3,6 +3,8 @@
 Spec: "Row-level Deletes", https://iceberg.apache.org/spec/#row-level-deletes
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 

@@ -9,6 +9,8 @@ CRC-32 of the stream follows it.
 Spec: Delta protocol, "Action Reconciliation"; Iceberg, "Manifest Lists".
 """
 
+from __future__ import annotations
+
 import io as memory
 import json
 import logging

@@ -4,6 +4,8 @@ A step continues from the state that the last one left, if that is the state of 
 everything. After a lost race it is planned again.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

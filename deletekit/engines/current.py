@@ -1,5 +1,7 @@
 """Choose the engine of a call: the one it names, else that of the surrounding `with`, else threads of this process."""
 
+from __future__ import annotations
+
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 

@@ -5,6 +5,8 @@ A comparison with NULL is unknown, and so is NOT of unknown. A row is selected o
 0.0. Each literal is exact: see `filters/literals`.
 """
 
+from __future__ import annotations
+
 import re
 import sys
 from collections.abc import Callable, Sequence

@@ -3,6 +3,8 @@
 The columns of a frame are named by their number.
 """
 
+from __future__ import annotations
+
 import threading
 from functools import cached_property
 from typing import Any

@@ -9,6 +9,8 @@ A merge compares as SQL does (`sql=True`): a key with a NULL equals nothing, and
 Spec: "Equality Delete Files"; values compare as in Java's Comparators (Float.compare, Double.compare).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any

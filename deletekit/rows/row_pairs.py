@@ -4,6 +4,8 @@ Rows are compared as keys are (`deletes.keys`), in all their columns. Equal rows
 there twice counts twice.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -5,6 +5,8 @@ rows of its keys in the index and writes the new rows. Then tasks for groups of 
 process that commits gets counts, positions and files.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce

@@ -6,6 +6,8 @@ belongs. It comes where it arrives: after what arrived before it, and before wha
 delete it is that delete's own.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -10,6 +10,8 @@ An update may lack values that did not change (`_unchanged`, `_key_before`). The
 of the batch, or the row that is stored (`stored_values.py`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum

@@ -6,6 +6,8 @@ it comes again.
 Spec: "Schema Evolution".
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from itertools import count

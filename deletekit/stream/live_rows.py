@@ -5,6 +5,8 @@ value if the hash of its key is among those of an equality delete. The caller kn
 for equality deletes with other key columns the data file is read.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce

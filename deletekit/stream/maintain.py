@@ -7,6 +7,8 @@ Data files of about one size are written as one as soon as there are enough of t
 few times, however large the table gets, and there are few files of each size.
 """
 
+from __future__ import annotations
+
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,5 +1,7 @@
 """Split a batch of changes by the table that each row is for, and make a table that is missing."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

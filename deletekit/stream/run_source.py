@@ -4,6 +4,8 @@ The position after a batch is in the summary of the batch's own snapshot. So a b
 whatever dies between them, and however many processes do it at once, no change is lost and none is applied twice.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from typing import cast

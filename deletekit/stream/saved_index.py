@@ -11,6 +11,8 @@ write the runs. The driver plans, and writes the root. Data files that are not i
 their keys, so it is extended only when there are some of them.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -7,6 +7,8 @@ Tasks look at parts of a batch, each with all changes of its keys. One task merg
 files that are remembered.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -4,6 +4,8 @@ The sinks of a table are known by their tags, which keep their newest batches fr
 kept for a sink.
 """
 
+from __future__ import annotations
+
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

@@ -4,6 +4,8 @@ A part has the last change of each of its keys, after a DELETE if the batch dele
 as all the rows that it was made of, and is parsed by the same code.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

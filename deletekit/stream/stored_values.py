@@ -5,6 +5,8 @@ newest row of the key in the batch, if nothing has deleted it, else the stored r
 update changed the key, it is the row of the old key.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -10,6 +10,8 @@ root. So another process starts with the index of the newest batch, and reads wh
 are damaged, missing or another table's, the index is made again from the data files.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any

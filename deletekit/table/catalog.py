@@ -5,6 +5,8 @@ embedded SQLite one, PostgreSQL), because pyiceberg cannot serialise v3 metadata
 updates through pyiceberg (`pyiceberg_store.py`). `open_catalog.py` opens them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial

@@ -1,5 +1,7 @@
 """Open catalogs: the embedded one, or any of pyiceberg by its properties."""
 
+from __future__ import annotations
+
 import weakref
 from collections.abc import Callable
 from contextlib import suppress

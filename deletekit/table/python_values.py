@@ -4,6 +4,8 @@ Arrow's own way ends in an error there, gives another time, or takes the least n
 Spec: "Primitive Types", https://iceberg.apache.org/spec/#primitive-types
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from datetime import time
 from itertools import islice, pairwise

@@ -1,5 +1,7 @@
 """Read the changes of one commit: rows that left and rows that came, those that were only written again left out."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial

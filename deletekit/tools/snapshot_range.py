@@ -3,6 +3,8 @@
 Spec: "Snapshots", https://iceberg.apache.org/spec/#snapshots
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

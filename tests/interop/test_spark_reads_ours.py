@@ -152,9 +152,6 @@ def test_branches_and_tags_are_spark_s_too(spark: SparkSession, catalog: dk.Cata
     assert [r["id"] for r in spark_rows(spark, ids.format(""))] == [1, 4]
 
 
-"""Fields that come and go (`-`) between appends."""
-
-
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_partition_transforms_agree_with_java(spark: SparkSession, catalog: dk.Catalog, version: int) -> None:

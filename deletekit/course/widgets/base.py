@@ -4,6 +4,8 @@ Python makes the page, JavaScript draws it. A widget is read-only. Its state is 
 both sides and linked. Every error is shown inside the widget.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache

@@ -3,6 +3,8 @@
 A damaged path may name any place: one whose library is not installed, or one whose client tries again for minutes.
 """
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress

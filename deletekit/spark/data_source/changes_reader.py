@@ -3,6 +3,8 @@
 The rules of what a change is are those of `deletekit.changes`. Here its tasks become partitions.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, get_args

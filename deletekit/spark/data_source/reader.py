@@ -4,6 +4,8 @@ A plan is a list of values, and a task is a pure function of one of them. No dat
 that leaves a task is Arrow, with every delete applied.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

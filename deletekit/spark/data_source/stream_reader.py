@@ -8,6 +8,8 @@ Spark 4 asks a Python source for the newest offset, and does not say where the q
 one of the checkpoint, before it asks again; the reader remembers its end.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any

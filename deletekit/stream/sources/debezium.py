@@ -14,6 +14,8 @@ into the other columns of `before`: they are not values, and cannot be told from
 Debezium: "Data change events" of the connectors.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 

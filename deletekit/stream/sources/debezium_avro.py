@@ -4,6 +4,8 @@ Logical types are left to the names that Kafka Connect's converter adds (`connec
 as in JSON. Confluent: "Wire format".
 """
 
+from __future__ import annotations
+
 import base64
 import json
 import struct

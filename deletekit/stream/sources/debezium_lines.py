@@ -12,6 +12,8 @@ another from 2 to 1: the second would then delete what the first has written. De
 changes. The types are Kafka Connect's with Debezium's names, so each value keeps its meaning.
 """
 
+from __future__ import annotations
+
 import base64
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,5 +1,7 @@
 """Turn numbers of messages into decimals: Debezium's bytes with a scale, texts, and numbers of JSON."""
 
+from __future__ import annotations
+
 import base64
 import re
 from collections.abc import Sequence

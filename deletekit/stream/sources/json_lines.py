@@ -1,5 +1,7 @@
 """Read files of messages: a JSON message a line, plain or gzip. A key may stand before its value, and a tab between."""
 
+from __future__ import annotations
+
 import gzip
 import json
 import zlib

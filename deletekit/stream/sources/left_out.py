@@ -14,6 +14,8 @@ late. So a batch has its servers, and the sink refuses another one. The option `
 each place of a later server is then higher than all of those before it.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import json

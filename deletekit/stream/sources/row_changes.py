@@ -1,5 +1,7 @@
 """Make one Arrow table of the changes that messages say, and find the messages whose values do not fit."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal

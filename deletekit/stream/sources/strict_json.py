@@ -3,6 +3,8 @@
 Kafka's JSON converter puts the same schema before each payload, so the text of a schema is understood once.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """Turn dates and times of messages into columns: Debezium's numbers since 1970 and texts of ISO 8601."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from contextlib import suppress

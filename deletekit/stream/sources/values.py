@@ -4,6 +4,8 @@ What a value means is said by the type in the message's schema. Without one the 
 certain: a whole number in a column of times may be anything, so an option must tell its unit.
 """
 
+from __future__ import annotations
+
 import base64
 import binascii
 import math
