@@ -3,8 +3,6 @@
 Each file of a table is changed where it lies, through json and fastavro only.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -15,8 +13,6 @@ import fastavro
 import deletekit as dk
 from tests.storage import stored_at
 from tests.stored import metadata_json
-
-__all__ = ["COUNTS", "Left", "leave_out"]
 
 Json = dict[str, Any]
 COUNTS = tuple(f"{status}_{unit}_count" for status in ("added", "existing", "deleted") for unit in ("files", "rows"))

@@ -1,7 +1,5 @@
 """Avro container files put together by hand, so that each part can be wrong alone."""
 
-from __future__ import annotations
-
 import io
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Fixtures for the parts that a machine may lack, and what holds for every test."""
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess
@@ -10,7 +8,6 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,14 +15,12 @@ import deletekit as dk
 from dev import java_problem, java_program
 from tests import postgres as postgres_server
 from tests.kafka_broker import KAFKA_JARS, KafkaBroker
+from tests.optional_types import SparkSession
 from tests.rest_server import JARS, S3_JARS, Jar, RestServer, class_path
 from tests.s3 import S3
 from tests.spark_cluster import SparkCluster
 from tests.spark_session import spark_session
 from tests.tables import new_catalog
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytest_plugins = ["tests.figures", "tests.no_skips", "tests.tiers", "tests.course.widgets.browser"]
 
@@ -91,6 +86,14 @@ def spark(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark
         session = spark_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module")
+def spark_catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
+    """Give the embedded catalog that the shared session has as `local`: `catalog` of modules that say so."""
+    catalog = dk.local_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse")))
+    yield catalog
+    catalog.pyiceberg.engine.dispose()  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="session")

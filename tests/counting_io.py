@@ -1,7 +1,5 @@
 """A FileIO that knows what was opened and how many bytes of it were read."""
 
-from __future__ import annotations
-
 import io
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ A test says `record_property("figure: injected errors", 27)` for what is added u
 `record_property("figures", "a line")` for what is said as it is; both travel from pytest-xdist's workers.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

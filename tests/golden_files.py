@@ -1,7 +1,5 @@
 """The golden files and what their indexes say of them (see golden/PROVENANCE.md)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from functools import cache

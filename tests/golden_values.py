@@ -1,7 +1,5 @@
 """Values as the golden indexes write them (the spec's Appendix D) in the forms that deletekit stores and compares."""
 
-from __future__ import annotations
-
 import struct
 from decimal import Decimal
 from typing import Any

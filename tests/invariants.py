@@ -1,7 +1,5 @@
 """What must hold of every table that deletekit wrote, whatever was done to it: checked with json and fastavro only."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A Kafka broker: Kafka's own artifacts from Maven as one KRaft node, in a process and a folder of its own."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import subprocess
@@ -14,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.rest_server import free_port
-
-__all__ = ["KAFKA_JARS", "SPARK_KAFKA_JARS", "SPARK_KAFKA_NAMES", "KafkaBroker"]
 
 KAFKA = "4.1.0"
 KAFKA_JARS = (("org.apache.kafka", "kafka_2.13", KAFKA, ""), ("org.slf4j", "slf4j-simple", "2.0.17", ""))

@@ -1,7 +1,5 @@
 """Run a command where the only network is loopback: `unshare --net python loopback.py COMMAND ...`."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import socket

@@ -1,7 +1,5 @@
 """Files in memory: a FileIO over a dict."""
 
-from __future__ import annotations
-
 import io
 import time
 from collections.abc import Iterator
@@ -9,8 +7,6 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from deletekit.table.file_io import FileInfo, existing_file, missing_file, whole
-
-__all__ = ["MemoryFileIO"]
 
 
 class MemoryFileIO:

@@ -4,8 +4,6 @@ A skip means that the machine lacks a part. A developer's machine may; CI instal
 in the proof. The reports are changed where they are made, in pytest-xdist's workers too.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Generator
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """An ORC file taken apart into its protobuf messages, so that each number can be wrong alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

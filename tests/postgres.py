@@ -11,8 +11,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Postgres", "programs"]
-
 USER = "postgres"
 PATIENCE = 60
 QUICK = {  # what is in this folder need not outlive the machine

@@ -1,7 +1,5 @@
 """The public names of deletekit with their signatures, one a line; `python tests/public_api.py` rewrites the pin."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable

@@ -8,8 +8,6 @@ Where DuckDB means something else than Spark, it is told to mean the same, by na
 - `isnan(NULL)` is NULL: it is made false, as in Spark.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 import random
@@ -19,8 +17,6 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-
-__all__ = ["COLUMNS", "SCHEMA", "Filter", "random_filter", "random_rows"]
 
 NAN, INF = math.nan, math.inf
 UTC = dt.UTC

@@ -4,8 +4,6 @@ Its jars are found by Maven coordinates through the Ivy that pyspark ships, into
 nothing of Maven's is filled half, and no registry is named here.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import signal
@@ -17,8 +15,6 @@ import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-__all__ = ["JARS", "S3_JARS", "Jar", "RestServer", "class_path", "free_port"]
 
 ICEBERG = "1.11.0"
 JARS = (

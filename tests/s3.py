@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from itertools import count
 from urllib.error import URLError
 
-__all__ = ["S3"]
-
 _numbers = count()
 
 

@@ -1,7 +1,5 @@
 """A proxy before moto's server, which notes each request to S3, and may hold it back for a while or let it fail."""
 
-from __future__ import annotations
-
 import re
 import socket
 import struct
@@ -11,8 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from tests.s3 import S3
-
-__all__ = ["RESET", "S3Requests", "refusal", "requests_of"]
 
 RESET = b""
 """An answer that is none: the connection is broken off."""

@@ -1,7 +1,5 @@
 """A small S3 of our own, which notes how each request is signed; by http, by https, or in the place of a proxy."""
 
-from __future__ import annotations
-
 import re
 import ssl
 import threading
@@ -9,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
-
-__all__ = ["Seen", "SeenS3", "seen_s3"]
 
 _SIGNED = re.compile(r"AWS4-HMAC-SHA256 Credential=([^/]*)/\d+/([^/]*)/s3/")
 

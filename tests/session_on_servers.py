@@ -3,8 +3,6 @@
 A process of its own, since jars are named before the JVM starts; prints what each side saw of the other's rows as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

@@ -4,8 +4,6 @@ Each worker has one core and a loopback address of its own, for Spark gives no h
 there; it starts executors as children; all are ended by their pids.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -18,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.rest_server import free_port
-
-__all__ = ["EXECUTOR", "SparkCluster"]
 
 ROOT = Path(__file__).parents[1]
 PATIENCE = 90

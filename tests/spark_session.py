@@ -3,19 +3,12 @@
 Beside Iceberg it has Delta Lake, with the newest Spark only, on which tests/operations/convert_delta makes its tables.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from deletekit.spark import sessions
 from deletekit.spark.releases import NEWEST, RELEASE
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-__all__ = ["DELTA", "spark_session"]
+from tests.optional_types import SparkSession
 
 DELTA = "io.delta:delta-spark_4.1_2.13:4.4.0"
 _EXTENSIONS = (

@@ -19,8 +19,6 @@ from typing import Any
 import deletekit as dk
 from tests.s3 import S3
 
-__all__ = ["ON_S3", "S3Path", "catalog_on", "files_below", "io_properties", "stored_at"]
-
 ON_S3 = os.environ.get("DELETEKIT_STORAGE", "disk") == "s3"
 
 

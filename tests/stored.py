@@ -3,8 +3,6 @@
 They go through json, fastavro, pyarrow and pyroaring, so that what deletekit writes is not judged by deletekit.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import struct

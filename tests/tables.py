@@ -1,7 +1,5 @@
 """What tests of verbs share: small tables, and what holds of them; tests/stored.py reads what they consist of."""
 
-from __future__ import annotations
-
 import math
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Pages of figures are as results.json has them, and what misses its target is said to."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

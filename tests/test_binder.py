@@ -4,8 +4,6 @@ No image is built: there is no Docker here. What repo2docker would run is run in
 packages of this one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

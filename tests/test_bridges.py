@@ -1,7 +1,5 @@
 """Each bridge can be deleted: the library stands without it, and so do the bridges that do not build on it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What tests/conftest.py promises: a skip fails CI, the `spark` fixture marks its users, and the session works."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -9,15 +7,13 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
 from dev import java_problem
+from tests.optional_types import SparkSession
 from tests.tiers import tier
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[1]
 

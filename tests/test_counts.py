@@ -3,8 +3,6 @@
 Requests to S3 are counted in tests/table/test_s3_requests.py, bytes of a planned file in tests/deletes/test_plan.py.
 """
 
-from __future__ import annotations
-
 import gc
 import itertools
 import sys

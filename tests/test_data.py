@@ -1,7 +1,5 @@
 """The sample tables are what data/PROVENANCE.md says: rebuilt from their sources, counted, and compared."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import subprocess

@@ -12,8 +12,6 @@ in a directory of their own, with one namespace:
 `<!-- not run: why -->` before a fence takes it out.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The examples in docstrings do what they say, and every public name is in the site's reference."""
 
-from __future__ import annotations
-
 import inspect
 from doctest import ELLIPSIS, DocTestFinder, DocTestRunner
 from pathlib import Path

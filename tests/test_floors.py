@@ -1,7 +1,5 @@
 """The oldest releases that deletekit runs with are those that pyproject.toml promises."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

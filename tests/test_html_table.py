@@ -1,7 +1,5 @@
 """A table as HTML is whole, has names for its rows and columns, and nothing of a value is markup."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree as ET
 
 import pytest

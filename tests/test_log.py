@@ -1,7 +1,5 @@
 """The log: what a service needs to follow, in the words of the specification, and nothing by itself."""
 
-from __future__ import annotations
-
 import logging
 import subprocess
 import sys

@@ -4,8 +4,6 @@ know.
 The README, the lessons and their messages are not looked at here.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The door of the public functions: a wrong call is refused by name, by deletekit's errors and by nothing else."""
 
-from __future__ import annotations
-
 import inspect
 import io
 import pickle

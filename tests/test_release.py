@@ -1,7 +1,5 @@
 """A release: its workflow is sound, its tag and changelog agree, and its README works where the repository is not."""
 
-from __future__ import annotations
-
 import email
 import os
 import re

@@ -1,7 +1,5 @@
 """No key of an address or of properties is in an error, in what the program prints of one, or in the log."""
 
-from __future__ import annotations
-
 import logging
 import pickle
 import time

@@ -1,7 +1,5 @@
 """What a fresh process does not import: counted, because seconds differ from machine to machine."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

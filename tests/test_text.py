@@ -1,7 +1,5 @@
 """Values become text that is safe, and JSON that is strict."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from enum import IntEnum, StrEnum

@@ -4,8 +4,6 @@ A door gives a text for each value. What it means is parsed back here, by code t
 numpy's calendar has no end, and Python's `int`, `Decimal`, `float.fromhex` and `ast` read the rest.
 """
 
-from __future__ import annotations
-
 import ast
 import base64
 import csv

@@ -1,7 +1,5 @@
 """Thrift's compact protocol, taken apart and put together, so that each number of a Parquet footer can be wrong."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.orc_bytes import number, varint

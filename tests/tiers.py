@@ -6,8 +6,6 @@ about one case of n into the second tier, `sampled(n, tier=1)` into the first, a
 CONTRIBUTING.md tells what each tier is for.
 """
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from pathlib import Path

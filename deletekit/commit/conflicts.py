@@ -36,7 +36,7 @@ from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.rows.write_context import WriteContext
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.snapshot import find_live_files
+from deletekit.table.snapshot import LiveFiles
 
 _MOVING = {
     "current-snapshot-id",
@@ -74,9 +74,10 @@ def judge(delta: RowDelta, reads: ReadSet, base: Base, head: Base) -> tuple[RowD
     data, deletes = (tuple(_added(head, content, window)) for content in ManifestContent)
     paths = {*reads.data_files, *(path for _, path in delta.covered_data_files), *delta.removed_data_paths}
     removed = [e.data_file.file_path for e in delta.removed_delete_files]
-    live = find_live_files(head.reader, head.snapshot, data=paths, deletes=removed)
+    live_data = LiveFiles(head.reader, head.snapshot if paths else None, ManifestContent.DATA)
+    live_deletes = LiveFiles(head.reader, head.snapshot if removed else None, ManifestContent.DELETES)
     # A file that a concurrent commit added again is not the one that was read.
-    targets = {e.data_file.file_path: e for e in live.data if e.snapshot_id not in window}
+    targets = {e.data_file.file_path: e for _, e in live_data.with_paths(paths) if e.snapshot_id not in window}
     for path in paths - targets.keys():
         raise CommitConflictError(
             "a data file that the change is about was removed meanwhile", "missing-data-file", file=path
@@ -92,7 +93,8 @@ def judge(delta: RowDelta, reads: ReadSet, base: Base, head: Base) -> tuple[RowD
         message, file = "a delete landed on rows that the change has read", found[0].data_file.file_path
         raise CommitConflictError(message, "conflicting-delete", "referenced_data_file", path, file=file)
     overlaps = tuple(_overlaps(delta, targets, touched))
-    return _without_lost(delta, overlaps, {e.data_file.identity for e in live.deletes}), overlaps
+    kept = {e.data_file.identity for _, e in live_deletes.with_paths(removed)}
+    return _without_lost(delta, overlaps, kept), overlaps
 
 
 def merge_vectors(

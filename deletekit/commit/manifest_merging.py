@@ -7,21 +7,21 @@ ManifestMergeManager.
 """
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import inf
 from typing import Any, TypeVar
 
-from deletekit.errors import FormatError
+from deletekit.commit.change import RowDelta
+from deletekit.commit.head import Head
 from deletekit.formats.content_file import DataFile, DeleteFile, EntryStatus, FileContent, ManifestEntry
-from deletekit.formats.manifest_columns import text_array
 from deletekit.formats.manifest_list import FieldSummary, ManifestContent, ManifestFile
 from deletekit.formats.manifest_writer import write_manifest
 from deletekit.rows.write_context import WriteContext
 from deletekit.table.metadata import spec_to_json
 from deletekit.table.partition import schema_of_spec
 from deletekit.table.properties import value_of
-from deletekit.table.snapshot import SnapshotReader, rows_with_paths, without_first_row_id
 from deletekit.table.types import partition_types, schema_to_json, single_value_of_stored
 
 _CODECS = {"gzip": "deflate", "deflate": "deflate", "zstd": "zstandard", "snappy": "snappy", "uncompressed": "null"}
@@ -31,7 +31,10 @@ _T = TypeVar("_T")
 
 
 class ManifestWriter:
-    """Writes the manifests of one snapshot: makes them, and writes those that are still wanted at the end."""
+    """Writes the manifests of one snapshot: makes them, and writes those that are still wanted at the end.
+
+    `for_delta` and `for_rewrite` return the rows of the new manifest list.
+    """
 
     def __init__(self, write: WriteContext, snapshot_id: int, sequence_number: int) -> None:
         self._write = write
@@ -40,7 +43,26 @@ class ManifestWriter:
         self._made: dict[str, tuple[Sequence[ManifestEntry], bytes]] = {}
         self._with_row_ids: set[str] = set()
 
-    def added(
+    def for_delta(self, head: Head, delta: RowDelta) -> list[ManifestFile]:
+        """Make the manifests in Java's order: data before deletes, and of each the new before the kept and filtered."""
+        out: list[ManifestFile] = []
+        for content, added, removed in (
+            (ManifestContent.DATA, delta.added_data_files, delta.removed_data_files),
+            (ManifestContent.DELETES, delta.added_delete_files, delta.removed_delete_files),
+        ):
+            old = [m for m in head.manifests if m.content == content]
+            new = self._added(added, delta.sequence_numbers, delta.with_row_ids)
+            out += self._merged([*new, *self._without(head, old, removed)], head, at_once=delta.merges_manifests)
+        return self._written(head, out)
+
+    def for_rewrite(self, head: Head, delta: RowDelta) -> list[ManifestFile]:
+        """Make the new manifests; each live entry keeps its numbers, ids, first row id and partition values."""
+        paths = {m.manifest_path for m in delta.replaced_manifests}
+        kept = [m for m in head.manifests if m.manifest_path not in paths and m.has_live_files]
+        new = [self._make([e.existing() for e in group]) for group in delta.manifests]
+        return self._written(head, sorted([*new, *kept], key=lambda m: m.content == ManifestContent.DELETES))
+
+    def _added(
         self, files: Sequence[DataFile | DeleteFile], sequence_numbers: Mapping[str, int], with_row_ids: Collection[str]
     ) -> list[ManifestFile]:
         """Make manifests of ADDED entries, each of one partition spec and of about the target size.
@@ -53,65 +75,59 @@ class ManifestWriter:
         self._with_row_ids |= set(with_row_ids)
         by_spec: dict[int, list[ManifestEntry]] = {}
         for file in files:
+            new: DataFile | DeleteFile = file
+            if isinstance(file, DataFile) and file.file_path not in self._with_row_ids:
+                new = replace(file, first_row_id=None)  # the commit gives it
             entry = ManifestEntry(
                 status=EntryStatus.ADDED,
                 snapshot_id=self._snapshot_id,
                 sequence_number=sequence_numbers.get(file.file_path),
                 file_sequence_number=None,
-                data_file=file,
+                data_file=new,
             )
-            if file.file_path not in self._with_row_ids:
-                entry = without_first_row_id(entry)
             by_spec.setdefault(file.spec_id, []).append(entry)
         return [listed for _, entries in sorted(by_spec.items()) for listed in self._rolled(entries)]
 
     def _rolled(self, entries: Sequence[ManifestEntry]) -> list[ManifestFile]:
         """Make manifests of `commit.manifest.target-size-bytes` or less; the first entries tell how many fit."""
         if len(entries) <= _ENTRIES_SAMPLED_FOR_SIZE:
-            return [self.make(entries)]
+            return [self._make(entries)]
         target = value_of(self._write.metadata.properties, "commit.manifest.target-size-bytes")
         each = max(
-            1, target * _ENTRIES_SAMPLED_FOR_SIZE // self.make(entries[:_ENTRIES_SAMPLED_FOR_SIZE]).manifest_length
+            1, target * _ENTRIES_SAMPLED_FOR_SIZE // self._make(entries[:_ENTRIES_SAMPLED_FOR_SIZE]).manifest_length
         )
         count = -(-len(entries) // each)
         edges = [len(entries) * number // count for number in range(count + 1)]
-        return [self.make(entries[a:b]) for a, b in pairwise(edges)]
+        return [self._make(entries[a:b]) for a, b in pairwise(edges)]
 
-    def without(
-        self, reader: SnapshotReader, manifests: Sequence[ManifestFile], removed: Sequence[ManifestEntry]
+    def _without(
+        self, head: Head, manifests: Sequence[ManifestFile], removed: Sequence[ManifestEntry]
     ) -> list[ManifestFile]:
-        """Make the manifests again without the removed entries; those that hold none of them are returned unchanged.
+        """Make manifests of the head again without the removed entries; those that hold none of them stay as they are.
 
         Manifests without a live file are dropped, as Java drops them.
-        Raises FormatError if a removed entry is in no manifest.
         """
-        pending = {e.data_file.identity for e in removed}
-        paths = text_array(e.data_file.file_path for e in removed)
+        gone: dict[str, set[Hashable]] = {}
+        for entry in removed:
+            gone.setdefault(head.places[entry.data_file.identity], set()).add(entry.data_file.identity)
         out: list[ManifestFile] = []
         for listed in manifests:
-            if not listed.has_live_files:
-                continue
-            hits: set[Any] = set()
-            if pending and reader.may_hold(listed):
-                columns = reader.columns(listed)
-                hits = {e.data_file.identity for e in columns.entries(rows_with_paths(columns, paths))} & pending
-            if not hits:
+            if listed.manifest_path in gone:
+                hits = gone[listed.manifest_path]
+                entries = head.live_entries(listed)
+                out.append(
+                    self._make(
+                        [
+                            e.deleted(self._snapshot_id) if e.data_file.identity in hits else e.existing()
+                            for e in entries
+                        ]
+                    )
+                )
+            elif listed.has_live_files:
                 out.append(listed)
-                continue
-            pending -= hits
-            entries = [
-                e.deleted(self._snapshot_id) if e.data_file.identity in hits else e.existing()
-                for e in reader.entries(listed)
-                if e.is_live
-            ]
-            out.append(self.make(entries))
-        if pending:
-            raise FormatError("file to remove is in no manifest", kind="missing-file", file=str(next(iter(pending))[0]))
         return out
 
-    def merged(
-        self, manifests: Sequence[ManifestFile], reader: SnapshotReader, *, at_once: bool = False
-    ) -> list[ManifestFile]:
+    def _merged(self, manifests: Sequence[ManifestFile], head: Head, *, at_once: bool = False) -> list[ManifestFile]:
         """Merge small manifests of one kind of content, each spec for itself, as `commit.manifest*` properties say.
 
         Neighbours are merged up to the target size. The first manifest is merged only when there are
@@ -137,23 +153,26 @@ class ManifestWriter:
                     out += group
                     continue
                 out += [m for m in group if m not in chosen]
-                if entries := [e for m in reversed(chosen) for e in self._carried(m, reader)]:
-                    out.append(self.make(entries))
+                if entries := [e for m in reversed(chosen) for e in self._carried(m, head)]:
+                    out.append(self._make(entries))
         return out[::-1]
 
-    def _carried(self, listed: ManifestFile, reader: SnapshotReader) -> Iterable[ManifestEntry]:
+    def _carried(self, listed: ManifestFile, head: Head) -> Iterable[ManifestEntry]:
         """Return the entries of a manifest as another one of this snapshot lists them."""
         if listed.manifest_path in self._made:
             return self._made[listed.manifest_path][0]
-        return [e.existing() for e in reader.entries(listed) if e.is_live]
+        return [e.existing() for e in head.live_entries(listed)]
 
-    def flush(self, wanted: Iterable[ManifestFile]) -> None:
-        """Write those of the manifests made so far that are still wanted."""
+    def _written(self, head: Head, wanted: Iterable[ManifestFile]) -> list[ManifestFile]:
+        """Write those of the manifests made so far that are still wanted; add counts to the others that lack them."""
+        out = []
         for listed in wanted:
             if listed.manifest_path in self._made:
                 self._write.write(listed.manifest_path, self._made[listed.manifest_path][1])
+            out.append(head.counted.get(listed.manifest_path, listed))
+        return out
 
-    def make(self, entries: Sequence[ManifestEntry]) -> ManifestFile:
+    def _make(self, entries: Sequence[ManifestEntry]) -> ManifestFile:
         """Make a manifest of at least one entry, all of one partition spec and one kind of content.
 
         Its schema is one that knows the spec's source columns; the current schema may have lost them.

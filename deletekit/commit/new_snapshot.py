@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.head import Head, read_head
 from deletekit.commit.manifest_merging import ManifestWriter
 from deletekit.commit.validation import check_delta, check_same_files
 from deletekit.deletes.which_apply import referenced_path, scope_of
@@ -22,7 +23,6 @@ from deletekit.rows.write_context import partition_path
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.metadata_update import apply_updates, requirements_of
 from deletekit.table.properties import value_of
-from deletekit.table.snapshot import FoundFiles, find_live_files
 from deletekit.table.summary_counters import TOTALS, count_files
 from deletekit.version import __version__
 
@@ -62,23 +62,19 @@ def new_snapshot(base: Base, delta: RowDelta, properties: Mapping[str, str]) -> 
     next_number = metadata.version.next_sequence_number(metadata.last_sequence_number)
     sequence_number = max(next_number, delta.least_sequence_number)
     writer = ManifestWriter(base.write, snapshot_id, sequence_number)
+    live = read_head(base, delta)
     if delta.replaced_manifests:
-        check_same_files(base, delta)
-        manifests = _manifests_of_rewrite(base, delta, writer)
+        check_same_files(delta, live)
+        manifests = writer.for_rewrite(live, delta)
         extra = {"entries-processed": str(sum(map(len, delta.manifests))), **properties}
     else:
-        found = _live_files(base, delta)
-        delta = _with_vectors_of_removed(delta, metadata, found)
-        check_delta(delta, metadata, found)
-        _check_rows_of_ids(base)
-        manifests = _manifests_of_delta(base, delta, writer)
+        delta = _with_vectors_of_removed(delta, metadata, live)
+        check_delta(delta, metadata, live)
+        manifests = writer.for_delta(live, delta)
         extra = {**properties, **delta.summary}
-    writer.flush(manifests)
-    kept = len({m.manifest_path for m in manifests} & {m.manifest_path for m in base.manifests})
-    replaced = sum(m.has_live_files for m in base.manifests) - kept
+    kept = len({m.manifest_path for m in manifests} & {m.manifest_path for m in live.manifests})
+    replaced = sum(m.has_live_files for m in live.manifests) - kept
     counts = {"created": len(manifests) - kept, "kept": kept, "replaced": replaced}
-    if parent is not None and metadata.version.has_counted_manifests:
-        manifests = base.reader.counted(manifests, parent.snapshot_id)
     listed, added_rows = _with_row_ids(metadata, manifests, delta)
     write, head = base.write, parent.snapshot_id if parent else None
     snapshot = Snapshot(
@@ -111,59 +107,13 @@ def _new_snapshot_id(metadata: TableMetadata) -> int:
             return candidate
 
 
-def _live_files(base: Base, delta: RowDelta) -> FoundFiles:
-    """Find the live files of the head that the change names.
-
-    A file that was written just now, under a name with a new uuid, cannot be live, so it is not looked for: that would
-    read every manifest. After a lost race it is, because the catalog may have taken it and its answer got lost.
-    """
-    new = frozenset(() if base.is_rebased else base.write.written)
-    files = (*delta.added_data_files, *delta.added_delete_files)
-    added = [f.file_path for f in files if f.file_path not in new]
-    targets = delta.removed_data_paths | {path for _, path in delta.covered_data_files}
-    removed_deletes = [e.data_file.file_path for e in delta.removed_delete_files]
-    deletes = [*added, *removed_deletes]
-    data, has_vectors = [*added, *targets], base.metadata.version.has_deletion_vectors
-    return find_live_files(
-        base.reader, base.snapshot, data=data, deletes=deletes, vectors_of=targets, duplicates=has_vectors
-    )
-
-
-def _with_vectors_of_removed(delta: RowDelta, metadata: TableMetadata, found: FoundFiles) -> RowDelta:
+def _with_vectors_of_removed(delta: RowDelta, metadata: TableMetadata, live: Head) -> RowDelta:
     """Remove the deletion vector of each removed data file in the same commit (spec "Deletion Vectors")."""
     if not metadata.version.has_deletion_vectors:
         return delta
     gone, named = delta.removed_data_paths, {e.data_file.identity for e in delta.removed_delete_files}
-    extra = [e for e in found.vectors if referenced_path(e.data_file) in gone and e.data_file.identity not in named]
+    extra = [e for e in live.vectors if referenced_path(e.data_file) in gone and e.data_file.identity not in named]
     return replace(delta, removed_delete_files=(*delta.removed_delete_files, *extra))
-
-
-def _manifests_of_delta(base: Base, delta: RowDelta, writer: ManifestWriter) -> list[ManifestFile]:
-    """Make the manifests in Java's order: data before deletes, and of each the new before the kept and filtered."""
-    out: list[ManifestFile] = []
-    for content, added, removed in (
-        (ManifestContent.DATA, delta.added_data_files, delta.removed_data_files),
-        (ManifestContent.DELETES, delta.added_delete_files, delta.removed_delete_files),
-    ):
-        old = [m for m in base.manifests if m.content == content]
-        new = writer.added(added, delta.sequence_numbers, delta.with_row_ids)
-        kept = writer.without(base.reader, old, removed)
-        out += writer.merged([*new, *kept], base.reader, at_once=delta.merges_manifests)
-    return out
-
-
-def _manifests_of_rewrite(base: Base, delta: RowDelta, writer: ManifestWriter) -> list[ManifestFile]:
-    """Make the new manifests; each live entry keeps its sequence numbers, ids, first row id and partition values."""
-    paths = {m.manifest_path for m in delta.replaced_manifests}
-    kept = [m for m in base.manifests if m.manifest_path not in paths and m.has_live_files]
-    new = [writer.make([e.existing() for e in group]) for group in delta.manifests]
-    return sorted([*new, *kept], key=lambda m: m.content == ManifestContent.DELETES)
-
-
-def _check_rows_of_ids(base: Base) -> None:
-    """Check the row counts that row ids are given by: a count that is too low would give an id to two rows."""
-    if base.metadata.version.has_row_lineage:
-        base.reader.check_counts(m for m in base.manifests if m.first_row_id is None)
 
 
 def _with_row_ids(

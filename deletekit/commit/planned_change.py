@@ -162,14 +162,9 @@ def plan_change(
         dry_run=dry_run,
         table_uuid=table.metadata.table_uuid,
     )
-    back_off = _back_off(table)
-    return _plan(request, back_off, head=_head(request) if refreshed else None)
-
-
-def _back_off(table: Table) -> BackOff:
     back_off = BackOff(table.properties, name=table.name)
     back_off.limits()  # refuses a bad property before anything is written
-    return back_off
+    return _plan(request, back_off, head=_head(request) if refreshed else None)
 
 
 def read_base(

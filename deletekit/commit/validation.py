@@ -7,15 +7,15 @@ checks less.
 
 from collections.abc import Collection
 
-from deletekit.commit.change import Base, RowDelta
+from deletekit.commit.change import RowDelta
+from deletekit.commit.head import Head
 from deletekit.deletes.which_apply import scope_of
 from deletekit.errors import CommitConflictError, InvalidInputError
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.snapshot import FoundFiles
 
 
-def check_delta(delta: RowDelta, metadata: TableMetadata, live: FoundFiles) -> None:
+def check_delta(delta: RowDelta, metadata: TableMetadata, live: Head) -> None:
     """Check a change against the live files of the head that it names.
 
     Raises InvalidInputError for a change that no commit may make; CommitConflictError if a file that it removes is not
@@ -33,11 +33,9 @@ def check_delta(delta: RowDelta, metadata: TableMetadata, live: FoundFiles) -> N
     _check_one_vector(delta, live)
 
 
-def check_same_files(base: Base, delta: RowDelta) -> None:
+def check_same_files(delta: RowDelta, head: Head) -> None:
     """Raise InvalidInputError unless the new manifests hold exactly the live files of the replaced ones."""
-    old = sorted(
-        repr(e.data_file.identity) for m in delta.replaced_manifests for e in base.reader.entries(m) if e.is_live
-    )
+    old = sorted(repr(e.data_file.identity) for m in delta.replaced_manifests for e in head.live_entries(m))
     new = sorted(repr(e.data_file.identity) for group in delta.manifests for e in group)
     if old != new:
         found, expected = f"{len(new)} entries", f"the {len(old)} live ones of the replaced manifests"
@@ -89,7 +87,7 @@ def _check_live(removed: Collection[ManifestEntry], live: Collection[ManifestEnt
             raise CommitConflictError("file to remove is not live", kind="missing-file", file=entry.data_file.file_path)
 
 
-def _check_added_paths(delta: RowDelta, live: FoundFiles) -> None:
+def _check_added_paths(delta: RowDelta, live: Head) -> None:
     """Refuse to add a file twice, or one that is live already (spec: a path is added once)."""
     seen = {e.data_file.identity for e in (*live.data, *live.deletes)}
     for file in (*delta.added_data_files, *delta.added_delete_files):
@@ -98,7 +96,7 @@ def _check_added_paths(delta: RowDelta, live: FoundFiles) -> None:
         seen.add(file.identity)
 
 
-def _check_covered(delta: RowDelta, live: FoundFiles) -> None:
+def _check_covered(delta: RowDelta, live: Head) -> None:
     """Refuse a delete of one data file unless that is live, kept by this commit, and of the same spec and partition.
 
     Java commits a deletion vector for a missing data file unless asked to look; readers then keep it forever.
@@ -119,7 +117,7 @@ def _check_covered(delta: RowDelta, live: FoundFiles) -> None:
             raise InvalidInputError(message, "delete-partition", "partition", found, expected, file=delete.file_path)
 
 
-def _check_one_vector(delta: RowDelta, live: FoundFiles) -> None:
+def _check_one_vector(delta: RowDelta, live: Head) -> None:
     """Refuse a second live deletion vector of one data file. Java compares only with concurrent commits."""
     removed = {e.data_file.identity for e in delta.removed_delete_files}
     found = (*live.duplicate_vectors, *(e for e in live.vectors if e not in live.duplicate_vectors))

@@ -76,12 +76,12 @@ class DeleteFileIndex:
         self.vectors = VectorIndex(vectors)
 
     def for_data_file(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
-        """Return every delete that applies to a data file, deletes by position first.
+        """Return every delete that applies to a data file: by position, then global ones by value, then others.
 
         Raises FormatError if an own delete of the file has another spec or partition, or if its deletion vector is
         older than the file. Such metadata is corrupt (Java DeleteFileIndex).
         """
-        return (*self.position_deletes(data), *self.equality_deletes(data))
+        return (*self.position_deletes(data), *self._equality_in_scope(data, too_old=False))
 
     def position_deletes(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
         """Return the deletion vector if there is one, else every position delete file that may name the data file."""
@@ -99,10 +99,6 @@ class DeleteFileIndex:
             _check_scope(delete, data)
         scoped = [d for d in self._by_partition.get(scope_of(data.data_file), ()) if is_old_enough(data, d)]
         return (*by_path, *scoped)
-
-    def equality_deletes(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
-        """Return the equality deletes that apply to a data file, global ones first, without those bounds exclude."""
-        return tuple(self._equality_in_scope(data, too_old=False))
 
     def too_old_equality_deletes(self, data: ManifestEntry) -> tuple[ManifestEntry, ...]:
         """Return the equality deletes in a data file's scope that do not apply, because it is not strictly older."""

@@ -345,9 +345,9 @@ def _live(base: Base, paths: Iterable[str] | None) -> dict[str, ManifestEntry]:
     """Return live data files by path: all, or those with some paths."""
     if paths is not None:
         found = LiveFiles(base.reader, base.snapshot, ManifestContent.DATA).with_paths(paths)
-    else:
-        found = base.reader.live_entries(base.snapshot, ManifestContent.DATA) if base.snapshot else iter(())
-    return {e.data_file.file_path: e for e in found}
+        return {e.data_file.file_path: e for _, e in found}
+    live = base.reader.live_entries(base.snapshot, ManifestContent.DATA) if base.snapshot else ()
+    return {e.data_file.file_path: e for e in live}
 
 
 def _deletes(base: Base, paths: set[str] | None) -> tuple[dict[str, list[ManifestEntry]], list[ManifestEntry]]:

@@ -292,7 +292,8 @@ class _Part:
 
         def rewrite(tasks: Group) -> RewrittenGroup:
             rows = _rows_per_file(context, tasks, options)
-            kept = _KeptColumns(context.metadata.schema, keep if _few_rows(tasks) else ())
+            are_few = sum(task.data_file.record_count for task in tasks) <= _KEPT_ROWS
+            kept = _KeptColumns(context.metadata.schema, keep if are_few else ())
             files = rewrite_data_files(context, write, tasks, rows, order=order, seen=kept.add)
             return RewrittenGroup(tasks, tuple(files), number, kept.rows)
 
@@ -337,10 +338,6 @@ class _KeptColumns:
     @property
     def rows(self) -> pa.Table | None:
         return pa.concat_tables(self._parts) if self._parts else None
-
-
-def _few_rows(tasks: Group) -> bool:
-    return sum(task.data_file.record_count for task in tasks) <= _KEPT_ROWS
 
 
 def _rows_per_file(context: ReadContext, tasks: Group, options: RewriteOptions) -> int | None:

@@ -90,7 +90,7 @@ class Head:
 
     def tasks(self, paths: Collection[str]) -> list[ScanTask]:
         """Return those of these data files that are live, with all their deletes, in the order of `paths`."""
-        found = {e.data_file.file_path: e for e in self._data.with_paths(paths)}
+        found = {e.data_file.file_path: e for _, e in self._data.with_paths(paths)}
         live = [found[path] for path in paths if path in found]
         return [ScanTask(entry, self._index.for_data_file(entry)) for entry in live]
 
@@ -108,7 +108,10 @@ class Head:
         """Return the own deletes of these data files, even position deletes that a vector overrules."""
         wanted = set(paths)
         own = LiveFiles(self._reader, self._snapshot, ManifestContent.DELETES).vectors_of(wanted)
-        return [*own, *(e for e, d in self.deletes(FileContent.POSITION_DELETES) if referenced_path(d) in wanted)]
+        return [
+            *(e for _, e in own),
+            *(e for e, d in self.deletes(FileContent.POSITION_DELETES) if referenced_path(d) in wanted),
+        ]
 
     def still_holds(self, group: RewrittenGroup) -> bool:
         """Tell whether the new files of a group may replace the old ones on this head.

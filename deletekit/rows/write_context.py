@@ -227,7 +227,8 @@ def parquet_options(properties: Mapping[str, str], prefix: str = "write.parquet.
     """Return the options in `<prefix>*`, else in `write.parquet.*`. Raises InvalidInputError."""
 
     def value(name: str) -> Any:
-        return _own_or(properties, prefix + name, f"write.parquet.{name}")
+        own = prefix + name
+        return value_of(properties, own if own in properties else f"write.parquet.{name}")
 
     codec = value("compression-codec")
     return ParquetOptions(
@@ -240,10 +241,6 @@ def parquet_options(properties: Mapping[str, str], prefix: str = "write.parquet.
         page_version=value("page-version"),
         dictionary_bytes=value("dict-size-bytes"),
     )
-
-
-def _own_or(properties: Mapping[str, str], own: str, default: str) -> Any:
-    return value_of(properties, own if own in properties else default)
 
 
 def granularity_of(metadata: TableMetadata, granularity: str | None = None) -> str:

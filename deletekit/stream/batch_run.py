@@ -314,7 +314,7 @@ def check_some_fit(metadata: TableMetadata, head: Snapshot | None, batch: BatchI
     if not count or len(rows) or rows.truncates or (rows.source is not None and understood(rows.source)):
         return
     options = "" if rows.source is None else options_needed(rows.source)
-    has_begun = any(_has_rows(m.digest) for m in markers(metadata, head, batch.sink_id))
+    has_begun = any(m.digest.partition("+")[0] != digest_of([]) for m in markers(metadata, head, batch.sink_id))
     if (count >= _MANY_MESSAGES and options) or (not has_begun and (count > 1 or options)):
         raise InvalidInputError(
             "nothing of the batch fits the table, so all of it would become dead letters",
@@ -323,7 +323,3 @@ def check_some_fit(metadata: TableMetadata, head: Snapshot | None, batch: BatchI
             found=f"{count} dead letters and no row, the first: {rows.letters.first}",
             expected=f"the decoder's {options}" if options else "the format of the messages, and columns of the table",
         )
-
-
-def _has_rows(digest: str) -> bool:
-    return digest.partition("+")[0] != digest_of([])

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from deletekit.deferred import pc
 from deletekit.errors import UNREADABLE, DeletekitError, FormatError, StorageError, UnsupportedError
-from deletekit.formats.content_file import DataFile, EntryStatus, FileContent, ManifestEntry
+from deletekit.formats.content_file import EntryStatus, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import ManifestColumns, MetricsCache, Rows, text_array
 from deletekit.formats.manifest_list import COUNTS, ManifestContent, ManifestFile, read_manifest_list
 from deletekit.formats.manifests import Manifest, counted, inherit, read_manifest
@@ -33,6 +33,7 @@ from deletekit.table.row_counts import with_true_counts
 _WORTH_POLARS_BYTES = 1 << 19
 _WORTH_COLUMNS_BYTES = 1 << 14
 _Key = tuple[str, int | None, int, int]
+LiveFile = tuple[ManifestFile, ManifestEntry]
 
 
 class SnapshotReader:
@@ -123,14 +124,14 @@ class SnapshotReader:
 
     def live_columns(self, snapshot: Snapshot, content: ManifestContent) -> Iterator[ManifestColumns]:
         """Yield the manifests that hold live data files, or live delete files, of a snapshot."""
-        live = (m for m in self.manifests(snapshot) if m.content == content and m.has_live_files)
-        wanted = list(filter(self.may_hold, live))
-        self.read_ahead(wanted)
-        yield from map(self.columns, wanted)
+        yield from map(self.columns, self.live_manifests(snapshot, content))
 
-    def may_hold(self, listed: ManifestFile) -> bool:
-        """Return whether a manifest is searched for files (`searched`)."""
-        return self.searched is None or listed.manifest_path in self.searched
+    def live_manifests(self, snapshot: Snapshot, content: ManifestContent) -> list[ManifestFile]:
+        """Return the rows of the manifest list whose manifests hold live files; they are read ahead."""
+        live = (m for m in self.manifests(snapshot) if m.content == content and m.has_live_files)
+        wanted = [m for m in live if self.searched is None or m.manifest_path in self.searched]
+        self.read_ahead(wanted)
+        return wanted
 
     def changed_entries(self, snapshot: Snapshot, content: ManifestContent | None = None) -> Iterator[ManifestEntry]:
         """Yield the entries that a snapshot itself added or removed: data files, delete files, or (None) both."""
@@ -277,64 +278,20 @@ def _damage(kind: str, message: str, field: str, found: Any, expected: Any) -> F
     return FormatError(message, kind=kind, field=field, found=found, expected=expected)
 
 
-def without_first_row_id(entry: ManifestEntry) -> ManifestEntry:
-    """Return the entry of an added data file without its first row id, which the commit assigns."""
-    if isinstance(entry.data_file, DataFile):
-        return replace(entry, data_file=replace(entry.data_file, first_row_id=None))
-    return entry
-
-
-@dataclass(frozen=True, slots=True)
-class FoundFiles:
-    """Live files of a snapshot that a change asked for.
-
-    Attributes
-    ----------
-    data, deletes: entries of the paths that were asked for.
-    vectors: deletion vectors of the data files that were asked for.
-    duplicate_vectors: all deletion vectors whose data file has another one, if they were asked for.
-    """
-
-    data: tuple[ManifestEntry, ...]
-    deletes: tuple[ManifestEntry, ...]
-    vectors: tuple[ManifestEntry, ...]
-    duplicate_vectors: tuple[ManifestEntry, ...]
-
-
-def find_live_files(
-    reader: SnapshotReader,
-    snapshot: Snapshot | None,
-    *,
-    data: Iterable[str] = (),
-    deletes: Iterable[str] = (),
-    vectors_of: Iterable[str] = (),
-    duplicates: bool = False,
-) -> FoundFiles:
-    """Find live data files and delete files by path, and deletion vectors by the path of their data file.
-
-    Manifests of data or of deletes are read if something is asked of them; `duplicates` asks for duplicate vectors.
-    """
-    data, deletes, vectors_of = tuple(data), tuple(deletes), tuple(vectors_of)
-    data_files = LiveFiles(reader, snapshot if data else None, ManifestContent.DATA)
-    delete_files = LiveFiles(reader, snapshot if deletes or vectors_of or duplicates else None, ManifestContent.DELETES)
-    return FoundFiles(
-        data=tuple(data_files.with_paths(data)),
-        deletes=tuple(delete_files.with_paths(deletes)),
-        vectors=tuple(delete_files.vectors_of(vectors_of)),
-        duplicate_vectors=tuple(delete_files.vectors_twice() if duplicates else ()),
-    )
-
-
 class LiveFiles:
-    """The live data files, or the live delete files, of a snapshot. Without a snapshot there are none."""
+    """The live data files, or the live delete files, of a snapshot, each with the row of its manifest.
+
+    Without a snapshot there are none. All are found in manifest order.
+    """
 
     def __init__(self, reader: SnapshotReader, snapshot: Snapshot | None, content: ManifestContent) -> None:
-        self._manifests = [] if snapshot is None else list(reader.live_columns(snapshot, content))
+        self._listed = [] if snapshot is None else reader.live_manifests(snapshot, content)
+        self._manifests = list(map(reader.columns, self._listed))
         self._starts = np.cumsum([0, *(len(columns) for columns in self._manifests)])
         self._paths = pa.chunked_array([columns.all_paths for columns in self._manifests], pa.large_string())
 
-    def with_paths(self, paths: Iterable[str]) -> Iterator[ManifestEntry]:
-        """Yield the files of these paths, in manifest order: several for a Puffin file with several vectors."""
+    def with_paths(self, paths: Iterable[str]) -> Iterator[LiveFile]:
+        """Yield the files of these paths: several for a Puffin file with several vectors."""
         wanted = text_array(paths)
         if not len(wanted):
             return
@@ -344,29 +301,34 @@ class LiveFiles:
         # numpy splits an empty array into one part, for which there is no number.
         for number, rows in zip(numbers.tolist(), np.split(found, starts[1:]), strict=False):
             own, columns = rows - self._starts[number], self._manifests[number]
-            yield from columns.entries(own[columns.is_live[own]])
+            yield from ((self._listed[number], entry) for entry in columns.entries(own[columns.is_live[own]]))
 
-    def vectors_of(self, data_paths: Iterable[str]) -> Iterator[ManifestEntry]:
-        """Yield the deletion vectors of these data files, in manifest order."""
+    def vectors_of(self, data_paths: Iterable[str]) -> Iterator[LiveFile]:
+        """Yield the deletion vectors of these data files."""
         wanted = text_array(data_paths)
-        for columns, rows in self._vectors if len(wanted) else ():
-            yield from columns.entries(rows[_is_in(columns.referenced(rows), wanted)])
+        return self._vectors_of(wanted) if len(wanted) else iter(())
 
-    def vectors_twice(self) -> Iterator[ManifestEntry]:
-        """Yield the deletion vectors whose data file has another one, in manifest order."""
-        parts = self._vectors
-        paths = pa.chunked_array([columns.referenced(rows) for columns, rows in parts], pa.large_string()).drop_null()
+    def vectors_twice(self) -> Iterator[LiveFile]:
+        """Yield the deletion vectors whose data file has another one."""
+        parts = [columns.referenced(rows) for _, columns, rows in self._vectors]
+        paths = pa.chunked_array(parts, pa.large_string()).drop_null()
         if pc.count_distinct(paths).as_py() == len(paths):
-            return
+            return iter(())
         counts = pc.value_counts(paths.combine_chunks())
-        twice = counts.field(0).filter(pc.greater(counts.field(1), 1))
-        for columns, rows in parts:
-            yield from columns.entries(rows[_is_in(columns.referenced(rows), twice)])
+        return self._vectors_of(counts.field(0).filter(pc.greater(counts.field(1), 1)))
+
+    def _vectors_of(self, data_paths: pa.Array) -> Iterator[LiveFile]:
+        for listed, columns, rows in self._vectors:
+            chosen = rows[_is_in(columns.referenced(rows), data_paths)]
+            yield from ((listed, entry) for entry in columns.entries(chosen))
 
     @cached_property
-    def _vectors(self) -> list[tuple[ManifestColumns, Rows]]:
-        vectors = ((columns, np.flatnonzero(columns.is_live & columns.is_vector)) for columns in self._manifests)
-        return [(columns, rows) for columns, rows in vectors if len(rows)]
+    def _vectors(self) -> list[tuple[ManifestFile, ManifestColumns, Rows]]:
+        manifests = zip(self._listed, self._manifests, strict=True)
+        vectors = (
+            (listed, columns, np.flatnonzero(columns.is_live & columns.is_vector)) for listed, columns in manifests
+        )
+        return [found for found in vectors if len(found[2])]
 
 
 def rows_with_paths(columns: ManifestColumns, paths: pa.Array) -> Rows:

@@ -5,8 +5,6 @@ python -m tests.benchmarks --only scan plan --publish         # measure these; t
 python -m tests.benchmarks --publish one.json other.json      # measure nothing: publish what `--out` wrote
 """
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import sys

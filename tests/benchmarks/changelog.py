@@ -1,7 +1,5 @@
 """Part `changelog`: the changes of 1 % of a table, beside reading both snapshots and an anti-join in polars."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable
 from typing import Any
@@ -11,8 +9,6 @@ from tests.benchmarks.measure import Stopped, Worker
 from tests.benchmarks.readers import Facts
 from tests.benchmarks.report import megabytes, ms, table_of
 from tests.benchmarks.settings import Settings
-
-__all__ = ["open_changelog", "run"]
 
 MODES = {"deletion vectors": (3, "deletion-vector"), "position deletes": (2, "position-delete"), "keys": (2, "keys")}
 TIMES_FASTER = 10.0

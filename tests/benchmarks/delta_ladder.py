@@ -6,8 +6,6 @@ so that no sync finds warm what the last one wrote.
 
 # ruff: noqa: PLC0415  # the library is imported after the tables are made
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -22,8 +20,6 @@ from typing import Any
 
 from tests.benchmarks.report import table_of
 from tests.benchmarks.settings import Settings
-
-__all__ = ["run"]
 
 SIZES = (1_000, 10_000, 100_000, 300_000)
 ROWS, PER_BIN, MOST_LINKS = 2_000, 100, 40_000

@@ -1,14 +1,10 @@
 """Programs of the folder java/, compiled beside the Iceberg jar that Spark's session resolves."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path
 
 import pyspark
-
-__all__ = ["java_command"]
 
 
 def java_command(name: str, folder: Path, heap: str = "2g") -> list[str]:

@@ -6,8 +6,6 @@ wrote (`/proc/self/io`, caches included), memory is the peak of the process abov
 
 # ruff: noqa: PLC0415  # imported in the worker alone
 
-from __future__ import annotations
-
 import shutil
 import statistics
 import time
@@ -21,8 +19,6 @@ from tests.benchmarks.measure import Stopped, Worker
 from tests.benchmarks.readers import Facts
 from tests.benchmarks.report import megabytes, ms, table_of, verdict
 from tests.benchmarks.settings import Settings
-
-__all__ = ["open_ladder", "run"]
 
 SECONDS = 2 * 3600
 PEER_BATCHES = 3

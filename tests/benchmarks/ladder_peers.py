@@ -2,8 +2,6 @@
 
 # ruff: noqa: PLC0415
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +9,6 @@ from typing import Any
 
 from tests.benchmarks.ladder_rows import Job, batch_of
 from tests.benchmarks.measure import tree_of
-
-__all__ = ["OPENED", "PEERS"]
 
 
 def _spark(job: Job) -> dict[str, Any]:

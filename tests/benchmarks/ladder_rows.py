@@ -1,14 +1,10 @@
 """The rows of the part `ladder`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-
-__all__ = ["Job", "base", "batch_of", "new_keys"]
 
 Job = dict[str, Any]
 FILE_ROWS = 1_000_000

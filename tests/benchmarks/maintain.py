@@ -6,8 +6,6 @@ pyarrow alone, file by file on as many threads: nothing that reads and writes th
 
 # ruff: noqa: PLC0415  # each engine is imported in its own process alone
 
-from __future__ import annotations
-
 import resource
 import statistics
 import time
@@ -23,8 +21,6 @@ from tests.benchmarks.readers import Facts, Job, spark_session
 from tests.benchmarks.report import megabytes, ms, table_of, verdict
 from tests.benchmarks.settings import Settings
 from tests.benchmarks.tables import ROWS_PER_KEY, Tables, local_path
-
-__all__ = ["open_actions", "open_procedures", "run"]
 
 OURS, SPARK = "deletekit", "Spark"
 TO_LIMIT, TIMES_FASTER = 1.2, 3.0

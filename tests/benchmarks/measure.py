@@ -20,8 +20,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Cell", "Stopped", "Worker", "in_turns", "memory_of", "tree_of"]
-
 START_SECONDS = 180
 
 Check = Callable[[str, dict[str, Any]], str | None]

@@ -2,8 +2,6 @@
 
 # ruff: noqa: PLC0415  # each engine is imported in its own process alone
 
-from __future__ import annotations
-
 import statistics
 import subprocess
 import time
@@ -18,8 +16,6 @@ from tests.benchmarks.planning_tables import FILES_PER_GROUP, build, location_of
 from tests.benchmarks.readers import Facts, Job
 from tests.benchmarks.report import ms, notes_of, table_of, verdict
 from tests.benchmarks.settings import Settings
-
-__all__ = ["open_planner", "run", "watched_plan"]
 
 FILES = 50_000
 MANIFESTS = 20

@@ -1,7 +1,5 @@
 """Tables of many files for measuring plans: real metadata and manifests, data files that do not exist."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from dataclasses import replace

@@ -4,8 +4,6 @@ results.json keeps the newest figures of each part, with where they are from. A 
 `<!-- part: NAME -->` and `<!-- end -->`, which is made of that file; the rest of a page is written by hand.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence

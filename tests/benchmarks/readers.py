@@ -6,8 +6,6 @@ table to an Arrow table in this process. A job is {"location", "name", "folder",
 
 # ruff: noqa: PLC0415  # each engine is imported in its own process alone
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -16,8 +14,6 @@ from typing import Any
 import pyarrow as pa
 
 from conformance.adapters.duckdb import connect
-
-__all__ = ["COLUMNS", "PEERS", "READERS", "Job", "Reader", "duckdb_query", "open_reader", "raw_ways", "spark_session"]
 
 COLUMNS = ["id", "value"]
 

@@ -1,7 +1,5 @@
 """Figures as Markdown: tables, targets beside what was measured, and where they were taken."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform
@@ -15,19 +13,6 @@ from pathlib import Path
 from typing import TypedDict
 
 from tests.benchmarks.measure import Cell
-
-__all__ = [
-    "PARTS",
-    "Part",
-    "megabytes",
-    "ms",
-    "notes_of",
-    "part_of",
-    "table_of",
-    "tables_in",
-    "verdict",
-    "write_report",
-]
 
 PACKAGES = ("pyarrow", "pyroaring", "fastavro", "polars", "duckdb", "pyiceberg", "chdb", "pysail", "pyspark")
 

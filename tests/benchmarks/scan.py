@@ -1,7 +1,5 @@
 """Part `scan`: two columns of every table to Arrow, by every engine, beside the fastest raw scan of the same files."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable
@@ -13,8 +11,6 @@ from tests.benchmarks.readers import COLUMNS, raw_ways
 from tests.benchmarks.report import megabytes, ms, notes_of, table_of, verdict
 from tests.benchmarks.settings import Settings
 from tests.benchmarks.tables import BenchTable, Expected
-
-__all__ = ["compare", "fastest_raw", "job_of", "run"]
 
 LABELS = {
     "none": "none",

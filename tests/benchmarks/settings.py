@@ -1,7 +1,5 @@
 """What one run of the benchmark was asked to do."""
 
-from __future__ import annotations
-
 import sys
 import time
 from dataclasses import dataclass, field
@@ -9,8 +7,6 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from tests.benchmarks.tables import Tables, build, recipes
-
-__all__ = ["SMALL_TABLES", "Settings"]
 
 SMALL_TABLES = ("none", "dv_10", "pos_part_10", "eq_id_10", "eq_grp_name_10")
 

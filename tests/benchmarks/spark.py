@@ -3,8 +3,6 @@
 Both sides of a ratio run in turns in the same JVM, on `local[2]`, on tables with the same data files.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable
 
@@ -15,8 +13,6 @@ from tests.benchmarks.report import ms, table_of, verdict
 from tests.benchmarks.scan import wrong
 from tests.benchmarks.settings import Settings
 from tests.benchmarks.tables import Tables
-
-__all__ = ["open_session", "run"]
 
 OURS, THEIRS = "deletekit", "Iceberg"
 DELETES = {"1 %": ("grp = 7", range(7, 8)), "10 %": ("grp < 10", range(10))}

@@ -3,8 +3,6 @@
 Modules have their bytecode, as pip gives it to what it installs: to compile our own takes a tenth of a second.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil
@@ -16,8 +14,6 @@ from pathlib import Path
 
 from tests.benchmarks.report import ms, table_of, verdict
 from tests.benchmarks.settings import Settings
-
-__all__ = ["run"]
 
 ROOT = Path(__file__).parents[2]
 

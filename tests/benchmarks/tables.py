@@ -28,8 +28,6 @@ from deletekit.deletes.merge_previous_deletes import FilePositions, write_deleti
 from deletekit.formats.content_file import DataFile, DeleteFile
 from deletekit.formats.deletion_vector import PositionBitmap
 
-__all__ = ["FILES", "Expected", "Tables", "build", "local_path", "numbered_rows", "recipes"]
-
 BUILD = 2
 """Raised when what is built changes: older work directories are then built anew."""
 

@@ -1,7 +1,5 @@
 """The benchmark command runs, and says what is right, wrong, refused, too slow or dead. Times are not looked at."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

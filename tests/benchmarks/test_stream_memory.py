@@ -3,8 +3,6 @@
 Memory, unlike time, does not depend on what else the machine does; so this target is a test.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Iterable
 from typing import Any

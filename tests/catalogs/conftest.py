@@ -1,7 +1,5 @@
 """Each kind of catalog, with the servers that two of them need."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -4,8 +4,6 @@ pyiceberg's own code applies the updates and writes the metadata file, so this s
 without a server of theirs. Pointers are files, swapped under a lock; several processes may share them.
 """
 
-from __future__ import annotations
-
 import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,8 +22,6 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-
-__all__ = ["Metastore"]
 
 
 class Metastore(MetastoreCatalog):

@@ -1,7 +1,5 @@
 """Proxies on loopback that lose, cut or falsify the one message that decides a commit."""
 
-from __future__ import annotations
-
 import http.client
 import http.server
 import json
@@ -12,8 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
-
-__all__ = ["PostgresProxy", "RestProxy", "postgres_proxy", "rest_proxy"]
 
 Answer = tuple[int, bytes]
 Forward = Callable[[], Answer]

@@ -1,7 +1,5 @@
 """The kinds of catalog under one contract, each opened as its users open it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,8 +15,6 @@ import deletekit as dk
 from tests.invariants import sink_files
 from tests.stored import avro
 from tests.tables import items
-
-__all__ = ["KINDS", "MORE", "QUICK", "ROWS", "SCHEMA", "SQL", "Store", "leftovers", "on_disk"]
 
 KINDS = {
     "local": (1, 2, 3),

@@ -4,8 +4,6 @@ What a verb did is compared with the same steps on a Python list, and with pyice
 that kind of delete.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The SQL connections of a catalog are closed when it goes; Python 3.13 warns of each that is not."""
 
-from __future__ import annotations
-
 import gc
 import sqlite3
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A table of format version 4 is refused by name, everywhere a table is opened, and nothing of it is changed."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Maintenance through each kind of catalog: each takes the updates, and refuses what came too late."""
 
-from __future__ import annotations
-
 import deletekit as dk
 from tests.catalogs.stores import ROWS, SCHEMA, Store
 from tests.maintenance.model import FAR, history, snapshot_ids, staged

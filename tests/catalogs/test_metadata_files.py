@@ -1,7 +1,5 @@
 """Metadata files: their log, their codec, and that deletekit keeps them as Java's server and pyiceberg do."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Namespaces, names and metadata files of tables, on every kind of catalog; pyiceberg alone looks at the result."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

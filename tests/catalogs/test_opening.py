@@ -1,7 +1,5 @@
 """A catalog that several open, and make tables in, at the same moment."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

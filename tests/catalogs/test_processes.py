@@ -3,8 +3,6 @@
 Those that live, and do everything else, are in tests/commit/test_concurrency.py.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """Two handles on one table: the later commit is planned anew or refused, and nothing that was written in vain stays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

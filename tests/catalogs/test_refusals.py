@@ -1,7 +1,5 @@
 """What a catalog cannot do is refused by name before anything is written; what it raises arrives as our own errors."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -4,8 +4,6 @@ A proxy in front of Iceberg's own REST server forwards the commit twice, as a ga
 the second answer, and answers 503 to those who look. SQL catalogs lose their connection after the COMMIT.
 """
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 from pathlib import Path

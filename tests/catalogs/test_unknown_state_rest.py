@@ -3,8 +3,6 @@
 A proxy in front of Iceberg's own server loses the one request or the one answer that decides.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

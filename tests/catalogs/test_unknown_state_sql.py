@@ -3,8 +3,6 @@
 A proxy in front of PostgreSQL cuts the connection at the COMMIT; backends are terminated, or stopped in their tracks.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3

@@ -1,7 +1,5 @@
 """deletekit and pyiceberg on one catalog: each sees, and builds on, what the other committed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

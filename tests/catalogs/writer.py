@@ -3,8 +3,6 @@
 Every line it prints is JSON: the ids it is about to append, and the same once they are committed.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time
@@ -14,8 +12,6 @@ from typing import Any
 
 import deletekit as dk
 from tests.catalogs.stores import Store
-
-__all__ = ["Job"]
 
 SECONDS = 60
 """After which it ends by itself, should whoever meant to kill it be gone."""

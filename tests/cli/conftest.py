@@ -1,7 +1,5 @@
 """Tables to look at, and two ways to run the command line: in this process, and as a user does."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

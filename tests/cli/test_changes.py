@@ -1,7 +1,5 @@
 """Changes on the command line: read back by others in every format, and followed without a loss, whatever dies."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

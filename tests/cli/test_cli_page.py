@@ -1,7 +1,5 @@
 """The page of all commands is current, and what it says of all of them is true."""
 
-from __future__ import annotations
-
 import pytest
 
 from deletekit.cli import main

@@ -1,7 +1,5 @@
 """`deletekit delete`: its options, its errors, and a table opened by its path. test_results.py has its modes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`deletekit sync-delta`, `repack` and `clean-up-delta`: what they do, and say they do."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`deletekit sync-delta` of many tables, again and again, and as a dry run."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

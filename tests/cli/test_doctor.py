@@ -1,7 +1,5 @@
 """The doctor, on this machine and on machines that lack one thing each."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

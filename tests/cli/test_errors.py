@@ -1,7 +1,5 @@
 """One clear block for what goes wrong, and exit codes that scripts can rely on."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """`deletekit explain`: what deletekit.explain found, in words and in JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

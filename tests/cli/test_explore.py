@@ -1,7 +1,5 @@
 """`deletekit explore` writes one page that needs nothing else, of anyone's table."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every command says what it does, with an example; and says it at once."""
 
-from __future__ import annotations
-
 import click
 import pytest
 

@@ -1,7 +1,5 @@
 """What a table holds never acts on a terminal, in no command and in no form."""
 
-from __future__ import annotations
-
 import unicodedata
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`deletekit inspect`: the same as deletekit.inspect, in strict JSON and in text that fits."""
 
-from __future__ import annotations
-
 import json
 import re
 from base64 import b64encode

@@ -1,7 +1,5 @@
 """`deletekit lab` copies the lessons, never over somebody's work, and starts JupyterLab."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """`deletekit repair`: what would be done, what was done, what was refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Each row runs three times: as a dry run where there is one, which changes no byt
 of the same warehouse. The text has every plain field of the JSON.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Rows on the command line: written as Arrow and a Python list read them, and a refusal writes nothing."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Streams on the command line: files once, made-up changes, and a promotion."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

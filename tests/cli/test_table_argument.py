@@ -1,7 +1,5 @@
 """TABLE: a path, a table of the embedded catalog, a table of any pyiceberg catalog."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

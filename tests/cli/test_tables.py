@@ -1,7 +1,5 @@
 """Tables, snapshots and refs on the command line: as the library sees them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """On a real terminal there is progress and colour; anywhere else there is neither."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

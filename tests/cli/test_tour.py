@@ -1,7 +1,5 @@
 """`deletekit tour` hands over to the tour."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import ModuleType

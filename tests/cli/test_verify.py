@@ -1,7 +1,5 @@
 """`deletekit verify`: findings as text and JSON, and the exit code."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`deletekit workshop-bundle`: what it refuses. tests/operations/workshop makes and installs bundles."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

@@ -5,8 +5,6 @@ ends at that call; then it prints the child's exit code. Forking wants a process
 one only imports.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,8 +16,6 @@ from tests.commit.faults import Faults, faulty
 from tests.commit.forks import serve
 from tests.commit.racing import QUICK, Interfering
 from tests.tables import ITEMS, items, new_catalog
-
-__all__ = ["CASES", "LATER", "NAME", "Case", "make_table", "run"]
 
 NAME = "test.t"
 LATER = 2**62

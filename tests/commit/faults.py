@@ -4,8 +4,6 @@ A call is one of `FileIO`'s, or a statement or COMMIT of the catalog. Each is co
 one with the chosen number is not made, is made by half, or is made and not answered.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -21,10 +19,6 @@ import pyarrow as pa
 import deletekit as dk
 from deletekit.table import catalog as catalog_module
 from deletekit.table.file_io import FileInfo, PyIcebergIO
-
-__all__ = [
-    "EVERYWHERE", "KILLED", "WHEN", "Dying", "FaultError", "Faults", "errors", "faulty", "kills", "parent_of_killed",
-]  # fmt: skip
 
 EVERYWHERE = bool(os.environ.get("DELETEKIT_KILL_EVERYWHERE"))
 

@@ -1,7 +1,5 @@
 """A process that imports everything once, and forks a child for each line of JSON that it reads."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -10,8 +8,6 @@ from importlib import import_module
 from typing import Any
 
 import deletekit as dk
-
-__all__ = ["serve"]
 
 MODULES = ("pyarrow.parquet", "sqlalchemy.dialects.sqlite")
 

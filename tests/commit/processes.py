@@ -4,8 +4,6 @@ Everybody remembers what they asked for and which sequence number their commit g
 the order of these numbers, must give the same rows.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections import Counter
@@ -21,8 +19,6 @@ import deletekit as dk
 from tests.catalogs.stores import Store
 from tests.commit.crashing import LATER
 from tests.tables import MODES
-
-__all__ = ["SHARED", "Done", "Job", "Step", "replay", "work"]
 
 SHARED = 60
 """Ids that all processes change; those they append are their own."""

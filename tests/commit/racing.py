@@ -1,15 +1,11 @@
 """A catalog in which somebody else is always a little faster."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import deletekit as dk
 from deletekit.table.catalog import SqlStore, TableState
 from deletekit.table.identifier import Identifier
-
-__all__ = ["QUICK", "Interfering", "racing"]
 
 QUICK = {"commit.retry.min-wait-ms": "1", "commit.retry.max-wait-ms": "5"}
 Json = Mapping[str, Any]

@@ -5,8 +5,6 @@ those that stay optional. Each is absent and null, and each upgrade is made. A l
 read after each verb.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 `DELETEKIT_CONCURRENCY_SECONDS` and `DELETEKIT_CONCURRENCY_PROCESSES` make it longer and rougher.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import threading

@@ -3,8 +3,6 @@
 Rows are compared with those of a list on which the same steps were done one after the other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path

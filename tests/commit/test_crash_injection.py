@@ -5,8 +5,6 @@ made, made by half, or made and not answered), and once more in a process that e
 few are chosen (`faults.errors` and `faults.kills`); with `DELETEKIT_KILL_EVERYWHERE`, every call is.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping

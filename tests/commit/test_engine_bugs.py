@@ -43,8 +43,6 @@ Those that concern compaction and the conversion of equality deletes are with th
 | dangling equality deletes pile up | go #946, pyiceberg #3925 | maintenance/test_repair.py::test_dangling_equality_deletes_are_removed |
 """  # noqa: E501  # a row of a table is one line
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ removed (3.2.6), several vectors in the window (3.2.7), a rewrite against a new 
 their sequence number (4.1.3). A shared Puffin file that expires (4.4.2) is in maintenance/test_expire_snapshots.py.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

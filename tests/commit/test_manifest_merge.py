@@ -1,7 +1,5 @@
 """Commits merge small manifests as Java's ManifestMergeManager does, and no entry changes by it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Commits: one snapshot each, lost races planned anew, failures without a trace, and Java's bookkeeping."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence

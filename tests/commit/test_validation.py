@@ -1,7 +1,5 @@
 """Changes that no commit may make, whoever planned them: refused by name, before a byte is written."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -3,8 +3,6 @@
 The table lies at the sentinel root. Verbs and commits are deletekit's own; ids, times and sync markers are given.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 import struct

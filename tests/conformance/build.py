@@ -4,8 +4,6 @@ Tables of other writers are golden files: `tests/conformance/java.py` makes them
 again. All expected rows and decoys come from the oracle.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -4,8 +4,6 @@ They come from the recipes of the interop corpus, at the sentinel root. Names an
 that is made again is another one: the files are golden.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """What tests of the reader doctor share: tables with the rows that deletes hide, and verdicts of made-up engines."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a recipe of the suite is: the rule that its table is there for, and the program that makes the table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Tables of equality deletes: which rows they match."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tables of position deletes and deletion vectors, of refs, manifests and sequence numbers."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 import deletekit as dk

@@ -1,7 +1,5 @@
 """Tables of equality deletes: which data files they reach, what a planner may skip, and in which formats they are."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

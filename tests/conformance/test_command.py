@@ -1,7 +1,5 @@
 """`python -m conformance`: what it prints and writes, and its exit code."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

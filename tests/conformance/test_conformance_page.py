@@ -1,7 +1,5 @@
 """docs/conformance.md shows the verdicts of today's file, and its two engines work."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

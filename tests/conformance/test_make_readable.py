@@ -1,7 +1,5 @@
 """Making a table readable: the least change that is enough, the same rows, and real engines that then read them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The reader doctor: what a table depends on, what engines do with that, and how many rows are at stake."""
 
-from __future__ import annotations
-
 import json
 import random
 import sys

@@ -1,7 +1,5 @@
 """Values of every type as JSON, and which rows are the same."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 import uuid

@@ -1,7 +1,5 @@
 """The runner judges what an engine does: each kind of answer, by a small program that gives it."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

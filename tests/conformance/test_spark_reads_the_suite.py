@@ -3,20 +3,15 @@
 Through deletekit's data source it breaks none.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from conformance.suite import Case, load_suite, relocate
 from deletekit.conformance.rows import rows_of, same
 from tests.conformance.build import SUITE
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.optional_types import SparkSession
 
 # What Spark 4.1 with Iceberg 1.12.0 gives instead: the rows of the decoy of this rule, or no rows.
 BREAKS = {

@@ -1,7 +1,5 @@
 """Each table of the suite: it is whole, it can be put elsewhere, deletekit reads it right, and its decoys are wrong."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import zlib

@@ -1,7 +1,5 @@
 """The engines that are installed here still do what deletekit/reader_verdicts/verdicts.json says of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Every test of the course: a language that is named, and a memory of its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

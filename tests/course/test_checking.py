@@ -1,7 +1,5 @@
 """What a learner types: check, predict, hint, solution, progress."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

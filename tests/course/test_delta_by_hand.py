@@ -1,7 +1,5 @@
 """The Delta table that lesson 14 writes by hand: its bytes, against code that shares nothing with deletekit's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

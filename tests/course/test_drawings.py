@@ -1,7 +1,5 @@
 """Drawings: what they say is what is there, in five languages; their SVG is safe, readable and always the same."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 import xml.etree.ElementTree as ET

@@ -1,7 +1,5 @@
 """Every exercise: what it accepts is accepted, each known mistake is rejected with its own hint, blank is no error."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `dk.explain` found is said in the learner's language, as text and as a table, with the names of the lesson."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

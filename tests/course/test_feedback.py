@@ -1,7 +1,5 @@
 """What a wrong answer is told: where it differs, of which form it is, and never what is right."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,17 +1,13 @@
 """The capstone's tables: what came back and why, found without `explain`, and that Iceberg's Java library agrees."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import deletekit as dk
 from deletekit.course import Aliases, Lesson, lesson
 from deletekit.course.incident import five_tables, flights_on_tuesday, history, live_deletes
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.optional_types import SparkSession
 
 FOUND = {
     "accounts": list(range(1, 11)),

@@ -1,13 +1,11 @@
 """Lessons build the same tables with PySpark and without; the names of files are the same in every run."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,10 +13,8 @@ import pytest
 import deletekit as dk
 from deletekit.course import Aliases, Lesson, lesson, workplace
 from deletekit.errors import EnvironmentMissingError, InvalidInputError, NotFoundError
+from tests.optional_types import SparkSession
 from tests.tables import ids
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def facts(table: dk.Table) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Rows stand in columns, whatever language is in them, and records in lines. A notebook has tables beside the text."""
 
-from __future__ import annotations
-
 from typing import Any
 from xml.etree import ElementTree as ET
 

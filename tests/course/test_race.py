@@ -1,7 +1,5 @@
 """A race comes out as its two writers want it: who commits first, how often, and what the slow one does then."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

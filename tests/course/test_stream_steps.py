@@ -1,7 +1,5 @@
 """Wherever a recorded sink is stopped, the rows are those of a dict, and it leaves what a killed process leaves."""
 
-from __future__ import annotations
-
 import gc
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What runs in the main thread is stopped in time, and other timers go on."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

@@ -1,7 +1,5 @@
 """The language is that of the learner. Each has every message, with the same places for values, in its own words."""
 
-from __future__ import annotations
-
 import json
 import re
 import string

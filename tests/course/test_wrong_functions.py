@@ -1,7 +1,5 @@
 """Functions that learners write: wrong ones that one may think of are refused, right ones in other words are not."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

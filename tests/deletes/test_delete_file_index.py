@@ -1,7 +1,5 @@
 """Bounds in the index of deletes; which deletes it finds is tested where scans are planned."""
 
-from __future__ import annotations
-
 import math
 import struct
 from typing import Any

@@ -1,7 +1,5 @@
 """What a loader shares between threads is made once, and merged reads of vectors give the bytes of reads one by one."""
 
-from __future__ import annotations
-
 import pickle
 import random
 import threading

@@ -2,8 +2,6 @@
 row is counted once, and positions behind the end of a data file are not carried on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

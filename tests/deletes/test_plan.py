@@ -1,7 +1,5 @@
 """Planning from columns: the same tasks and errors as entry by entry, and no byte read that is not needed."""
 
-from __future__ import annotations
-
 import pickle
 import tracemalloc
 from collections import Counter

@@ -1,7 +1,5 @@
 """Scans under equality deletes against plain Python: row groups passed over by bounds, columns that are read late."""
 
-from __future__ import annotations
-
 import datetime as dt
 import random
 from collections.abc import Callable

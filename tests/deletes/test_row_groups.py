@@ -1,7 +1,5 @@
 """Scans of files with many small row groups, which are read together, against plain Python."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

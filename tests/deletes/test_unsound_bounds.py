@@ -3,8 +3,6 @@
 They are empty, absent, inverted, of another width or no UTF-8. Each is set in the manifests of a real table.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Callable, Iterator
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Scope and age of deletes, one rule of the specification after the other (spec "Scan Planning")."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,19 +1,14 @@
 """Delta tables: an empty one, and those that Spark makes once, when the first test asks for one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.delta.delta_tables import NEEDS, DeltaTable, build
 from tests.delta.handmade import HandMade
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.optional_types import SparkSession
 
 
 @pytest.fixture

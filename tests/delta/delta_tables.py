@@ -3,17 +3,12 @@
 Each is a list of SQL statements on a table `{t}`; what its rows are at each version, Spark's time travel says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-__all__ = ["HISTORIES", "NEEDS", "DeltaTable", "build", "latest_version", "rows_at"]
+from tests.optional_types import DataFrame, SparkSession
 
 _DV = "'delta.enableDeletionVectors'='true'"
 

@@ -4,8 +4,6 @@ What no public writer writes (inline and native vectors, odd logs) and what nobo
 Nothing of deletekit is used.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 import uuid
@@ -19,8 +17,6 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap
-
-__all__ = ["HandMade", "Json", "body_of", "frame", "inline", "native_body", "remove", "with_vector", "z85"]
 
 Json = dict[str, Any]
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"

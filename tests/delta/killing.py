@@ -4,11 +4,9 @@ It reads lines of JSON, `[warehouse, Delta table, format version, number of the 
 that syncs and ends at that call; then it prints the child's exit code.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import deletekit as dk
 from deletekit.delta import sync as sync_module
@@ -16,11 +14,6 @@ from deletekit.table import catalog as catalog_module
 from tests.commit.faults import Faults, faulty
 from tests.commit.forks import serve
 from tests.tables import new_catalog
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-__all__ = ["NAME", "run"]
 
 NAME = "t.d"
 

@@ -1,7 +1,5 @@
 """Rows of the Iceberg tables that a sync made, in the shape that Spark's rows of Delta have."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,21 +19,6 @@ from tests.delta.handmade import HandMade
 from tests.invariants import check_table, reachable
 from tests.stored import avro, metadata_json
 from tests.tables import files_of
-
-__all__ = [
-    "VERSIONS",
-    "arrow_by_deltalake",
-    "by_deltalake",
-    "check_synced",
-    "live_delete_entries",
-    "live_vectors",
-    "of_a_peer",
-    "our_rows",
-    "plain",
-    "raises_kind",
-    "sync",
-]
-
 
 VERSIONS = pytest.mark.parametrize("format_version", [3, 2])
 

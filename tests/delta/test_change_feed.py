@@ -1,21 +1,17 @@
 """Delta's change data feed, and `dk.changes` of the Iceberg table that follows, give the same between two versions."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import deletekit as dk
 from tests.delta.reading import plain
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.optional_types import SparkSession
 
 VERSIONS = pytest.mark.parametrize("format_version", [3, 2])
 Changes = Counter[tuple[str, int, str | None]]

@@ -1,7 +1,5 @@
 """What a sync finds in the data files themselves: field ids of other columns, and partition columns of other values."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

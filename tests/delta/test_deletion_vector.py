@@ -1,7 +1,5 @@
 """Delta's descriptors, Z85 and frames: the protocol's examples, Spark's own bytes, and vectors built by struct."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

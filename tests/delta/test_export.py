@@ -1,12 +1,10 @@
 """Iceberg v3 tables as Delta tables: Spark with Delta, and deltalake, read the rows that deletekit reads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -15,9 +13,7 @@ import deletekit as dk
 from tests.delta.delta_tables import plain_rows
 from tests.delta.reading import by_deltalake, our_rows, raises_kind
 from tests.interop.rows import same_rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.optional_types import SparkSession
 
 Read = Callable[[Path], list[dict[str, Any]]]
 

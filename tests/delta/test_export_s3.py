@@ -1,7 +1,5 @@
 """Exports to object stores: Delta's readers find the rows, one writer of a version wins, a fault changes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Barrier

@@ -1,13 +1,11 @@
 """Statistics of exported tables: they hold what the files have, and readers of Delta skip files by them rightly."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,9 +14,7 @@ import deletekit as dk
 from tests.delta.delta_tables import plain_rows
 from tests.delta.reading import our_rows
 from tests.interop.rows import same_rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.optional_types import SparkSession
 
 BIG = Decimal("9" * 36 + ".99")
 SCHEMA = pa.schema(

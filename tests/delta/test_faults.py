@@ -2,8 +2,6 @@
 sync ends where it should.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -3,14 +3,12 @@
 DeltaBridge shows the same bytes on both sides. Spark takes minutes to write all histories: CI has four of them.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,13 +19,12 @@ from deletekit.course.views.byte_layout import delta_layout
 from deletekit.course.views.delta_bridge import delta_bridge
 from deletekit.course.views.delta_view import DeltaView
 from deletekit.course.views.page import Facts, Grid, Page
+from tests.conftest import spark_catalog
 from tests.delta.delta_tables import HISTORIES, DeltaTable, plain_rows
 from tests.delta.reading import check_synced, live_delete_entries, live_vectors, of_a_peer, our_rows
 from tests.interop.rows import same_rows
 from tests.interop.test_peers import by_duckdb, by_polars, by_pyiceberg, quiet_polars
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.optional_types import SparkSession
 
 MakeDelta = Callable[[str], DeltaTable]
 IN_CI = {"dml": 3, "mapped": 2, "checkpoints": 3, "features": 2}
@@ -42,13 +39,7 @@ def in_ci(is_chosen: bool, *case: Any) -> Any:
 UNREADABLE: dict[str, tuple[str, ...]] = {"pyiceberg": ("places", "types"), "polars": (), "duckdb": ()}
 
 
-@pytest.fixture(scope="module")
-def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
-    """The embedded catalog that the shared session has as `local`."""
-    catalog = dk.local_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse")))
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS local.delta")
-    yield catalog
-    catalog.pyiceberg.engine.dispose()  # type: ignore[attr-defined]
+catalog = spark_catalog
 
 
 @pytest.mark.parametrize(

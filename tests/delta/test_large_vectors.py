@@ -1,7 +1,5 @@
 """What converting large vectors holds in memory: the bytes of one vector, once."""
 
-from __future__ import annotations
-
 import struct
 import tracemalloc
 from pathlib import Path

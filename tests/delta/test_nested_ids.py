@@ -3,10 +3,8 @@
 Which of them Iceberg Java reads, Spark says. The others are refused.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -17,9 +15,7 @@ from deletekit.delta import data_files
 from tests.delta.delta_tables import latest_version, plain_rows, rows_at
 from tests.delta.reading import our_rows, raises_kind
 from tests.interop.rows import same_rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.optional_types import SparkSession
 
 MAPPED = "'delta.columnMapping.mode'='{}', 'delta.enableDeletionVectors'='true'"
 READ = {

@@ -1,7 +1,5 @@
 """Paths of a Delta log and of storage, each way."""
 
-from __future__ import annotations
-
 import random
 import re
 from urllib.parse import quote, unquote

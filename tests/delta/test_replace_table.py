@@ -1,7 +1,5 @@
 """CREATE OR REPLACE TABLE in one log: followed, or refused by name; a file's column is never read as another one."""
 
-from __future__ import annotations
-
 import json
 import random
 from typing import Any

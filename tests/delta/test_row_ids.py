@@ -1,11 +1,9 @@
 """Row ids of Delta tables with row tracking: `_row_id` of the Iceberg table is Delta's own `_metadata.row_id`."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,9 +13,7 @@ from tests.delta.delta_tables import latest_version
 from tests.delta.handmade import HandMade, remove, with_vector
 from tests.delta.reading import check_synced
 from tests.interop.test_peers import by_polars, by_pyiceberg, quiet_polars
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.optional_types import SparkSession
 
 Ids = list[tuple[Any, ...]]
 TRACKED = {"delta.enableRowTracking": "true", "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-1"}

@@ -1,7 +1,5 @@
 """What a sync makes of logs and vectors that no public writer writes, of damage, and of tables that others changed."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

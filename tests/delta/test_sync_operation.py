@@ -1,7 +1,5 @@
 """Maintenance of a synced table, also at the same time as others: the version stays right, and nothing is hidden."""
 
-from __future__ import annotations
-
 import time
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Syncs of tables that others changed, of Delta tables that are elsewhere or others, and several syncs at a time."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The state between syncs: it changes what a sync reads, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import logging
 import random

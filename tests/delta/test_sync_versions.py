@@ -1,7 +1,5 @@
 """Which Delta version a table is at: also after versions without data, after rollbacks, and from the first on."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What tables of both formats have beside rows: wide decimals, comments, and variant columns that are refused."""
 
-from __future__ import annotations
-
 import json
 import re
 from decimal import Decimal

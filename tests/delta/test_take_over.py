@@ -1,7 +1,5 @@
 """A sync goes on with Iceberg tables that XTable and UniForm made of the same Delta table."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

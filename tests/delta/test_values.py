@@ -1,7 +1,5 @@
 """Partition values and bounds of a Delta log: right, or not there."""
 
-from __future__ import annotations
-
 import json
 import struct
 from datetime import UTC

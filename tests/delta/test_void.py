@@ -1,7 +1,5 @@
 """Columns of Delta's type void: `unknown` in format version 3, left out in 2, and said; else refused by name."""
 
-from __future__ import annotations
-
 import json
 import logging
 from pathlib import Path

@@ -1,19 +1,15 @@
 """What tests of engines share: a catalog that Spark's `local` is, too, and processes."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import deletekit as dk
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.optional_types import SparkSession
 
 
 @pytest.fixture(scope="session")

@@ -4,16 +4,12 @@ Catalog property `test.gate` is the gate's path: closed while the file is there.
 named by its process, and another when it goes on.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path
 
 from pyiceberg.io import OutputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
-
-__all__ = ["GATE", "GatedIO", "forget_waiting", "held_back", "wait_at", "waiting"]
 
 GATE = "test.gate"
 PATIENCE = 120

@@ -4,8 +4,6 @@ Each verb runs on the cluster until a Python worker is about to write a file; th
 `kill -9`, and the file may be written by the orphaned worker all the same.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

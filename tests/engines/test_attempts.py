@@ -3,13 +3,11 @@
 What fails is a function that `update` runs on the rows of a data file, after the worker wrote new files for others.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,11 +15,9 @@ import pytest
 import deletekit as dk
 from deletekit.spark.engine import SparkEngine
 from tests.invariants import check_table, reachable
+from tests.optional_types import SparkSession
 from tests.stored import parquet
 from tests.tables import expected, live, make, raises, unchanged
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("value", pa.float64())])
 FILES = [[{"id": 10 * f + i, "value": 0.0} for i in range(10)] for f in range(4)]

@@ -3,8 +3,6 @@
 Executors are killed in verbs and in each job of a sink, whose tasks also have speculative twins.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

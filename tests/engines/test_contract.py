@@ -3,13 +3,11 @@
 Spark with Iceberg's Java runtime reads what came of it on the Spark engine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,11 +18,9 @@ from deletekit.engines.local import LocalEngine
 from deletekit.spark.engine import SparkEngine
 from tests.interop.rows import same_rows
 from tests.invariants import check_table
+from tests.optional_types import SparkSession
 from tests.stored import entries, head_json, parquet
 from tests.tables import VERSION_AND_MODE, Row, live, make
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 GROUPS = 2
 OF_NAMES = (

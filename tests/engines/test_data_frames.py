@@ -1,10 +1,8 @@
 """DataFrames of Spark as what append, merge and delete_keys take: the same table as from the same rows in Arrow."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -15,10 +13,8 @@ from pyiceberg.types import LongType, NestedField, StringType, StructType, UUIDT
 import deletekit as dk
 from tests.interop.rows import same_rows
 from tests.invariants import check_table
+from tests.optional_types import SparkSession
 from tests.tables import VERSION_AND_MODE, expected, ids, live, make, refused, set_by_another_writer
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SCHEMA = pa.schema([("id", pa.int64()), ("c", pa.string()), ("v", pa.float64())])
 DDL = "id long, c string, v double"

@@ -1,7 +1,5 @@
 """The page about engines: its lines for the executors of other libraries do what they say."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

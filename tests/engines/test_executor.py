@@ -1,7 +1,5 @@
 """An executor as an engine: tasks travel, one commit is made at home, and what fails leaves no file behind."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import threading

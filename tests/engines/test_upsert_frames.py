@@ -1,8 +1,6 @@
 """Upserts of Spark DataFrames: the same table as from the same rows in Arrow, and no row or key on the driver."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,11 +10,9 @@ import deletekit as dk
 from deletekit.spark import data_frames, engine
 from tests.interop.rows import same_rows
 from tests.invariants import check_table
+from tests.optional_types import SparkSession
 from tests.storage import files_below
 from tests.tables import VERSION_AND_MODE, live, make, order, refused
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SCHEMA = pa.schema([("id", pa.int64()), ("c", pa.string()), ("v", pa.float64())])
 BASE = [{"id": i, "c": None if i % 7 == 0 else "abc"[i % 3], "v": float(i)} for i in range(60)]

@@ -1,7 +1,5 @@
 """Every Arrow type keeps its type and the rows that the mask says, slices and nulls included."""
 
-from __future__ import annotations
-
 import datetime as dt
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """LIKE against a plain matcher, and how much of it pruning may believe."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import pickle

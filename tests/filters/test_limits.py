@@ -1,7 +1,5 @@
 """Long filters take steps in proportion to their length; deep ones, and foreign words, are refused by name."""
 
-from __future__ import annotations
-
 import pickle
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Comparisons with infinities and with numbers beyond a column's range; NULL is in none of them."""
 
-from __future__ import annotations
-
 import math
 import operator
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a text says in the filter language; one that cannot be read is refused by its place and what belongs there."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Row groups left out by a filter, against the rows themselves: what is left out holds no row that it chooses."""
 
-from __future__ import annotations
-
 import datetime as dt
 import io
 import math

@@ -1,7 +1,5 @@
 """Avro container files: what others wrote, what others read, and bytes that claim more than they are."""
 
-from __future__ import annotations
-
 import io
 import zlib
 from collections.abc import Callable

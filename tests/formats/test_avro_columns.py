@@ -1,7 +1,5 @@
 """Columns of Avro records: what the strict decoder gives, or None; each way that polars is too lenient, on its own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

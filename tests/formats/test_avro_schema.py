@@ -1,7 +1,5 @@
 """Facts about Avro schemas: the fewest bytes of a record, and whether a field has the type it should have."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import fastavro

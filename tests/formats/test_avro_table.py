@@ -1,7 +1,5 @@
 """Avro files as Arrow tables: types, field ids, names and values, and schemas that are not tables."""
 
-from __future__ import annotations
-
 import io
 import json
 from datetime import date, datetime, time

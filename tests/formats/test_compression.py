@@ -1,7 +1,5 @@
 """Decompression gives all of the input back or refuses, and never more than it was allowed."""
 
-from __future__ import annotations
-
 import random
 import zlib
 

@@ -1,7 +1,5 @@
 """Content files as values: what makes one the same as another, and what kind of delete it is."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 from typing import Any

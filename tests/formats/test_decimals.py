@@ -1,7 +1,5 @@
 """Decimals keep every digit, which Python's own context does not."""
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 from pathlib import Path

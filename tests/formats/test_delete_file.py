@@ -1,7 +1,5 @@
 """Delete files: rows that Iceberg Java wrote in three formats, and ours with its schema, metadata and metrics."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Deletion vectors: Iceberg Java's bytes both ways, and each check of the decoder on its own."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Callable

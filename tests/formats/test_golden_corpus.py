@@ -1,7 +1,5 @@
 """The golden corpus is all there: a test over files that are gone would pass by doing nothing."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

@@ -1,7 +1,5 @@
 """Manifest lists: Iceberg Java's rows both ways, and each check of the reader on its own."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Manifests: Iceberg Java's entries both ways, inheritance as its reader does it, and each check on its own."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Manifests decoded by polars: entry for entry what fastavro gives, and the same errors."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import random

@@ -1,7 +1,5 @@
 """Metrics of columns: Iceberg Java's counts and bounds of the same rows, and each mode and type on its own."""
 
-from __future__ import annotations
-
 import struct
 from decimal import Decimal
 from typing import Any

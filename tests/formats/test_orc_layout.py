@@ -3,8 +3,6 @@
 Without these checks Arrow 26 ends the process on most of the files made here.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from typing import Any

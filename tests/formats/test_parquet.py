@@ -1,7 +1,5 @@
 """Parquet as Iceberg wants it: field ids, footer, sizes and offsets, and values below a NULL struct."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

@@ -1,7 +1,5 @@
 """PositionBitmap behaves as a Python set of the same numbers does, below and above 2^32."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

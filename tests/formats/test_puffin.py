@@ -1,7 +1,5 @@
 """Puffin files: Iceberg Java's bytes both ways, and each check of the reader on its own."""
 
-from __future__ import annotations
-
 import json
 import struct
 from typing import Any

@@ -1,7 +1,5 @@
 """Pieces fetched ahead: the same bytes and rows as without, whatever a footer says; each piece asked for once."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

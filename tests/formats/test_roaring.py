@@ -1,7 +1,5 @@
 """The extent of Roaring bitmaps, against what CRoaring and Iceberg Java wrote, and masks of rows."""
 
-from __future__ import annotations
-
 import struct
 from collections import Counter
 from itertools import product

@@ -1,7 +1,5 @@
 """Rows of Parquet, ORC and Avro files: positions, columns, and what is refused before or while Arrow reads."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from typing import Any

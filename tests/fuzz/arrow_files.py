@@ -5,8 +5,6 @@ Run as a program it makes and reads them one by one, so that a crash of Arrow en
     python -m tests.fuzz.arrow_files orc 1000
 """
 
-from __future__ import annotations
-
 import io
 import random
 import struct

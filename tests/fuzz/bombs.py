@@ -4,8 +4,6 @@ Run as a program it reads them one after the other and prints for each its name,
 took, and the most memory that the process has had by then, in KiB.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
@@ -96,10 +94,10 @@ def list_of_many_manifests() -> int:
     )
 
 
-def puffin_footer() -> int:
+def puffin_footer(text: bytes) -> int:
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "lz4") as stream:
-        stream.write(b'{"blobs":[]' + b" " * (20 << 20) + b"}")
+        stream.write(text)
     payload = sink.getvalue().to_pybytes()
     data = b"PFA1PFA1" + payload + struct.pack("<iI", len(payload), 1) + b"PFA1"
     read_puffin(data)
@@ -146,19 +144,13 @@ def metadata_json(unpacked: int) -> int:
     return len(data)
 
 
+def many_objects() -> bytes:
+    return b"[" + b"{}," * (20 << 20) + b"0]"
+
+
 def metadata_of_many_objects() -> int:
-    data = gzip.compress(b"[" + b"{}," * (20 << 20) + b"0]")
+    data = gzip.compress(many_objects())
     parse_metadata(data, "00001.gz.metadata.json")
-    return len(data)
-
-
-def puffin_footer_of_many_objects() -> int:
-    sink = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(sink, "lz4") as stream:
-        stream.write(b"[" + b"{}," * (20 << 20) + b"0]")
-    payload = sink.getvalue().to_pybytes()
-    data = b"PFA1PFA1" + payload + struct.pack("<iI", len(payload), 1) + b"PFA1"
-    read_puffin(data)
     return len(data)
 
 
@@ -259,7 +251,7 @@ BOMBS: dict[str, Bomb] = {
     "metadata: gzip of 96 MB": (lambda: metadata_json(96 << 20), "table-metadata"),
     "metadata: gzip of twenty million objects": (metadata_of_many_objects, "table-metadata"),
     "metadata: objects in objects in objects": (lambda: len(parse_metadata(b'{"a":' * 15_000).raw), "table-metadata"),
-    "puffin: footer of twenty million objects": (puffin_footer_of_many_objects, "puffin-codec"),
+    "puffin: footer of twenty million objects": (lambda: puffin_footer(many_objects()), "puffin-codec"),
     "puffin: footer that says 2^31 bytes": (lambda: puffin_that_says((1 << 31) - 1), "puffin-footer"),
     "puffin: footer that says -1 bytes": (lambda: puffin_that_says(-1), "puffin-footer"),
     "deletion vector: says 2^31 bitmaps": (lambda: vector(struct.pack("<q", (1 << 31) - 1)), "deletion-vector-length"),
@@ -346,7 +338,10 @@ BOMBS: dict[str, Bomb] = {
     "manifest: half a million entries in columns": (lambda: columns_of_many_entries(500_000, 0), "avro"),
     "manifest: twenty million metrics in columns": (lambda: columns_of_many_entries(3_500, 1000), "read"),
     "manifest list: five million manifests": (list_of_many_manifests, "avro"),
-    "puffin: footer of 20 MB": (puffin_footer, "read"),
+    "puffin: footer of 20 MB": (
+        lambda: puffin_footer(b'{"blobs":[]' + b" " * (20 << 20) + b"}"),
+        "read",
+    ),
     "deletion vector: 2^28 positions": (deletion_vector, "read"),
     "orc: 2^31 rows": (lambda: orc_rows(1 << 31), "orc"),
     "orc: 2^63 rows": (lambda: orc_rows(1 << 63), "orc"),

@@ -1,7 +1,5 @@
 """A few bytes that mean very many: each is refused, or read in little memory and time."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Arrow decodes Parquet and ORC in C++, where a false number can end the process: they are read in another one."""
 
-from __future__ import annotations
-
 import io
 import os
 import random

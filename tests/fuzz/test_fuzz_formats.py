@@ -1,7 +1,5 @@
 """Damaged files: every decoder answers with a value or a DeletekitError, and with nothing else."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

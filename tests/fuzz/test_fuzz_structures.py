@@ -6,8 +6,6 @@ Here the numbers and texts inside are made up, and what is around them is laid o
 DELETEKIT_FUZZ_ROUNDS multiplies the work.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

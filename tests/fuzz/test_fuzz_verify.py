@@ -1,7 +1,5 @@
 """VERIFY never raises for damage: bytes of every file of a table changed at random, and values of its metadata."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

@@ -3,12 +3,10 @@
 Java's changelog reads no delete files, so it is asked for the histories without any.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyiceberg.schema import Schema
@@ -19,12 +17,9 @@ from deletekit.table.metadata import Snapshot
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.tools.changes import changes_in_schema
 from deletekit.verbs.shared.read_options import select_field
+from tests.interop.corpus_case import Case
 from tests.interop.rows import frozen
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from tests.interop.corpus_case import Case
+from tests.optional_types import SparkSession
 
 ABOUT = ("_change_type", "_change_ordinal", "_commit_snapshot_id")
 Row = dict[str, Any]

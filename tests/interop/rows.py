@@ -1,13 +1,9 @@
 """Rows compared as people mean it: as a multiset, NaN equal to NaN, -0.0 not equal to 0.0."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
-
-__all__ = ["frozen", "same_rows"]
 
 
 def same_rows(found: Iterable[Mapping[str, Any]], expected: Iterable[Mapping[str, Any]]) -> None:

@@ -3,8 +3,6 @@
 Every scenario ends in a state that a sloppy writer gets wrong: a stale delete, a reused id, a lost row, a wrong scope.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,8 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 import deletekit as dk
-
-__all__ = ["SCENARIOS", "Scenario"]
 
 Rows = list[dict[str, Any]]
 MODES = {

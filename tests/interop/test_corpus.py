@@ -1,12 +1,10 @@
 """deletekit reads what Spark and Iceberg Java wrote, row for row: every read of every table of the corpus."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlparse
 
 import pandas as pd
@@ -25,13 +23,10 @@ from deletekit.course.views.table_view import TableView
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.manifest_list import ManifestContent
 from tests.interop.changes_of_corpus import check_against_java, check_pairs
+from tests.interop.corpus_case import Case, Read
 from tests.interop.rows import same_rows
+from tests.optional_types import SparkSession
 from tests.tables import new_catalog
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from tests.interop.corpus_case import Case, Read
 
 # pyarrow decodes ORC timestamps to nanoseconds, so it has none before 1677 or after 2262: refused by name.
 BEYOND_PYARROW = {"orc_times_beyond_nanoseconds"}

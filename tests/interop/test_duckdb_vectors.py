@@ -4,8 +4,6 @@ DuckDB 1.5.5 keeps what it reads of a file. It reads on to what it has already, 
 asked for, and then takes the first vector of this read for each other one in it.
 """
 
-from __future__ import annotations
-
 import random
 
 import pyarrow as pa

@@ -1,31 +1,23 @@
 """Iceberg Java's own expiry on tables that deletekit wrote; tests/stateful has its other procedures by turns."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
+from tests.conftest import spark_catalog
 from tests.maintenance.model import snapshot_ids, staged
+from tests.optional_types import SparkSession
 from tests.stored import live_files
 from tests.tables import Row, files_of, live, make, order
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 FAR_MILLIS = 4_102_444_800_000
 ONE = LocalEngine(1)  # which writes one file for all that it is given
 CATEGORIES = ("a", "b", None)
 
 
-@pytest.fixture(scope="module")
-def catalog(spark: SparkSession) -> dk.Catalog:
-    """The embedded catalog that the shared session has as `local`."""
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS local.test")
-    return dk.local_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse")))
+catalog = spark_catalog
 
 
 def rows(first: int) -> list[Row]:

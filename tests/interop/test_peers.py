@@ -1,7 +1,5 @@
 """pyiceberg, polars and DuckDB read what deletekit wrote, each wherever it can read that kind of delete."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,9 +1,6 @@
 """Tables whose location is spelled oddly, written by Spark and by deletekit: maintenance removes nothing they need."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,11 +9,9 @@ from deletekit import spark as spark_sessions
 from tests.interop.rows import same_rows
 from tests.maintenance.model import FAR
 from tests.maintenance.test_spellings import SPELLINGS, needed_on_disk, respelled
+from tests.optional_types import SparkSession
 from tests.stored import metadata_json
 from tests.tables import ITEMS, ids, items
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @pytest.mark.parametrize("spelling", ["two dots", "doubled slashes", "file:// and dots", "link", "plain"])

@@ -1,9 +1,7 @@
 """Spark's expiry and orphan removal beside ours, on tables of sinks: the sinks go on, or say what is missing."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,11 +10,10 @@ import pytest
 import deletekit as dk
 from deletekit.table.locations import local_path
 from deletekit.table.sinks.files import sink_folder
+from tests.conftest import spark_catalog
 from tests.interop.test_java_maintenance import FAR_MILLIS, call, java_table, read_by_spark
+from tests.optional_types import SparkSession
 from tests.tables import Row, live, make, order, refused
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 EVENTS = pa.schema([("id", pa.int64()), ("name", pa.string()), ("seq", pa.int64())])
 CHANGES = pa.schema([*EVENTS, pa.field("_change_type", pa.string())])
@@ -24,11 +21,7 @@ NAMED = ("root", "run", "log", "deletes")
 """The kinds of files that snapshots of these sinks name."""
 
 
-@pytest.fixture(scope="module")
-def catalog(spark: SparkSession) -> dk.Catalog:
-    """The embedded catalog that the shared session has as `local`."""
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS local.test")
-    return dk.local_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse")))
+catalog = spark_catalog
 
 
 class Sinks:

@@ -1,9 +1,7 @@
 """Spark with Iceberg reads what deletekit wrote: rows, metadata tables, row lineage; and goes on writing."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,9 +9,7 @@ import pytest
 import deletekit as dk
 from tests.interop.rows import same_rows
 from tests.interop.scenarios import SCENARIOS, Scenario
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.optional_types import SparkSession
 
 
 @pytest.fixture(scope="module")
@@ -154,9 +150,6 @@ def test_branches_and_tags_are_spark_s_too(spark: SparkSession, catalog: dk.Cata
     assert [r["id"] for r in spark_rows(spark, ids.format("VERSION AS OF 'audit'"))] == [2, 3, 4]
     assert [r["id"] for r in spark_rows(spark, ids.format("VERSION AS OF 'before'"))] == [1, 2, 3, 4]
     assert [r["id"] for r in spark_rows(spark, ids.format(""))] == [1, 4]
-
-
-"""Fields that come and go (`-`) between appends."""
 
 
 @pytest.mark.sampled(2)

@@ -1,21 +1,18 @@
 """Spark with Iceberg reads tables that properties shape, and files that were added to them; and goes on writing."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
+from tests.conftest import spark_catalog
 from tests.interop.rows import same_rows
+from tests.optional_types import SparkSession
 from tests.stored import manifest_list
 from tests.tables import ITEMS, Row, items
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 PROPERTIES = {
     "commit.manifest.min-count-to-merge": "2",
@@ -26,11 +23,7 @@ PROPERTIES = {
 }
 
 
-@pytest.fixture(scope="module")
-def catalog(spark: SparkSession) -> dk.Catalog:
-    """The embedded catalog that the shared session has as `local`."""
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS local.said")
-    return dk.local_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse")))
+catalog = spark_catalog
 
 
 def agree(spark: SparkSession, table: dk.Table, name: str, rows: list[Row]) -> None:

@@ -3,8 +3,6 @@
 Through json, fastavro and pyarrow only, so that a table can be broken in ways that deletekit refuses to write.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

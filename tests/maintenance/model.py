@@ -1,7 +1,5 @@
 """What tests of maintenance share: reachability by json and fastavro alone, and somebody else who comes in between."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Staged snapshots are published once, and only where they mean the same."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

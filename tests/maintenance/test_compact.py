@@ -1,7 +1,5 @@
 """Compaction: other files, the same rows and row lineage, whatever deletes there are and whoever commits meanwhile."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Compaction where engines go wrong: Java's cases, foreign files and writers, evolved schemas, parts that fail."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import fastavro

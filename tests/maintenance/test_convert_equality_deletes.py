@@ -1,7 +1,5 @@
 """Equality deletes written down by position: no new data file, the same rows, and no key that hides too much."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

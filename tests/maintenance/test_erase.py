@@ -1,7 +1,5 @@
 """Erasure: the values are in no file that is left, byte for byte where Parquet can be read; what stays is named."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from contextlib import nullcontext

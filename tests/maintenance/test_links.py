@@ -1,7 +1,5 @@
 """No verb removes a file that is the table's by its name only: a link in the table's folders may lead elsewhere."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

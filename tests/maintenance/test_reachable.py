@@ -1,7 +1,5 @@
 """Somebody else expires snapshots while a verb reads what they lead to: their files are not missed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

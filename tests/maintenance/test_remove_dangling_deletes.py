@@ -1,7 +1,5 @@
 """Deletes that hide nothing go, and those that anything needs stay: judged by what a scan would apply."""
 
-from __future__ import annotations
-
 import pytest
 
 import deletekit as dk

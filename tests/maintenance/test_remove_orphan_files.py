@@ -1,7 +1,5 @@
 """What nothing leads to goes, what anything leads to stays, and what might still be needed stays too."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

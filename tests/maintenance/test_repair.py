@@ -1,7 +1,5 @@
 """REPAIR: what is done changes no row of a plain model, in one commit, and leaves a table that verifies clean."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Which snapshots expire, against the specification's sentences put into plain loops."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Other manifests, the same table: rows, deletes, lineage, numbers and partition values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

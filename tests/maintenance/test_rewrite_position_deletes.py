@@ -1,7 +1,5 @@
 """Fewer position delete files, or deletion vectors in their place: the same rows hidden, whoever commits meanwhile."""
 
-from __future__ import annotations
-
 import pytest
 
 import deletekit as dk

@@ -1,7 +1,5 @@
 """However a path is spelled, no verb removes a file that the table needs, or one that is not the table's."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """VERIFY finds nothing in what is right: the tables of every scenario; and every kind of finding has its test."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -2,8 +2,6 @@
 hides them again; held against a plain list of the rows that should be live.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

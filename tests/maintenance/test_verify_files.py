@@ -1,7 +1,5 @@
 """VERIFY, what is in files: Puffin bytes, position and equality delete files, data files, each broken on disk."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Callable, Iterator

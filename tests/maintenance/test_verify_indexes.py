@@ -1,7 +1,5 @@
 """Damage of files that sinks keep is a warning: no reader needs them, and an index is made again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """VERIFY and REPAIR, files that a table lost: a parent or a summary speaks of them, and nothing deleted them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """VERIFY, manifest lists and manifests: each rule is broken in the Avro files of a real table, with fastavro."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any

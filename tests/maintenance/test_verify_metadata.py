@@ -1,7 +1,5 @@
 """VERIFY, table metadata: each rule is broken in the document of a real table, and found by its kind and field."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """VERIFY of a table that names places which do not answer: each is a finding, and asked once for a few seconds."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

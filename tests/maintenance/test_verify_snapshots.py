@@ -1,7 +1,5 @@
 """VERIFY, the live files of a snapshot together: vectors, dangling deletes, partitions, row ids."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Run a notebook's cells in this process, without a kernel, and judge what they give."""
 
-from __future__ import annotations
-
 import ast
 import io
 from contextlib import redirect_stdout

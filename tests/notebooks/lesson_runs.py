@@ -1,12 +1,8 @@
 """What runs of the lessons have in common: which lessons there are, what one may take, what its verdicts must be."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.tools.lessons import lesson_names, needs_spark, read_source
-
-__all__ = ["LESSON_BYTES", "PLAIN", "WITH_SPARK", "all_right"]
 
 WITH_SPARK = [name for name in lesson_names() if needs_spark(name)]
 PLAIN = [name for name in lesson_names() if name not in WITH_SPARK]

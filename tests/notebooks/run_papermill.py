@@ -3,8 +3,6 @@
 A line of JSON for each: its name, the seconds, and the most bytes that its kernel, or one before it, had in memory.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import sys

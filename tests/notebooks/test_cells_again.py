@@ -1,7 +1,5 @@
 """A learner runs cells twice, out of order, and interrupts them: each runs again, and says what it said."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO

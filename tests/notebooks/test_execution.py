@@ -1,7 +1,5 @@
 """Every notebook runs: blank and solved, in every language, with Spark and without, and gives what is committed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

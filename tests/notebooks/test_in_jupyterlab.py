@@ -1,11 +1,8 @@
 """A lesson of each language as learners meet it: opened in JupyterLab, run to its end, its widgets used; offline."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import nbformat
 import pytest
@@ -18,9 +15,7 @@ pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: pip insta
 
 from tests.course.widgets.browser import IN_BROWSER
 from tests.course.widgets.lab import Lab, Notebook
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator
+from tests.optional_types import Browser, Locator
 
 pytestmark = IN_BROWSER
 

@@ -1,7 +1,5 @@
 """The instructor's pages: every lesson has one, as generated and translated; what people wrote names what there is."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from pathlib import Path

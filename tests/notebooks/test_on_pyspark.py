@@ -1,21 +1,16 @@
 """Every lesson on tables of PySpark: blank it gives what is committed, solved every check is correct."""
 
-from __future__ import annotations
-
 import os
 from itertools import cycle, product
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from deletekit.course.translations import LANGUAGES
 from tests.notebooks.in_process import blank_gives_what_is_committed, solved_is_all_right
 from tests.notebooks.lesson_runs import WITH_SPARK
+from tests.optional_types import SparkSession
 from tests.tools.lessons import lesson_names
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # CI runs with solutions, on Spark, each second lesson in one language. With this set, every lesson runs in every
 # language on Spark, which takes minutes more.

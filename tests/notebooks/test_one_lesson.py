@@ -1,7 +1,5 @@
 """One lesson of each language, blank and solved, in this process: the first tier's share of the course."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 The pages of the library are English.
 """
 
-from __future__ import annotations
-
 import http.server
 import re
 import threading
@@ -14,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote, urldefrag
 
 import polib
@@ -24,11 +22,9 @@ import deletekit as dk
 from deletekit.course.translations import LANGUAGES, Messages
 from deletekit.formats.deletion_vector import PositionBitmap, encode_blob
 from tests.course.widgets.browser import axe_findings
+from tests.optional_types import Browser, Page
 from tests.tools.build_site import build_site
 from tests.tools.lessons import ROOT, lesson_names
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 pytestmark = [
     pytest.mark.slow,

@@ -1,7 +1,5 @@
 """Sources of lessons follow the rules of notebooks/README.md, and what is generated is as a build leaves it."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Rules of notebooks/README.md for translations that a program can hold."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

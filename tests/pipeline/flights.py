@@ -1,7 +1,5 @@
 """A few thousand of the flights: enough for every partition and every kind of change, quick for a small machine."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pyarrow as pa

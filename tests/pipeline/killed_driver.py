@@ -4,8 +4,6 @@ STEP is a step's name, `create` for the table's creation or `deliver` for the ra
 `after` it, or `during`: as soon as one of its data files is there. `never` lets the run end.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

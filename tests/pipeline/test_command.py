@@ -1,7 +1,5 @@
 """`python -m data.pipeline` hands over to the pipeline, and prints what came of it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A delivery is whole or not there, holds what real feeds hold, and is refused when a byte of it is another."""
 
-from __future__ import annotations
-
 import csv
 import fcntl
 import json

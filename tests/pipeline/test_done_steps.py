@@ -1,7 +1,5 @@
 """What is done is what the history of `main` says, whoever else writes, rolls back or expires."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`kill -9` of the driver, again and again in one directory: each step is done once, and the rows are right."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,13 +1,11 @@
 """The pipeline in the tests' Spark session: what it makes, what it refuses, and crashes at every step."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,12 +15,10 @@ from data.pipeline.done_steps import STEP
 from data.pipeline.steps import Step, Work, steps_of
 from deletekit.table.catalog import Catalog, SqlStore
 from tests.invariants import check_table
+from tests.optional_types import SparkSession
 from tests.pipeline.flights import DAYS, some_flights
 from tests.pipeline.killed_driver import commits
 from tests.tables import raises
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _numbers = count()
 

@@ -1,7 +1,5 @@
 """Key sets against the same law written as plain Python comparisons."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 import struct

@@ -1,7 +1,5 @@
 """Files of rows: what a folder's name says, and what the file itself says."""
 
-from __future__ import annotations
-
 import csv
 import json
 from datetime import UTC, date, datetime, time

@@ -1,7 +1,5 @@
 """Row ids and sequence numbers of rows: inherited, kept and changed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

@@ -1,7 +1,5 @@
 """What verbs take for rows, and how a stream becomes files: rows equal, bounded, read once, never half."""
 
-from __future__ import annotations
-
 import datetime as dt
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """Rows of each data file are in the table's sort order; a model in plain Python says what that is."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 import random

@@ -1,7 +1,5 @@
 """The Parquet properties of a table, as the options of the encoder."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest

@@ -1,28 +1,17 @@
 """What the tests on Spark share: the session's catalog, and names of tables that are not there yet."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from itertools import count
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-import deletekit as dk
-from tests.tables import new_catalog
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from tests.conftest import spark_catalog
+from tests.optional_types import DataFrame, SparkSession
 
 _numbers = count()
 
 
-@pytest.fixture(scope="module")
-def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
-    """Give the catalog that Spark has as `local`."""
-    with new_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse"))) as catalog:
-        yield catalog
+catalog = spark_catalog
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Catalog properties in Iceberg Java's words. tests/spark/test_sessions.py shows that they open the same tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What Spark's Python processes are spared, what they import, and how they read, without a JVM."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import zipfile

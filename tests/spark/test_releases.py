@@ -1,9 +1,6 @@
 """What works on every release of Spark that deletekit knows, and what one sentence refuses before a job starts."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -15,10 +12,8 @@ from deletekit.spark.releases import JARS
 from deletekit.spark.without_runtime import refusing_iceberg_sql
 from tests.interop.rows import same_rows
 from tests.invariants import check_table
+from tests.optional_types import SparkSession
 from tests.tables import Row, live, make, new_catalog
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("c", pa.string()), ("v", pa.float64())])
 

@@ -1,14 +1,11 @@
 """deletekit.spark.session: what it refuses in one sentence, and that Spark and deletekit see the same tables."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -16,10 +13,8 @@ import pytest
 import deletekit as dk
 from deletekit.spark import sessions
 from deletekit.spark.catalogs import spark_catalog
+from tests.optional_types import SparkSession
 from tests.s3 import S3
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 

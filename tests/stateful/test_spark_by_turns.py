@@ -4,27 +4,22 @@
 number and everything that was done, so that the same run can be made again; steps depend on their seed alone.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import deletekit as dk
 from tests.absent_fields import COUNTS, Left, leave_out
+from tests.optional_types import SparkSession
 from tests.stateful import turns_of_deletekit, turns_of_spark
 from tests.stateful.turns_machine import FAR, Machine
 from tests.stateful.turns_of_deletekit import OUR_ACTIONS
 from tests.stateful.turns_of_spark import SPARK_ACTIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql import SparkSession
 
 STEPS = int(os.environ.get("DELETEKIT_TURNS", "10"))
 FIRST, LAST = (int(seed) for seed in os.environ.get("DELETEKIT_TURNS_SEEDS", "2-3").split("-"))

@@ -1,20 +1,16 @@
 """Spark with Iceberg reads every state that random commands bring a table to: all branches, and some of the past."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import invariant, run_state_machine_as_test
 
 import deletekit as dk
+from tests.optional_types import SparkSession
 from tests.stateful.test_table_model import MINUTES, TableMachine
 from tests.tables import Row, make, order
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 EXAMPLES = 4 * MINUTES or 2
 

@@ -1,14 +1,10 @@
 """What both engines choose from: columns that may be dropped or promoted, partition fields, snapshots to go back to."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
 from tests.stateful.turns_machine import Machine
 from tests.stateful.turns_model import Column, Values
-
-__all__ = ["ancestors", "droppable", "evolve_partitions", "promotable", "some"]
 
 
 def droppable(m: Machine) -> Column | None:

@@ -3,23 +3,17 @@
 Every choice follows from the seed, the number of the step and the model, so that a run can be repeated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 import deletekit as dk
 from tests.interop.rows import same_rows
+from tests.optional_types import SparkSession
 from tests.stateful.turns_model import Branch, Column, Filter, Model, Row, Values, start_columns
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-__all__ = ["FAR", "FAR_SQL", "KEEPS", "MAYBE", "NEW", "Machine"]
 
 FAR = 4_102_444_800_000  # 2100, in milliseconds
 FAR_SQL = "TIMESTAMP '2100-01-01 00:00:00'"

@@ -14,8 +14,6 @@ from itertools import count
 from random import Random
 from typing import Any
 
-__all__ = ["IDS", "VALUES", "Branch", "Column", "Filter", "Model", "Values", "sql", "start_columns"]
-
 Values = dict[int, Any]
 Row = dict[str, Any]
 Test = Callable[[Values], bool]

@@ -1,7 +1,5 @@
 """What deletekit does to the table, and the same on the model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,8 +9,6 @@ from tests.stateful.turns_choices import ancestors, droppable, evolve_partitions
 from tests.stateful.turns_machine import FAR, KEEPS, MAYBE, NEW, Machine
 from tests.stateful.turns_model import IDS, VALUES, Branch, Column, Filter, Values
 from tests.tables import MODES
-
-__all__ = ["OUR_ACTIONS"]
 
 
 def append(m: Machine) -> None:

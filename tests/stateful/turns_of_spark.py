@@ -1,15 +1,11 @@
 """What Spark does to the table, and the same on the model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from tests.stateful.turns_choices import ancestors, droppable, evolve_partitions, promotable, some
 from tests.stateful.turns_machine import FAR, FAR_SQL, KEEPS, Machine
 from tests.stateful.turns_model import Branch, Column, sql
 from tests.stored import entries
-
-__all__ = ["SPARK_ACTIONS"]
 
 MODES = ("copy-on-write", "merge-on-read")
 

@@ -4,8 +4,6 @@ It reads lines of JSON, `[folder, deed, number, number of the call, when]`, and 
 deed and ends at that call; then it prints the child's exit code.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from functools import partial
@@ -17,8 +15,6 @@ from tests.commit.crashing import NAME, PROPERTIES, Case, run
 from tests.commit.faults import Faults
 from tests.commit.forks import serve
 from tests.stream.replay import PEOPLE, Row
-
-__all__ = ["BATCHES", "NAMES", "deed", "make_all"]
 
 NAMES = (NAME, "test.u", "test.v")
 POLICY = dk.stream.Maintain(every=2, min_small_files=2, expire=2)

@@ -3,16 +3,12 @@
 The gate is a file; its text is a part of the paths that wait, and `first` after a space if only the first write waits.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pyiceberg.io import OutputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from tests.engines.gated_io import GATE, wait_at
-
-__all__ = ["PlaceIO"]
 
 
 class PlaceIO(PyArrowFileIO):

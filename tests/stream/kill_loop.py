@@ -5,8 +5,6 @@ or, on Spark, its driver does. A reader of another process then compares the tab
 whole batches only, none that was acknowledged is missing, and none is there twice. Another process goes on.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -28,8 +26,6 @@ import deletekit as dk
 from tests.commit.faults import WHEN, Faults, faulty
 from tests.stream.replay import PEOPLE, Row, check, random_batches, replay
 from tests.tables import new_catalog
-
-__all__ = ["Job", "Kills", "Trial", "loop"]
 
 ROOT = Path(__file__).parents[2]
 NAME, SINK = "test.t", "killed"

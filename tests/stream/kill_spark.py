@@ -21,8 +21,6 @@ from tests.stream.replay import PEOPLE
 if TYPE_CHECKING:
     from tests.stream.kill_loop import Trial
 
-__all__ = ["ask"]
-
 ROOT = Path(__file__).parents[2]
 CHANGES = pa.schema([*PEOPLE, pa.field("_change_type", pa.string()), pa.field("_at", pa.int64())])
 LONGEST = 6.0

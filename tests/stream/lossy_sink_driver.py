@@ -4,8 +4,6 @@ Each step is a batch. `kill=.rows`: whoever is about to write such a file is kil
 `hold=.rows`: the first to write one is held back, so that the batch is committed by a speculative attempt.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

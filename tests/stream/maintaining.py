@@ -4,8 +4,6 @@ It reads lines of JSON, `[folder, number of the call, when]`, and for each forks
 that call; then it prints the child's exit code.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import deletekit as dk

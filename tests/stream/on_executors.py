@@ -1,7 +1,5 @@
 """Hold that a driver gets no row: its collects are those of task results, and small."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

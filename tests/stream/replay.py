@@ -1,7 +1,5 @@
 """A stream of changes, and the dict that says what a table must hold after it."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The digest of a batch is the sum of those of its parts, whatever the layout of its columns, and of nothing else."""
 
-from __future__ import annotations
-
 import random
 from decimal import Decimal
 from typing import Any

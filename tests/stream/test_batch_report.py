@@ -1,7 +1,5 @@
 """Each batch is a line of the logger `deletekit`."""
 
-from __future__ import annotations
-
 import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any

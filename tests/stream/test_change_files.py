@@ -1,7 +1,5 @@
 """Streams of files: each once, by its path, whatever is named again, expired, moved or given in another order."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable

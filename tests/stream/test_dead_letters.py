@@ -1,7 +1,5 @@
 """Rows that do not fit are kept in a table of their own, each once, and the others are applied."""
 
-from __future__ import annotations
-
 import json
 import random
 from datetime import UTC, datetime

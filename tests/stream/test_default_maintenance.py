@@ -1,7 +1,5 @@
 """What a sink does to its table unless it is told otherwise: it stays small, and loses nothing that anybody keeps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which delete files a stream writes: few Puffin files (v3), a position delete file for each data file (v2)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`evolve=`: a batch brings columns and wider types, and the same batch finds nothing to do when it comes again."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

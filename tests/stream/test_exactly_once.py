@@ -1,7 +1,5 @@
 """A batch is in the table once: replays, twins, lost answers, expired markers, rewound streams and branches."""
 
-from __future__ import annotations
-
 import pytest
 
 import deletekit as dk

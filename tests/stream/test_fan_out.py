@@ -1,7 +1,5 @@
 """One stream into many tables: each part once, a batch refused or split as a whole, and on request one transaction."""
 
-from __future__ import annotations
-
 import math
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """Processes die in an atomic fan-out, in its maintenance and in maintenance beside it: all tables have one batch."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from pathlib import Path

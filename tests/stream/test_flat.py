@@ -1,7 +1,5 @@
 """What a batch costs stays flat: compacted files are not read again, and maintenance keeps manifests few."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

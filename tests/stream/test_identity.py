@@ -1,7 +1,5 @@
 """What a sink takes for the same: the same batch, the same stream, the same key, the same table."""
 
-from __future__ import annotations
-
 import random
 import threading
 from datetime import date

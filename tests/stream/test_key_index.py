@@ -1,7 +1,5 @@
 """Runs against a dict of lists, in memory and in files, and hashes that are the same everywhere."""
 
-from __future__ import annotations
-
 from datetime import date
 from hashlib import blake2b
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """A short run of the kill loop; `python -m tests.stream.kill_loop` makes it as long as you like."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The process ends at the calls that change something, and another one goes on: the rows are those of the dict."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

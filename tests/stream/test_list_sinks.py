@@ -1,7 +1,5 @@
 """The sinks of a table are listed and dropped; expiry and rollback make none of them wrong."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A sink that maintains its table: the rows stay those of the dict, each batch is applied once, and files stay few."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Eight processes are two sinks, each of which four processes try to be at once: each batch is in the table once."""
 
-from __future__ import annotations
-
 import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A batch of which nothing fits is refused if the decoder is wrong, and one bad message stops no stream."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A staging branch and main: what is promoted, once, whatever happens to main meanwhile."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Promotions between expiries, beside dicts: no row is lost or doubled, and nothing promoted before is refused."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a sink refuses by name. Metadata and files of the table are the same before and after each refusal."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A sink is set to a batch number by hand; the list of sinks tells age, lag and what their tags keep."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

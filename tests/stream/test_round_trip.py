@@ -1,7 +1,5 @@
 """The round trip: a stream makes table A, the changes of A make table B, and B equals A after each batch."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The index in the table: a new process goes on with it, and whatever happens to its files, the rows are right."""
 
-from __future__ import annotations
-
 import json
 import logging
 import random

@@ -1,7 +1,5 @@
 """`sequence_by`: of each key the highest sequence wins, in whatever order and batches its changes arrive."""
 
-from __future__ import annotations
-
 import random
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Batches of changes through the sink, in every mode, against a dict."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

@@ -1,32 +1,25 @@
 """Structured Streaming writes through `foreachBatch`, breaks off and goes on; Spark and Iceberg read each state."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
+from tests.conftest import spark_catalog
 from tests.interop.rows import same_rows
+from tests.optional_types import SparkSession
 from tests.stream.on_executors import nothing_is_collected
 from tests.stream.replay import PEOPLE, Row, State, check, random_batches, replay
 from tests.tables import make, unchanged
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 CHANGES = pa.schema([*PEOPLE, pa.field("_change_type", pa.string()), pa.field("_at", pa.int64())])
 
 
-@pytest.fixture(scope="module")
-def catalog(spark: SparkSession) -> dk.Catalog:
-    """The embedded catalog that the shared session has as `local`."""
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS local.test")
-    return dk.local_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse")))
+catalog = spark_catalog
 
 
 class Source:

@@ -1,13 +1,11 @@
 """Options of a sink for batches on Spark's executors, beside the same batches held in this process."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -19,23 +17,17 @@ import deletekit as dk
 from deletekit.stream import saved_index, split_rows
 from deletekit.stream.batch_run import BatchRun
 from tests.commit.racing import racing
+from tests.conftest import spark_catalog
 from tests.interop.rows import same_rows
+from tests.optional_types import DataFrame, SparkSession
 from tests.stream.on_executors import nothing_is_collected
 from tests.stream.replay import Row
 from tests.tables import make, raises, refused, unchanged
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 Framed = Callable[..., "DataFrame"]
 
 
-@pytest.fixture(scope="module")
-def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
-    """Give the catalog that Spark has as `local`."""
-    catalog = dk.local_catalog(str(spark.conf.get("spark.sql.catalog.local.warehouse")))
-    yield catalog
-    catalog.pyiceberg.engine.dispose()  # type: ignore[attr-defined]
+catalog = spark_catalog
 
 
 @pytest.fixture

@@ -1,11 +1,9 @@
 """Batches whose rows stay on Spark's executors: beside a dict, and beside the same batches held in this process."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,23 +11,17 @@ import pytest
 import deletekit as dk
 from deletekit.stream import batch_delta, saved_index, split_rows
 from deletekit.stream.split_rows import SplitRows
+from tests.conftest import spark_catalog
 from tests.interop.rows import same_rows
+from tests.optional_types import DataFrame, SparkSession
 from tests.stream.on_executors import nothing_is_collected
 from tests.stream.replay import PEOPLE, Row, check, random_batches, replay
 from tests.tables import make, raises, unchanged
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 DDL = "id long, name string, score double, _change_type string, _at long"
 
 
-@pytest.fixture(scope="module")
-def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
-    """Give the catalog that Spark has as `local`."""
-    catalog = dk.local_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse")))
-    yield catalog
-    catalog.pyiceberg.engine.dispose()  # type: ignore[attr-defined]
+catalog = spark_catalog
 
 
 def framed(spark: SparkSession, batch: Sequence[Row], ddl: str = DDL) -> DataFrame:

@@ -1,7 +1,5 @@
 """The index follows the table whoever writes to it, and does not do without room."""
 
-from __future__ import annotations
-
 import random
 from datetime import date
 from decimal import Decimal

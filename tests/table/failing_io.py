@@ -1,14 +1,10 @@
 """pyiceberg's storage, failing where and how a test says: below everything that is deletekit's."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 
 import pyarrow as pa
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
-
-__all__ = ["FailingIO", "fail_with"]
 
 _error: list[tuple[Exception, str]] = []
 

@@ -1,7 +1,5 @@
 """One name or several, and the nearest ones to a mistyped one."""
 
-from __future__ import annotations
-
 from deletekit.table.column_names import as_names, columns_like
 
 

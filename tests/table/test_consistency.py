@@ -1,7 +1,5 @@
 """Metadata that contradicts itself: no commit builds on it, of rows or of metadata; reading goes on with a warning."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable

@@ -2,8 +2,6 @@
 asked for again, and storage that would overwrite is refused.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Storage is listed: every file below a directory, with its size and age, and nothing from elsewhere."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

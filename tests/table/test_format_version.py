@@ -1,7 +1,5 @@
 """What each format version may hold."""
 
-from __future__ import annotations
-
 import pytest
 
 import deletekit as dk

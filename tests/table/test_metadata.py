@@ -1,7 +1,5 @@
 """Table metadata: Iceberg Java's files, what it reads in them, and changes by the REST catalog's words."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from typing import Any

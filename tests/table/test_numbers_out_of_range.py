@@ -3,8 +3,6 @@
 No read may give other rows, and no error may be one of Python's own.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial

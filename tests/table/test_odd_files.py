@@ -1,7 +1,5 @@
 """Only regular files are opened, and a path that no file can have is a missing file; verify lists them all."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Callable

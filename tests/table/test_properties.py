@@ -1,7 +1,5 @@
 """The one table of properties: what is refused when it is set, and that no other module parses one."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

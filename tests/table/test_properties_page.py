@@ -1,7 +1,5 @@
 """The page about table properties says of each property of Iceberg what the code does with it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What table properties do to files, seen by readers that are not deletekit and by functions written from the specs."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Files whose entries have no count of rows, or a wrong one: the file itself is counted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

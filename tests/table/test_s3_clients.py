@@ -1,7 +1,5 @@
 """obstore and Arrow are told the same: whose keys they sign with, which way they go, and whom they trust."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

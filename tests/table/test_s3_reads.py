@@ -1,7 +1,5 @@
 """Reading S3 by obstore and by Arrow: the same bytes and the same errors, and storage that fails now and then."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How many requests an operation makes to an object store: each of them takes tens of milliseconds there."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Live files by path: what a look at every live entry finds, from columns and from entries."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,16 +45,18 @@ def live(table: dk.Table, content: ManifestContent) -> LiveFiles:
 def test_files_are_found_by_path(table: dk.Table) -> None:
     data, root = live(table, ManifestContent.DATA), table.metadata.location
     paths = [data_file(root, n).file_path for n in (200, 3, 3)]
-    found = list(data.with_paths([*paths, "s3://none", "\udcff"]))
+    found = [entry for _, entry in data.with_paths([*paths, "s3://none", "\udcff"])]
     assert found == [e for e in entries(table, ManifestContent.DATA) if e.data_file.file_path in paths]
     assert all(isinstance(e.data_file, DataFile) for e in found)
     assert len(found) == 2
+    reader = SnapshotReader(table.io, table.metadata)
+    assert all(entry in reader.entries(listed) for listed, entry in data.with_paths(paths)), "each with its manifest"
     assert list(data.with_paths([])) == []
 
 
 def test_every_vector_of_a_puffin_file_is_found_by_its_path(table: dk.Table) -> None:
     deletes, path = live(table, ManifestContent.DELETES), vector(table.metadata.location, 60).file_path
-    found = list(deletes.with_paths([path]))
+    found = [entry for _, entry in deletes.with_paths([path])]
     assert found == [e for e in entries(table, ManifestContent.DELETES) if e.data_file.file_path == path]
     assert len(found) == 50
 
@@ -64,7 +64,7 @@ def test_every_vector_of_a_puffin_file_is_found_by_its_path(table: dk.Table) -> 
 def test_vectors_are_found_by_data_file(table: dk.Table) -> None:
     deletes, root = live(table, ManifestContent.DELETES), table.metadata.location
     paths = [data_file(root, n).file_path for n in (5, 10, 30)]
-    found = list(deletes.vectors_of(paths))
+    found = [entry for _, entry in deletes.vectors_of(paths)]
     assert [e.data_file.content_offset for e in found] == [vector(root, n).content_offset for n in (5, 10, 150)]
     assert list(deletes.vectors_of([])) == []
 
@@ -75,7 +75,7 @@ def test_data_files_with_two_vectors_are_found(table: dk.Table) -> None:
         assert isinstance(entry.data_file, DeleteFile)
         by_file.setdefault(entry.data_file.referenced_data_file, []).append(entry)
     expected = [e for found in by_file.values() if len(found) > 1 for e in found]
-    found = list(live(table, ManifestContent.DELETES).vectors_twice())
+    found = [entry for _, entry in live(table, ManifestContent.DELETES).vectors_twice()]
     assert len(found) == 6
     assert sorted(map(repr, found)) == sorted(map(repr, expected))
     assert list(live(table, ManifestContent.DATA).vectors_twice()) == []

@@ -1,7 +1,5 @@
 """Storage that fails is a StorageError which names the file, out of every verb, whatever its library raises."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """What a snapshot's summary counts, from the entries of its manifests."""
 
-from __future__ import annotations
-
 import pytest
 
 import deletekit as dk

@@ -1,7 +1,5 @@
 """Numbers in the text of a type or a partition transform: what can be held, or a refusal by name."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial

@@ -4,8 +4,6 @@
 It downloads what the resolver reads of packages, and installs nothing.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tomllib

@@ -4,8 +4,6 @@ What deletekit with the extras `course` and `spark` needs on Binder's machine, a
 itself, in the versions of constraints.txt.
 """
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

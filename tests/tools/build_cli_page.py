@@ -1,7 +1,5 @@
 """Write docs/cli.md, the page of all commands, from what click knows: `python -m tests.tools.build_cli_page`."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

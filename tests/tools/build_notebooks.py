@@ -11,8 +11,6 @@ A lesson that needs Spark runs on Spark, and so needs Java; the others run witho
 Two runs give the same bytes. `--check` runs nothing: it compares all but the outputs, which the tests run.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

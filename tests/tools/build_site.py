@@ -4,8 +4,6 @@ It takes the committed notebooks, and makes them explorable without a kernel: ex
 widgets too. The pages open from the folder, without a server. Every warning of Sphinx is an error, also a broken link.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The catalogs of `deletekit.course` and of the instructor's pages: which texts they can have, and which they lack."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Blank lines, comments and docstrings are not code.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import tokenize

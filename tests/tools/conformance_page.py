@@ -3,8 +3,6 @@
 `python -m tests.tools.conformance_page`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

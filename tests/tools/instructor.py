@@ -4,8 +4,6 @@ An English page keeps what a person has written on it. Languages with a catalog 
 which are made whole; headings, hints and lessons on them are those of the other catalogs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from itertools import accumulate

@@ -3,8 +3,6 @@
 A cell's id is made from its content. Nothing here knows a language or runs a cell.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -4,8 +4,6 @@ Sphinx's autodoc reads the docstrings (notebooks/site/docstrings.py). Links of d
 become plain text.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -6,8 +6,6 @@ The drawing of a table is made by `deletekit.course.drawings`. Each other pictur
 light theme. These need Chromium.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

@@ -3,8 +3,6 @@
 The reader doctor compares a table with these cases, and the suite itself is not in the wheel.
 """
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path

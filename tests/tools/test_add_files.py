@@ -1,7 +1,5 @@
 """Files of other writers become part of a table: rows, counts, bounds and partitions are those of the files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

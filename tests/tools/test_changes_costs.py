@@ -1,7 +1,5 @@
 """What changes open: only data files that changed, and the deletes that apply to them."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

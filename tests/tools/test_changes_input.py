@@ -1,7 +1,5 @@
 """Changes that cannot be told are refused by name, before the first row is returned."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Random histories of every kind of commit are written. What a snapshot holds is w
 also runs on plain Python lists, so that a scan that is wrong is noticed.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Defaults of columns: each type keeps the exact value, in metadata and in rows; what does not fit is refused."""
 
-from __future__ import annotations
-
 import datetime as dt
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """docs/errors.md has every kind of error."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """EXPLAIN: every version of a row, live or hidden, and which delete hides it by which rule."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree as ET
 
 import pytest

@@ -1,7 +1,5 @@
 """INSPECT: a snapshot as plain values, compared with what json, fastavro and pyarrow read from the same files."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Every widget has a picture for README, none so large that a page of eight is slow; the drawing is as it is made."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

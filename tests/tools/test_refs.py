@@ -1,7 +1,5 @@
 """Branches move to other snapshots, and to none that they may not."""
 
-from __future__ import annotations
-
 import pytest
 
 import deletekit as dk

@@ -1,7 +1,5 @@
 """Columns, partitioning, properties, format version, branches and tags: what rows read as afterwards."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

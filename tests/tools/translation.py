@@ -4,8 +4,6 @@ Code is never translated. A paragraph without a translation, or with one marked 
 counted; it is never left out.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Mapping

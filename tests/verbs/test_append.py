@@ -1,7 +1,5 @@
 """CREATE TABLE and INSERT: what ends up in which file, and what the table says about it."""
 
-from __future__ import annotations
-
 import datetime as dt
 import uuid
 from decimal import Decimal

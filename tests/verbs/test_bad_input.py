@@ -1,7 +1,5 @@
 """Bad calls and damaged files: each has an error class and a kind of its own, and the table stays as it was."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

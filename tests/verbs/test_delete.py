@@ -1,7 +1,5 @@
 """DELETE by filter: which rows go, in which files that is written down, and what becomes of files left without rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

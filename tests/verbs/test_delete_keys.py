@@ -1,7 +1,5 @@
 """DELETE by keys: equality deletes written without reading a row, and what they hide under every kind of evolution."""
 
-from __future__ import annotations
-
 import datetime as dt
 import uuid
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """`dry_run=True` of the row verbs: it plans what the real call does, and leaves not a byte, a file or a directory."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Tests of computed values choose what DuckDB chooses, and beside other tests files are left out as before."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Filters whose meaning is easy to miss, in every verb that takes one: SQL's meaning, or a refusal that says what."""
 
-from __future__ import annotations
-
 import datetime as dt
 import uuid
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Row lineage of v3: who keeps its `_row_id`, who gets a new one, and when a row was last updated."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """MERGE against a plain Python model: joined by SQL's equality, in every mode."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

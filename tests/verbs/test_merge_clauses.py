@@ -1,7 +1,5 @@
 """The clauses of MERGE against DuckDB's MERGE INTO: any clauses over any rows leave the same rows, in every mode."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from decimal import Decimal

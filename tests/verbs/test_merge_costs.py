@@ -1,7 +1,5 @@
 """What MERGE and UPSERT read: in kind, so that no change makes it worse unseen; and the rows, to a plain model."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from typing import Any

@@ -1,7 +1,5 @@
 """Overwrites by filter and of partitions against a plain model, also when others commit meanwhile."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,24 +3,19 @@
 `DELETEKIT_FILTERS=3000` makes the run as long as you like; `DELETEKIT_FILTERS_SEED` makes it another one.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from tests.optional_types import SparkSession
 from tests.random_filters import SCHEMA, Filter, random_filter, random_rows
 from tests.tables import make, new_catalog
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 COUNT = int(os.environ.get("DELETEKIT_FILTERS", "100"))
 SEED = int(os.environ.get("DELETEKIT_FILTERS_SEED", "7"))

@@ -1,7 +1,5 @@
 """CREATE OR REPLACE: another schema, no row, and the same table."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

@@ -1,7 +1,5 @@
 """Scans and counts: which rows, which columns, of which snapshot."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import time

@@ -1,7 +1,5 @@
 """A scan in what speaks Arrow: pyarrow, polars, pandas, DuckDB, and polars' lazy frames."""
 
-from __future__ import annotations
-
 import datetime as dt
 from decimal import Decimal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a read opens and how much it reads: in kind, so that no change makes it worse unseen."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

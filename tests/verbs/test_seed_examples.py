@@ -3,8 +3,6 @@
 What was written is read with json, fastavro, pyarrow and pyroaring; only `scan` and `explain` are deletekit's own.
 """
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

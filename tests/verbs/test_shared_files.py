@@ -3,8 +3,6 @@
 What copy-on-write rewrites stays a file by itself.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -1,22 +1,17 @@
 """A literal beside a column of another type means what it means in Spark with ANSI on, or it is refused."""
 
-from __future__ import annotations
-
 import datetime as dt
 import uuid
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 from pyiceberg.expressions import EqualTo, GreaterThan, In, NotEqualTo
 
 import deletekit as dk
+from tests.optional_types import SparkSession
 from tests.tables import ids, make
 from tests.verbs.type_pairs import by_spark, chosen, filters, held
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def check(step: int) -> None:

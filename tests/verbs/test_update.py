@@ -1,7 +1,5 @@
 """UPDATE: a delete and an insert in one commit, in every mode, against a plain model."""
 
-from __future__ import annotations
-
 import datetime as dt
 import uuid
 from decimal import Decimal

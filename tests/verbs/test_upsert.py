@@ -1,10 +1,9 @@
 """dk.upsert: the table against a dict from key to row, in every mode of every format version."""
 
-from __future__ import annotations
-
 import datetime as dt
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,9 +16,6 @@ from tests.invariants import check_table
 from tests.storage import stored_at
 from tests.stored import entries, vectors
 from tests.tables import MODES, Row, expected, items, live, make, refused
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ALL_MODES = [(version, mode) for version, modes in MODES.items() for mode in modes]
 SCHEMA = pa.schema([pa.field("id", pa.int64()), ("part", pa.string()), ("value", pa.float64()), ("day", pa.date32())])

@@ -1,7 +1,5 @@
 """Values on their way into a table: taken as they are, or refused by the name of the column; never changed."""
 
-from __future__ import annotations
-
 import datetime as dt
 import uuid
 from decimal import Decimal

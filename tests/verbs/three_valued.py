@@ -1,7 +1,5 @@
 """Rows with NULLs, filters over them, and what SQLite says the filters choose."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing

@@ -5,8 +5,6 @@ the ids as bits in hexadecimal. `python -m tests.verbs.type_pairs` asks Spark ag
 gives it.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import itertools
 import json
@@ -15,18 +13,13 @@ import tempfile
 import uuid
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 import deletekit as dk
 from deletekit.filters.filter import evaluate, parse_filter
 from deletekit.table.types import schema_from_arrow
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-__all__ = ["HELD", "ROWS", "by_spark", "chosen", "filters", "held"]
+from tests.optional_types import SparkSession
 
 HELD = Path(__file__).with_name("type_pairs.json")
 NAN, INF = float("nan"), float("inf")

@@ -1,7 +1,5 @@
 """BitmapBytes on files that others wrote, and on files that mean harm: every byte once, or an error that says where."""
 
-from __future__ import annotations
-
 import json
 import struct
 import time

@@ -1,7 +1,5 @@
 """Every byte of a file of deletion vectors is accounted for exactly once, and means what its writer put there."""
 
-from __future__ import annotations
-
 import json
 import random
 import struct

@@ -1,7 +1,5 @@
 """Every byte range of every file has its words in every language, and counts read well for one thing and for many."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

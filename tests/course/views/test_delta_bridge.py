@@ -1,7 +1,5 @@
 """DeltaBridge on logs that no public writer writes, on damage, and beside tables that `sync_delta` made."""
 
-from __future__ import annotations
-
 import copy
 import random
 from pathlib import Path

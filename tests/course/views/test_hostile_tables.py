@@ -1,7 +1,5 @@
 """Views of damaged and of hostile tables: a page, or an error that names the file; and never more than can be sent."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

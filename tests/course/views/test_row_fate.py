@@ -1,10 +1,8 @@
 """RowFate's verdicts are those of a plain model, and of Spark; a broken rule shows what the rule is for."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,11 +12,9 @@ from deletekit.course.views.byte_layout import puffin_layout
 from deletekit.course.views.page import Grid
 from deletekit.course.views.row_fate import row_fate
 from deletekit.course.views.table_view import TableView
+from tests.optional_types import SparkSession
 from tests.stored import entries, parquet, position_deletes, vectors
 from tests.tables import ITEMS, MODES, items, make
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def rows_of(view: TableView, name: str, **state: Any) -> list[tuple[str, ...]]:

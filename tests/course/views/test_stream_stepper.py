@@ -1,7 +1,5 @@
 """StreamStepper shows what the table of its record holds, and what the sink did, beside a replay of the changes."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, get_args
 

@@ -1,7 +1,5 @@
 """The other views against plain models: differences, what applies, costs; and large tables."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter

@@ -1,16 +1,12 @@
 """The system's Chromium, as a fixture and as a context."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+from tests.optional_types import Browser
 
 IN_BROWSER = [
     pytest.mark.slow,

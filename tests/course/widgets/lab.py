@@ -1,7 +1,5 @@
 """A real JupyterLab in a real Chromium, without the network: what the browser tests drive."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What a part of a page looks like, pixel by pixel where a style says one thing and another is seen."""
 
-from __future__ import annotations
-
 import base64
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """The widgets, as the tests that test all of them use each, and the tables that they look at."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field

@@ -1,9 +1,7 @@
 """Every widget in a real JupyterLab in a real Chromium: drawn, walked by keyboard, clicked, judged by axe, offline."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,9 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from tests.course.widgets.browser import IN_BROWSER
 from tests.course.widgets.lab import Lab, Notebook
 from tests.course.widgets.pixels import colours, faint_texts, highlighted, moving, share, system_colour
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator
+from tests.optional_types import Browser, Locator
 
 pytestmark = IN_BROWSER
 

@@ -1,7 +1,5 @@
 """What holds for every widget, tested for each of them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

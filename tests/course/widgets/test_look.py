@@ -1,12 +1,9 @@
 """How the widgets look in a browser: whole words, one screen, legends, tokens. JupyterLab is not needed."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,11 +13,9 @@ from deletekit.course.views.page_html import page_html
 from deletekit.course.widgets.base import PageWidget, esm_of
 from tests.course.widgets.browser import IN_BROWSER
 from tests.course.widgets.scenes import SCENES, sample_table
+from tests.optional_types import Browser, Locator, Page
 
 pytest.importorskip("playwright", reason="playwright is not installed: pip install 'deletekit[test]'")
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
 
 pytestmark = IN_BROWSER
 

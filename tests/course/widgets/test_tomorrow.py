@@ -1,12 +1,9 @@
 """A notebook of yesterday: its widgets show the pages that it saved, until they are live again."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import nbformat
 import pytest
@@ -22,9 +19,7 @@ from traitlets.config import Config
 
 from tests.course.widgets.browser import IN_BROWSER
 from tests.course.widgets.lab import Lab, Notebook
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+from tests.optional_types import Browser, Page
 
 pytestmark = IN_BROWSER
 

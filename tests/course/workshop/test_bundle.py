@@ -1,7 +1,5 @@
 """The bundle is installed and the course taken in a network namespace without a route; what is damaged is not."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -10,7 +8,6 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import nbformat
 import pytest
@@ -20,10 +17,8 @@ from deletekit.course.translations import LANGUAGES
 from deletekit.course.workshop import Target, make_bundle
 from deletekit.course.workshop.wheels import metadata_of, own_wheel
 from tests.course.widgets.browser import axe_findings
+from tests.optional_types import Browser
 from tests.tools.lessons import NOTEBOOKS, assert_unrun_copy, lesson_names
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("workshop")]
 

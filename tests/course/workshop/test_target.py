@@ -1,7 +1,5 @@
 """A target knows which wheels and which requirements are its own."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from importlib.metadata import Distribution, PackageNotFoundError

@@ -3,8 +3,6 @@
 The order of calls is that of Spark 4.1, as a reader that wrote down its calls showed.
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Callable, Iterable

@@ -6,8 +6,6 @@ It reads and writes tables of an embedded catalog, with tasks that are killed wh
 and prints what it saw as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,13 +1,9 @@
 """A history of a table with columns id, grp and v: commits of every kind, some of them maintenance."""
 
-from __future__ import annotations
-
 import random
 
 import deletekit as dk
 from tests.tables import MAINTENANCE, MODES
-
-__all__ = ["history"]
 
 
 def history(table: dk.Table, choose: random.Random, steps: int) -> None:

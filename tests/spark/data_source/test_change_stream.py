@@ -1,20 +1,16 @@
 """Spark runs `readStream.format("deletekit")`: restarted from what a kill leaves, each sink has every row once."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import deletekit as dk
+from tests.optional_types import DataFrame, SparkSession
 from tests.tables import live, make
 from tests.tools.test_changes_replay import bag
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA = pa.schema([("id", pa.int64()), ("grp", pa.string()), ("v", pa.int64()), ("u", pa.uuid())])
 GONE = ("delete", "update_before")

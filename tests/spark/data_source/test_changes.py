@@ -1,7 +1,5 @@
 """Changes that Spark reads are those of `dk.changes`, in a batch and as a stream that dies at every step."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """How row groups are shared among Spark's tasks, without Spark."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

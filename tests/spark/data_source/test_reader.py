@@ -1,10 +1,8 @@
 """Rows read by `spark.read.format("deletekit")` are those of Spark with Iceberg's own reader, on the same tables."""
 
-from __future__ import annotations
-
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,12 +10,10 @@ import pytest
 import deletekit as dk
 from tests.interop.rows import same_rows
 from tests.interop.scenarios import SCENARIOS, Scenario
+from tests.optional_types import DataFrame, SparkSession
 from tests.spark.conftest import rows
 from tests.stored import entries
 from tests.tables import ITEMS, items
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 READ = [
     s

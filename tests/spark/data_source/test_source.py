@@ -1,7 +1,5 @@
 """The data source finds itself, in a session that has no jar of Iceberg and no setting for it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -3,11 +3,9 @@
 Since 4.2 Spark takes only batches of exactly its own types. Older releases take others too, so the test looks itself.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -17,10 +15,8 @@ import deletekit as dk
 from deletekit.spark.releases import JARS, RELEASE, arrow_schema_of
 from tests.interop.rows import same_rows
 from tests.invariants import check_table
+from tests.optional_types import DataFrame, SparkSession
 from tests.spark.conftest import rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 OLD, NEW = dt.datetime(1900, 1, 1, 12, 0, 0, 7, dt.UTC), dt.datetime(2262, 4, 12, tzinfo=dt.UTC)
 KINDS: dict[str, tuple[pa.DataType, Any, Any]] = {

@@ -1,12 +1,10 @@
 """`df.write.format("deletekit")`: one commit of what successful tasks wrote, read back by Spark with Iceberg."""
 
-from __future__ import annotations
-
 import pickle
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,10 +14,8 @@ import deletekit as dk
 from deletekit.spark.data_source.options import WRITE_OPTIONS, SourceOptions
 from deletekit.spark.data_source.writer import TableWriter
 from tests.invariants import check_table
+from tests.optional_types import DataFrame, SparkSession
 from tests.tables import ITEMS, expected, files_of, items, live, lose_answers, unchanged
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 OneFile = tuple[dk.Table, TableWriter, list[Any]]
 

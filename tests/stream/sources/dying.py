@@ -3,8 +3,6 @@
 It reads lines of JSON, `[folder, source, arguments, number of the call, when]`, and prints the child's exit code.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,6 @@ from deletekit.stream.sources import Source, decoder, kafka, table_changes
 from tests.commit.faults import Dying, Faults, faulty, parent_of_killed
 from tests.commit.forks import serve
 from tests.tables import new_catalog
-
-__all__ = ["NAME", "ROOT", "dying"]
 
 NAME = "test.t"
 ROOT = Path(__file__).parents[3]

@@ -1,7 +1,5 @@
 """Changes as plain JSON messages, the dict that says what the table holds, and a decoder that is only for tests."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ A large value that an update leaves alone is a placeholder in the event. A delet
 one of the two: compaction of the topic leaves the tombstone.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import random

@@ -5,8 +5,6 @@ Messages that cannot be understood go to the table of dead letters.
 Arguments: jars, servers, topic, checkpoint, warehouse.
 """
 
-from __future__ import annotations
-
 import sys
 
 from pyspark.sql import SparkSession

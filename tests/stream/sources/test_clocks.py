@@ -1,7 +1,5 @@
 """What "newer" means when the owner of a clock changes: refused by name, until the user puts the servers in order."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

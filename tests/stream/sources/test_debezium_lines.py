@@ -1,7 +1,5 @@
 """Changes as Debezium events: every type comes back by the decoder, and a table that applies them is equal."""
 
-from __future__ import annotations
-
 import base64
 import json
 import random

@@ -1,7 +1,5 @@
 """Files of messages: JSON lines with and without keys, plain and gzip, each file a batch that is applied once."""
 
-from __future__ import annotations
-
 import gzip
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Random changes of a source table, in every format and batch size: the table holds what the source holds."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Any

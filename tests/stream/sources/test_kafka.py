@@ -1,7 +1,5 @@
 """Topics of a real broker become the rows of a dict, and a position that does not fit is refused by name."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Messages that are not changes, are damaged, or lack what is needed: ignored or refused by name; and dead letters."""
 
-from __future__ import annotations
-
 import json
 import random
 from typing import Any

@@ -1,19 +1,15 @@
 """Random events of Debezium, with tombstones and values that were not sent, beside a dict: in process and on Spark."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import deletekit as dk
 from deletekit.stream import decoder
+from tests.optional_types import SparkSession
 from tests.stream.sources.random_events import ROWS, Events
 from tests.tables import make
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 DECODER = {"binary": "base64", "sequence": "lsn"}
 

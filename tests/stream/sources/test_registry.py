@@ -3,8 +3,6 @@
 The registry here is Python's HTTP server with the one request of Confluent's API that readers make.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import random

@@ -1,7 +1,5 @@
 """A table as a source: each snapshot is a batch, and what is lost or went back is refused by name."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

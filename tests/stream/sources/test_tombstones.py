@@ -1,7 +1,5 @@
 """A tombstone deletes its key: in a compacted topic nothing else is left of a delete."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from io import BytesIO

@@ -1,7 +1,5 @@
 """A truncated source: refused unless asked for; then the batch deletes all rows before, in every mode, once."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Values that a message leaves out come from the row before, and are never written as the placeholder."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import hashlib

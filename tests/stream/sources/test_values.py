@@ -1,7 +1,5 @@
 """Every type of Debezium as a value of a table, and what does not fit: refused by the column's name, never changed."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

@@ -3,8 +3,6 @@
 A source is a dict of rows by key, in a database of one kind. Its changes become messages as the connector sends them.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import random
