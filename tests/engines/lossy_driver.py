@@ -13,17 +13,15 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 import deletekit as dk
 from deletekit.spark.releases import JARS, to_arrow
 from tests.engines.gated_io import GATE, forget_waiting, waiting
+from tests.optional_types import DataFrame, SparkSession
 from tests.spark_cluster import EXECUTOR
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 FILES, ROWS = 6, 5_000
 # Rows of the frames: they change the rows of one file, or are new.
