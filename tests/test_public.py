@@ -314,7 +314,7 @@ def documented(number: int, *names: str, switch: bool = False, **options: int) -
 
 def test_the_door_cannot_be_seen() -> None:
     assert str(inspect.signature(documented)) == (
-        "(number: 'int', *names: 'str', switch: 'bool' = False, **options: 'int') -> 'str'"
+        "(number: int, *names: str, switch: bool = False, **options: int) -> str"
     )
     assert documented.__doc__ == "What help shows."
     assert documented(1, "a", switch=True, more=2) == "1 ('a',) True {'more': 2}"

@@ -249,7 +249,7 @@ def cherry_pick() -> None:
 
 
 @verb_command("Reverting")
-@click.argument("snapshot", type=int)
+@click.argument("snapshot_id", metavar="SNAPSHOT", type=int)
 @branch_option("commit to")
 @choice_option("--on-conflict", ("skip",), _ON_CONFLICT)
 @dry_run_option

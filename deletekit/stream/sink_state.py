@@ -56,7 +56,7 @@ class SinkState:
     def __init__(self, table: Table, options: SinkOptions) -> None:
         self.table, self.options, self.table_uuid = table, options, table.metadata.table_uuid
         self.engine = engine_or_default(options.engine)
-        Guards(readable_by=options.readable_by).readable(table.properties)  # refuses an engine that nobody knows
+        Guards(readable_by=options.readable_by).readable(table.properties)  # refuses an unknown engine
         self.spark_engine: Any = None
         letters = options.dead_letters
         self.dead_letters = None if letters is None else DeadLetters(letters, options.max_dead_letters)

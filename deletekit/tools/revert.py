@@ -73,7 +73,7 @@ class RevertedSnapshot:
 
 def revert(
     table: Table,
-    snapshot: int,
+    snapshot_id: int,
     *,
     ref: str = MAIN,
     on_conflict: Literal["skip"] | None = None,
@@ -89,7 +89,7 @@ def revert(
 
     Parameters
     ----------
-    snapshot: the id of the snapshot, which is in the history of `ref`; the head too.
+    snapshot_id: the snapshot, which is in the history of `ref`; the head too.
     on_conflict: None refuses if later commits changed some of the rows too; `"skip"` leaves such rows as they are. It
         is a conflict if a row that the snapshot inserted was changed or deleted since, and if the `_row_id` of a row
         that it hid, or the key by the schema's identifier fields, is live again. It is about both rows of an update.
@@ -114,7 +114,7 @@ def revert(
     runner, counts = engine_or_default(engine), [dict[str, int]()]
 
     def plan(base: Base) -> RowDelta:
-        undo = _Undo(base, _source(base, snapshot), runner)
+        undo = _Undo(base, _source(base, snapshot_id), runner)
         if on_conflict is None:
             undo.check()
         counts.append(undo.counts)
@@ -123,7 +123,7 @@ def revert(
     check = Guards().readable(table.refresh().properties)
     planned = plan_change(table, plan, ref=ref, properties=commit_properties, check=check, dry_run=dry_run)
     made = commit(planned)
-    return RevertedSnapshot(ref=ref, source_snapshot_id=snapshot, commit=made, dry_run=dry_run, **counts[-1])
+    return RevertedSnapshot(ref=ref, source_snapshot_id=snapshot_id, commit=made, dry_run=dry_run, **counts[-1])
 
 
 def _source(base: Base, snapshot_id: int) -> Snapshot:
@@ -137,7 +137,7 @@ def _source(base: Base, snapshot_id: int) -> Snapshot:
         raise _refused(source, "it changed no row: its files are others with the same rows", source.operation)
     if source.parent_snapshot_id is not None and source.parent_snapshot_id not in metadata.snapshots:
         message = f"the parent of snapshot {snapshot_id} has expired, so it is not known what it changed"
-        raise NotFoundError(message, "snapshot-expired", "snapshot", source.parent_snapshot_id)
+        raise NotFoundError(message, "snapshot-expired", "snapshot_id", source.parent_snapshot_id)
     undone: dict[int, int] = {}
     for one in metadata.ancestors(head.snapshot_id):
         if one.snapshot_id not in undone and _REVERTED in one.summary:  # a revert may have been reverted itself
@@ -150,7 +150,7 @@ def _source(base: Base, snapshot_id: int) -> Snapshot:
 
 def _refused(source: Snapshot, why: str, found: Any, expected: Any = None) -> InvalidInputError:
     message = f"snapshot {source.snapshot_id} cannot be reverted: {why}"
-    return InvalidInputError(message, "revert", "snapshot", found, expected)
+    return InvalidInputError(message, "revert", "snapshot_id", found, expected)
 
 
 class _Undo:
@@ -223,7 +223,7 @@ class _Undo:
         message = f"later commits changed rows that snapshot {self._source.snapshot_id} changed"
         found = f"{count(len(rows), 'row')}, such as {row}, changed by {', '.join(map(str, dict.fromkeys(later)))}"
         expected = "to revert those first; or on_conflict='skip', which leaves such rows as they are"
-        raise InvalidInputError(message, "revert-conflict", "snapshot", found, expected)
+        raise InvalidInputError(message, "revert-conflict", "snapshot_id", found, expected)
 
     def delta(self) -> RowDelta:
         """Hide the rows that go, and write those that come back."""

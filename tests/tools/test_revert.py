@@ -367,7 +367,7 @@ def test_what_cannot_be_reverted(catalog: dk.Catalog) -> None:
     dk.compact(table, rewrite_all=True)
     rewritten = snapshot_ids(table)[-1]
     for snapshot in (aside, rewritten):
-        with refused(table, dk.InvalidInputError, "revert", field="snapshot"):
+        with refused(table, dk.InvalidInputError, "revert", field="snapshot_id"):
             dk.revert(table, snapshot)
     with refused(table, dk.NotFoundError, "snapshot-not-found"):
         dk.revert(table, 5)

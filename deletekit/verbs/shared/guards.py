@@ -79,7 +79,7 @@ class Guards:
     def readable(self, properties: Mapping[str, str]) -> Callable[[Base, NewSnapshot], None] | None:
         """Return a check that the engines read a new snapshot right, by what its manifests say; None without engines.
 
-        Raises InvalidInputError for an engine of which nothing is known.
+        Raises InvalidInputError for an unknown engine.
         """
         given = value_of(properties, READABLE_BY) if self.readable_by is None else self.readable_by
         names = (given,) if isinstance(given, str) else tuple(given or ())
