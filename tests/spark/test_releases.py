@@ -1,5 +1,6 @@
 """What works on every release of Spark that deletekit knows, and what one sentence refuses before a job starts."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,6 @@ from deletekit.spark import releases
 from deletekit.spark.engine import SparkEngine
 from deletekit.spark.releases import JARS
 from deletekit.spark.without_runtime import refusing_iceberg_sql
-from tests.conftest import spark_catalog
 from tests.interop.rows import same_rows
 from tests.invariants import check_table
 from tests.optional_types import SparkSession
@@ -23,7 +23,11 @@ def rows(*ids: int, v: float = 0.0) -> list[Row]:
     return [{"id": i, "c": "abc"[i % 3], "v": v} for i in ids]
 
 
-catalog = spark_catalog
+@pytest.fixture
+def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
+    """Give the catalog that Spark has as `local`."""
+    with new_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse"))) as catalog:
+        yield catalog
 
 
 def test_the_verbs_on_the_engine(spark: SparkSession, catalog: dk.Catalog) -> None:

@@ -1,17 +1,24 @@
 """What the tests of the data source share: the session's catalog, and names of tables that are not there yet."""
 
+from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import spark_catalog
+import deletekit as dk
 from tests.optional_types import DataFrame, SparkSession
+from tests.tables import new_catalog
 
 _numbers = count()
 
 
-catalog = spark_catalog
+@pytest.fixture(scope="module")
+def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
+    """Give the catalog that Spark has as `local`."""
+    with new_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse"))) as catalog:
+        yield catalog
 
 
 @pytest.fixture
