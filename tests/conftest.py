@@ -88,14 +88,6 @@ def spark(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark
     session.stop()
 
 
-@pytest.fixture(scope="module")
-def spark_catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
-    """Give the embedded catalog that the shared session has as `local`: `catalog` of modules that say so."""
-    catalog = dk.local_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse")))
-    yield catalog
-    catalog.pyiceberg.engine.dispose()  # type: ignore[attr-defined]
-
-
 @pytest.fixture(scope="session")
 def own_spark(java: str) -> None:
     """Skip what starts Spark in a process of its own where it cannot start."""

@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -10,14 +11,17 @@ import pytest
 import deletekit as dk
 from deletekit.spark.catalogs import embedded_spark_catalog
 from tests.catalogs.stores import MORE, ROWS, SCHEMA, leftovers, on_disk
-from tests.conftest import spark_catalog
 from tests.optional_types import SparkSession
 from tests.tables import MODES, Row, expected, items, live, new_catalog, raises
 
 _numbers = count()
 
 
-catalog = spark_catalog
+@pytest.fixture
+def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
+    """Give the embedded catalog that Spark knows as `local`."""
+    with new_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse"))) as catalog:
+        yield catalog
 
 
 @pytest.fixture

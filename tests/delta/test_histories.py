@@ -6,7 +6,7 @@ DeltaBridge shows the same bytes on both sides. Spark takes minutes to write all
 import os
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from deletekit.course.views.byte_layout import delta_layout
 from deletekit.course.views.delta_bridge import delta_bridge
 from deletekit.course.views.delta_view import DeltaView
 from deletekit.course.views.page import Facts, Grid, Page
-from tests.conftest import spark_catalog
 from tests.delta.delta_tables import HISTORIES, DeltaTable, plain_rows
 from tests.delta.reading import check_synced, live_delete_entries, live_vectors, of_a_peer, our_rows
 from tests.interop.rows import same_rows
@@ -39,7 +38,13 @@ def in_ci(is_chosen: bool, *case: Any) -> Any:
 UNREADABLE: dict[str, tuple[str, ...]] = {"pyiceberg": ("places", "types"), "polars": (), "duckdb": ()}
 
 
-catalog = spark_catalog
+@pytest.fixture(scope="module")
+def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
+    """The embedded catalog that the shared session has as `local`."""
+    catalog = dk.local_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse")))
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS local.delta")
+    yield catalog
+    catalog.pyiceberg.engine.dispose()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
 """Iceberg Java's own expiry on tables that deletekit wrote; tests/stateful has its other procedures by turns."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import deletekit as dk
 from deletekit.engines.local import LocalEngine
-from tests.conftest import spark_catalog
 from tests.maintenance.model import snapshot_ids, staged
 from tests.optional_types import SparkSession
 from tests.stored import live_files
@@ -17,7 +17,11 @@ ONE = LocalEngine(1)  # which writes one file for all that it is given
 CATEGORIES = ("a", "b", None)
 
 
-catalog = spark_catalog
+@pytest.fixture(scope="module")
+def catalog(spark: SparkSession) -> dk.Catalog:
+    """The embedded catalog that the shared session has as `local`."""
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS local.test")
+    return dk.local_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse")))
 
 
 def rows(first: int) -> list[Row]:

@@ -10,7 +10,6 @@ import pytest
 import deletekit as dk
 from deletekit.table.locations import local_path
 from deletekit.table.sinks.files import sink_folder
-from tests.conftest import spark_catalog
 from tests.interop.test_java_maintenance import FAR_MILLIS, call, java_table, read_by_spark
 from tests.optional_types import SparkSession
 from tests.tables import Row, live, make, order, refused
@@ -21,7 +20,11 @@ NAMED = ("root", "run", "log", "deletes")
 """The kinds of files that snapshots of these sinks name."""
 
 
-catalog = spark_catalog
+@pytest.fixture(scope="module")
+def catalog(spark: SparkSession) -> dk.Catalog:
+    """The embedded catalog that the shared session has as `local`."""
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS local.test")
+    return dk.local_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse")))
 
 
 class Sinks:

@@ -8,7 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
-from tests.conftest import spark_catalog
 from tests.interop.rows import same_rows
 from tests.optional_types import SparkSession
 from tests.stored import manifest_list
@@ -23,7 +22,11 @@ PROPERTIES = {
 }
 
 
-catalog = spark_catalog
+@pytest.fixture(scope="module")
+def catalog(spark: SparkSession) -> dk.Catalog:
+    """The embedded catalog that the shared session has as `local`."""
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS local.said")
+    return dk.local_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse")))
 
 
 def agree(spark: SparkSession, table: dk.Table, name: str, rows: list[Row]) -> None:

@@ -1,17 +1,28 @@
 """What the tests on Spark share: the session's catalog, and names of tables that are not there yet."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
 from itertools import count
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.conftest import spark_catalog
-from tests.optional_types import DataFrame, SparkSession
+import deletekit as dk
+from tests.tables import new_catalog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _numbers = count()
 
 
-catalog = spark_catalog
+@pytest.fixture(scope="module")
+def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
+    """Give the catalog that Spark has as `local`."""
+    with new_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse"))) as catalog:
+        yield catalog
 
 
 @pytest.fixture

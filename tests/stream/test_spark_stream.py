@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
-from tests.conftest import spark_catalog
 from tests.interop.rows import same_rows
 from tests.optional_types import SparkSession
 from tests.stream.on_executors import nothing_is_collected
@@ -19,7 +18,11 @@ from tests.tables import make, unchanged
 CHANGES = pa.schema([*PEOPLE, pa.field("_change_type", pa.string()), pa.field("_at", pa.int64())])
 
 
-catalog = spark_catalog
+@pytest.fixture(scope="module")
+def catalog(spark: SparkSession) -> dk.Catalog:
+    """The embedded catalog that the shared session has as `local`."""
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS local.test")
+    return dk.local_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse")))
 
 
 class Source:

@@ -17,7 +17,6 @@ import deletekit as dk
 from deletekit.stream import saved_index, split_rows
 from deletekit.stream.batch_run import BatchRun
 from tests.commit.racing import racing
-from tests.conftest import spark_catalog
 from tests.interop.rows import same_rows
 from tests.optional_types import DataFrame, SparkSession
 from tests.stream.on_executors import nothing_is_collected
@@ -27,7 +26,12 @@ from tests.tables import make, raises, refused, unchanged
 Framed = Callable[..., "DataFrame"]
 
 
-catalog = spark_catalog
+@pytest.fixture(scope="module")
+def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
+    """Give the catalog that Spark has as `local`."""
+    catalog = dk.local_catalog(str(spark.conf.get("spark.sql.catalog.local.warehouse")))
+    yield catalog
+    catalog.pyiceberg.engine.dispose()  # type: ignore[attr-defined]
 
 
 @pytest.fixture

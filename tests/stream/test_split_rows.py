@@ -1,6 +1,6 @@
 """Batches whose rows stay on Spark's executors: beside a dict, and beside the same batches held in this process."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ import pytest
 import deletekit as dk
 from deletekit.stream import batch_delta, saved_index, split_rows
 from deletekit.stream.split_rows import SplitRows
-from tests.conftest import spark_catalog
 from tests.interop.rows import same_rows
 from tests.optional_types import DataFrame, SparkSession
 from tests.stream.on_executors import nothing_is_collected
@@ -21,7 +20,12 @@ from tests.tables import make, raises, unchanged
 DDL = "id long, name string, score double, _change_type string, _at long"
 
 
-catalog = spark_catalog
+@pytest.fixture(scope="module")
+def catalog(spark: SparkSession) -> Iterator[dk.Catalog]:
+    """Give the catalog that Spark has as `local`."""
+    catalog = dk.local_catalog(Path(spark.conf.get("spark.sql.catalog.local.warehouse")))
+    yield catalog
+    catalog.pyiceberg.engine.dispose()  # type: ignore[attr-defined]
 
 
 def framed(spark: SparkSession, batch: Sequence[Row], ddl: str = DDL) -> DataFrame:
