@@ -26,7 +26,7 @@ CHECKED = ("deletekit", "pyspark_deletekit.py", "tests", "data", "dev.py")
 LONGEST_FILE = 600
 LONGEST_FUNCTION = 60
 LARGEST_FILE = 20_000_000
-# Lines of code. They only ever get smaller; the aim is 13,000 in the library, 38,000 in the package, 52,000 in tests.
+# Lines of code. The aim is 13,000 in the library, 38,000 in the package, 52,000 in tests.
 MOST_LINES = {"library": 16_625, "deletekit": 44_927, "tests": 62_440}
 
 # --- tools ------------------------------------------------------------------------------------------------------------

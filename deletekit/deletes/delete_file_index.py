@@ -30,7 +30,7 @@ from deletekit.errors import FormatError
 from deletekit.formats.avro_columns import to_numpy
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_columns import EntryGroup, ManifestColumns, as_numbers, text_array
-from deletekit.rows.key_bounds import Known, known_of
+from deletekit.rows.column_bounds import Known, known_of
 
 Numbers = npt.NDArray[np.int64]
 _NONE = np.array([-1])

@@ -25,7 +25,7 @@ from deletekit.formats.delete_file import read_position_deletes
 from deletekit.formats.deletion_vector import PositionBitmap, decode_blob
 from deletekit.formats.metrics import FIELD_ID_KEY, MetricsMode, collect_metrics, field_id_of
 from deletekit.formats.tabular import open_tabular, read_all
-from deletekit.rows.key_bounds import known_of, values_of
+from deletekit.rows.column_bounds import known_of, values_of
 from deletekit.rows.keys import KeySet
 from deletekit.rows.projection import FieldPaths, FileColumns, project, with_field_ids
 from deletekit.table.file_io import FileIO, is_remote, open_sized

@@ -33,7 +33,7 @@ from deletekit.filters.row_group_pruning import metrics_evaluator
 from deletekit.formats.content_file import ContentFile, ManifestEntry
 from deletekit.formats.manifest_columns import EntryGroup, ManifestColumns, filled
 from deletekit.formats.manifest_list import FieldSummary, ManifestContent, ManifestFile
-from deletekit.rows.key_bounds import NO_BOUND, miscounted, usable_bounds, values_of
+from deletekit.rows.column_bounds import NO_BOUND, miscounted, usable_bounds, values_of
 from deletekit.table.metadata import Snapshot, TableMetadata
 from deletekit.table.partition import plain_value
 from deletekit.table.row_counts import exact_sum

@@ -23,7 +23,7 @@ from pyiceberg.types import NestedField, StringType
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry, partition_key
 from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.reserved_fields import FILE_PATH_ID, POS_ID
-from deletekit.rows.key_bounds import usable_bounds
+from deletekit.rows.column_bounds import usable_bounds
 
 _FILE_PATH = NestedField(FILE_PATH_ID, "file_path", StringType(), required=True)
 Scope = tuple[int, tuple[Any, ...]]

@@ -20,7 +20,7 @@ from pyiceberg.utils.datetime import days_to_date
 
 from deletekit.delta.schema_to_delta import ColumnMapping, partition_columns, physical_name_of
 from deletekit.formats.content_file import DataFile
-from deletekit.rows.key_bounds import usable_bounds
+from deletekit.rows.column_bounds import usable_bounds
 from deletekit.table.metadata import TableMetadata
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # times of UTC, whatever the type

@@ -17,7 +17,7 @@ from pyiceberg.schema import Schema
 
 from deletekit.filters.filter import filter_field_ids
 from deletekit.formats.tabular import ColumnStatistics
-from deletekit.rows.key_bounds import in_order
+from deletekit.rows.column_bounds import in_order
 from deletekit.rows.projection import FileColumns
 
 _MICROSECONDS = {pa.timestamp("us"), pa.timestamp("us", "UTC")}

@@ -51,7 +51,7 @@ from deletekit.formats.puffin import DELETION_VECTOR_V1, read_puffin
 from deletekit.formats.reserved_fields import FILE_PATH_ID
 from deletekit.formats.tabular import open_tabular
 from deletekit.maintenance.reachable import Reachability, read_latest
-from deletekit.rows.key_bounds import values_of, widened_bound
+from deletekit.rows.column_bounds import values_of, widened_bound
 from deletekit.rows.projection import TEXT, Projection, is_a, with_field_ids
 from deletekit.table.file_io import FileIO, PyIcebergIO
 from deletekit.table.locations import SpellingRules

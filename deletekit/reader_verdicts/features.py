@@ -23,7 +23,7 @@ from deletekit.deletes.which_apply import is_global, referenced_path, scope_of
 from deletekit.formats.content_file import ContentFile, DeleteFile, FileContent, ManifestEntry
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.reader_verdicts.rows_at_stake import MIXED_UP, mixed_up_vectors
-from deletekit.rows.key_bounds import widened_bound
+from deletekit.rows.column_bounds import widened_bound
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 from deletekit.table.snapshot import SnapshotReader

@@ -16,7 +16,7 @@ from pyiceberg.types import (
 )
 
 from deletekit.formats.content_file import DataFile, DeleteFile, FileContent
-from deletekit.rows.key_bounds import known_of, widened_bound
+from deletekit.rows.column_bounds import known_of, widened_bound
 
 INT, LONG, FLOAT, DOUBLE = "<i", "<q", "<f", "<d"
 DAY = 86_400_000_000

@@ -19,7 +19,7 @@ from deletekit.errors import FormatError
 from deletekit.formats.content_file import ContentFile
 from deletekit.formats.metrics import FIELD_ID_KEY, leaves, physical, single_value_bytes
 from deletekit.maintenance.verify.report import DAMAGE, Finding, differs, error
-from deletekit.rows.key_bounds import widened_bound
+from deletekit.rows.column_bounds import widened_bound
 from deletekit.rows.projection import FileColumns, project
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.types import POSITION_DELETE_FIELDS
