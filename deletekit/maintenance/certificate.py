@@ -44,6 +44,7 @@ from deletekit.filters.filter import evaluate
 from deletekit.formats.avro import read_container
 from deletekit.formats.bloom_filter import may_hold
 from deletekit.formats.compression import decompress, json_limit
+from deletekit.formats.decimals import EXACT
 from deletekit.formats.manifest_list import read_manifest_list
 from deletekit.formats.manifests import read_manifest
 from deletekit.formats.metrics import field_id_of, leaves, upper_prefix
@@ -120,7 +121,7 @@ class _Value:
             case bytes() as data:
                 plain += [data.hex(), *([str(UUID(bytes=data))] if len(data) == 16 else [])]
             case Decimal() as number:
-                plain.append(f"{number.normalize():f}")
+                plain.append(f"{number.normalize(EXACT):f}")
             case int():
                 plain.append(plain[0].replace("T", " "))  # of a time
         forms = {form(text) for text in plain for form in (str, quote, quote_plus, lambda t: json.dumps(t)[1:-1])}

@@ -183,9 +183,10 @@ def test_names_of_engines() -> None:
 def test_the_package_alone_asks_by_a_command_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "_SOURCES", tmp_path)
     assert engine_of("mine=a").command == ("a",)
-    with pytest.raises(InvalidInputError, match="in the sources of deletekit") as found:
+    with pytest.raises(InvalidInputError, match="in a checkout of deletekit") as found:
         engine_of("duckdb")
-    assert (found.value.kind, found.value.found, found.value.expected) == ("engine", "duckdb", "NAME=COMMAND")
+    assert (found.value.kind, found.value.found) == ("engine", "duckdb")
+    assert str(found.value.expected).endswith("or NAME=COMMAND")
 
 
 def test_cases_are_chosen_by_name(tmp_path: Path) -> None:

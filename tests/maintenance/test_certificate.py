@@ -94,13 +94,16 @@ def with_ids(rows: pa.Table, *ids: int) -> pa.Table:
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 
+LONG = "-12345678901234567890123456789012345.5"
+"""A decimal of more digits than Python's own context keeps."""
+
 VALUES: list[tuple[str, pa.DataType, Any, Any, str]] = [
     ("text", pa.string(), NAME, "a", f"'{NAME}'"),
     ("quoted", pa.string(), "Müller/ä=b+c", "a", "'Müller/ä=b+c'"),
     ("int", pa.int32(), 3, 13, "3"),
     ("long", pa.int64(), 2**40, 1, str(2**40)),
     ("decimal", pa.decimal128(9, 2), Decimal("12.50"), Decimal("112.50"), "12.50"),
-    ("wide", pa.decimal128(30, 3), Decimal("-1.5"), Decimal("1.5"), "-1.5"),
+    ("wide", pa.decimal128(38, 3), Decimal(LONG), Decimal("1.5"), LONG),
     ("date", pa.date32(), date(1964, 8, 12), date(1964, 8, 13), "'1964-08-12'"),
     (
         "time",
