@@ -31,6 +31,7 @@ from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.snapshot import SnapshotReader
 from deletekit.table.summary_counters import TOTALS
 from deletekit.table.table import Table
+from deletekit.verbs.shared.guards import Guards
 
 
 def versions_to_commit(
@@ -107,8 +108,9 @@ class SyncSteps:
             is_stale = found is None
             return found or ()
 
-        dry_run = self.request.dry_run
-        found = plan_change(self.table, build, properties=self._change(state, None).summary(), dry_run=dry_run)
+        dry_run, check = self.request.dry_run, Guards().readable(self.table.properties)
+        summary = self._change(state, None).summary()
+        found = plan_change(self.table, build, properties=summary, check=check, dry_run=dry_run)
         if dry_run:
             assert isinstance(found.delta, RowDelta)
             self.delta = found.delta

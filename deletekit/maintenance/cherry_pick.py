@@ -21,6 +21,7 @@ from deletekit.notebook_html import result
 from deletekit.table.metadata import MAIN, Snapshot, TableMetadata
 from deletekit.table.table import Table
 from deletekit.tools.refs import move_updates
+from deletekit.verbs.shared.guards import Guards
 
 _STAGED_WAP_ID = "wap.id"
 _PUBLISHED_WAP_ID = "published-wap-id"
@@ -79,6 +80,7 @@ def cherry_pick(table: Table, snapshot_id: int, *, ref: str = MAIN, dry_run: boo
         partial(_delta, snapshot_id=snapshot_id),
         ref=ref,
         properties=_properties(source),
+        check=Guards().readable(table.properties),
         pinned_snapshot_id=snapshot_id,  # a concurrent commit may expire it and delete its files, and move no branch
         dry_run=dry_run,
     )

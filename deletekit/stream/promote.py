@@ -44,6 +44,7 @@ from deletekit.table.sinks.batches import PROMOTED_BRANCH, PROMOTED_SNAPSHOT
 from deletekit.table.sinks.promotions import promoted_tag, promotion_base
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_type
+from deletekit.verbs.shared.guards import Guards
 from deletekit.verbs.shared.key_fields import equality_fields_of
 
 PromotionMode = Literal["merge-on-read", "copy-on-write"]
@@ -102,7 +103,7 @@ def promote(
     names = on if on is not None else table.schema.identifier_field_ids
     fields = equality_fields_of(table.schema, names) if names else ()
     run = _Promote(branch, fields, mode, reset, engine_or_default(engine))
-    done = commit(plan_change(table, run.build, ref=ref))
+    done = commit(plan_change(table, run.build, ref=ref, check=Guards().readable(table.properties)))
     assert run.report is not None
     return replace(run.report, commit=done if done.snapshot_id is not None else None)
 

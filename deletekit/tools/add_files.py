@@ -18,8 +18,8 @@ from pyiceberg.transforms import IdentityTransform, VoidTransform
 from pyiceberg.types import NestedField, PrimitiveType, StructType
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
-from deletekit.commit.planned_change import plan_change
-from deletekit.commit.swap import Commit, commit
+from deletekit.commit.swap import Commit
+from deletekit.engines.current import engine_or_default
 from deletekit.errors import FormatError, InvalidInputError
 from deletekit.filters.row_group_pruning import bounds_of
 from deletekit.formats.content_file import DataFile, partition_key
@@ -34,6 +34,7 @@ from deletekit.table.metadata import MAIN, TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 from deletekit.table.table import Table
 from deletekit.table.types import arrow_type
+from deletekit.verbs.shared.guards import Guards, commit_guarded
 
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
@@ -75,7 +76,8 @@ def add_files(
         added = tuple(file for file, _ in found)
         return RowDelta(added_data_files=added, metadata_updates=sets, matched_rows=0, read_set=ReadSet())
 
-    return commit(plan_change(table, plan, ref=ref, properties=commit_properties, dry_run=dry_run))
+    guards = Guards(ref, commit_properties, dry_run)
+    return commit_guarded(table, lambda base, _: plan(base), guards, engine_or_default(None))
 
 
 def _refused(message: str, file: str, field: str | None = None, found: Any = None, expected: Any = None) -> Exception:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
@@ -189,3 +190,20 @@ def test_a_sink_writes_what_the_engines_read(catalog: dk.Catalog) -> None:
         assert sink.write(changes, 0).status == "committed"
     with refused(table, dk.InvalidInputError, "reader-engine"):
         dk.stream.sink(table, "for-nobody", on="id", readable_by="nobody")
+
+
+def test_whatever_adds_rows_is_judged(catalog: dk.Catalog, tmp_path: Path) -> None:
+    table = make(catalog, ROWS[:10], format_version=2, properties={"deletekit.readable-by": "snowflake"})
+    dk.create_branch(table, "side")
+    dk.append(table, ROWS[10:], ref="side")
+    dk.delete_keys(table, [{"id": 5}], readable_by=[])
+    pq.write_table(dk.scan(table).to_arrow(), tmp_path / "more.parquet")
+    head = table.metadata.refs["side"]["snapshot-id"]
+    for call in (
+        lambda: dk.add_files(table, [tmp_path / "more.parquet"]),
+        lambda: dk.stream.promote(table, "side", on="id"),
+        lambda: dk.cherry_pick(table, head),
+        lambda: dk.revert(table, next(iter(table.metadata.snapshots)), on_conflict="skip"),
+    ):
+        with refused(table, dk.UnsupportedError, "not-readable"):
+            call()

@@ -26,6 +26,7 @@ from deletekit.spark.data_source.reader import without_history
 from deletekit.spark.releases import arrow_schema_of
 from deletekit.spark.types import from_spark, tables_from_spark
 from deletekit.table.metadata import MAIN
+from deletekit.verbs.shared.guards import Guards
 
 Messages = Sequence[WriterCommitMessage | None]
 
@@ -74,7 +75,8 @@ class TableWriter(DataSourceArrowWriter):
             table = self._options.open_table()
             check_same_table(table, self._uuid)
             delta = RowDelta(added_data_files=_data_files(messages), read_set=ReadSet())
-            commit(plan_change(table, lambda _: delta, ref=self._ref, properties=self._options.summary))
+            check, summary = Guards().readable(table.properties), self._options.summary
+            commit(plan_change(table, lambda _: delta, ref=self._ref, properties=summary, check=check))
         except CommitStateUnknownError:
             raise  # if it landed, these are the table's files
         except Exception:  # nothing else, such as an interrupt: that may come after the commit
