@@ -22,7 +22,7 @@ from functools import cached_property
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 from uuid import UUID
 
 import pyarrow as pa
@@ -78,13 +78,15 @@ SEARCHED_FORMS = (
 NEVER_SEARCHED = (
     "backups, caches, old versions of objects, links, and all that is not listed as searched",
     "other catalogs and tables, and a catalog that is no SQLite file",
-    "values in another case, hashed, encrypted or computed: buckets, months, truncated partitions, sketches",
+    "values in another case, zone or notation, hashed, encrypted or computed: buckets, months, truncations, sketches",
     "names of tables, columns and their folders; defaults of columns; numbers of JSON; counters of the specification",
     "statistics and page indexes of Parquet and ORC, and bytes of their files that no row refers to",
+    "columns of data files that the filter does not name, and checksum files (.crc)",
 )
 _MAGICS = {b"PAR1": "Parquet", b"ORC": "ORC", b"Obj\x01": "Avro", b"PFA1": "Puffin", b"SQLite format 3": "SQLite"}
 _MAGICS |= {b"\x1f\x8b": "gzip", b"crc\0": "checksums"}
 _CUT = "truncated bounds"
+_FORMS = (str, quote, quote_plus, lambda t: json.dumps(t)[1:-1], lambda t: t.replace('"', '""'))
 _PLAIN = {"INT32": "<i", "INT64": "<q", "FLOAT": "<f", "DOUBLE": "<d"}
 # Keys whose numbers are no values of rows, and keys that tell of columns.
 _IDS = [f"{what}-id" for what in ("schema", "snapshot", "parent-snapshot", "first-row", "partition-spec")]
@@ -122,9 +124,9 @@ class _Value:
                 plain += [data.hex(), *([str(UUID(bytes=data))] if len(data) == 16 else [])]
             case Decimal() as number:
                 plain.append(f"{number.normalize(EXACT):f}")
-            case int():
-                plain.append(plain[0].replace("T", " "))  # of a time
-        forms = {form(text) for text in plain for form in (str, quote, quote_plus, lambda t: json.dumps(t)[1:-1])}
+            case int() if "T" in plain[0]:
+                plain = _moments(plain[0])
+        forms = {form(text) for text in plain for form in _FORMS}
         return sorted(filter(None, forms), key=len, reverse=True)
 
     @cached_property
@@ -200,6 +202,7 @@ class _Search:
                 source.seek(0)
                 out.sha256 = digest.hexdigest()
                 out.how = next((how for magic, how in _MAGICS.items() if head.startswith(magic)), "text")
+                out.how = "text" if out.how == "checksums" and not path.endswith(".crc") else out.how
                 hits.extend(self._hits(out.how, source))  # what was found before an error stays
         except NotFoundError:
             return None
@@ -210,6 +213,7 @@ class _Search:
     def _words(self, place: str, text: str, key: str = "") -> Iterator[_Hit]:
         """Find values as words. A number is none where the key says that it counts or sets something."""
         text = self._noise.sub("", text)
+        text = text if unquote(text) == text else f"{text} {unquote(text)}"  # Java and Hive quote other characters
         if key in _COUNTED or key.startswith(_COUNTED_PREFIXES):
             text = re.sub(r"^[-+\d., ]+$", "", text)
         return ((place, v, None) for v in self.values if v.pattern.search(text))
@@ -218,7 +222,7 @@ class _Search:
     def _noise(self) -> re.Pattern[str]:
         """What is in texts and not made of values: the table's folders, partitions that are buckets or months."""
         fields = (f for spec in self.metadata.specs.values() for f in spec.fields)
-        computed = [rf"\b{re.escape(f.name)}=[^/]*" for f in fields if str(f.transform) != "identity"]
+        computed = [rf"\b{re.escape(f.name)}=[^/\s]*(?=/)" for f in fields if str(f.transform) != "identity"]
         return re.compile("|".join([*map(re.escape, own_folders(self.metadata)), *computed]))
 
     def _bytes(self, place: str, data: bytes) -> Iterator[_Hit]:
@@ -243,7 +247,10 @@ class _Search:
     def _hits(self, how: str, source: Any) -> Iterator[_Hit]:
         if how in ("Parquet", "ORC"):
             return self._rows(source, how)
-        data = _plain("gzip", source.read()) if how == "gzip" else source.read()
+        stored = source.read()
+        if how == "gzip" and b"\x1f\x8b\x08" in stored[3:]:
+            raise UnsupportedError("a gzip file of several members, or one in another, is not searched")
+        data = _plain("gzip", stored) if how == "gzip" else stored
         read = {"Avro": self._avro, "Puffin": self._puffin, "SQLite": self._sqlite}.get(how, self._text)
         return iter(()) if how == "checksums" else read(data)
 
@@ -255,12 +262,16 @@ class _Search:
         except UnicodeDecodeError as e:
             yield from self._bytes("bytes", data)
             raise UnsupportedError("an unknown kind of file: only long values were searched in its bytes") from e
-        except ValueError:
-            pass  # text, but no JSON
+        except ValueError:  # text, but no JSON; a line of it may be
+            for line in str(document).splitlines():
+                with suppress(ValueError):
+                    yield from chain.from_iterable(self._words("text", t, k) for k, t in _strings(json.loads(line)))
         if isinstance(document, dict) and "format-version" in document:
             document = {k: v for k, v in document.items() if k not in _SCHEMAS}
         for key, text in _strings(document):
             yield from self._words(f"text of {key}" if key else "text", text, key)
+        if b"\0" in data:
+            raise UnsupportedError("a text of another encoding: it was searched as UTF-8")
 
     def _sqlite(self, data: bytes) -> Iterator[_Hit]:
         yield from self._bytes("bytes", data)  # also those of removed rows
@@ -388,6 +399,15 @@ def _needed(table: str, test: Any) -> list[frozenset[_Value]]:
 
 def _plain(codec: str, data: bytes) -> bytes:
     return decompress(codec, data, limit=json_limit(len(data)), kind="codec", field="codec")
+
+
+def _moments(text: str) -> list[str]:
+    """Return the forms that ISO 8601 and SQL have for a point in time: with `Z`, with more or fewer zeros."""
+    second, fraction, zone = re.fullmatch(r"(.*?)(?:\.(\d*?)0*)?(\+00:00)?", text).groups()  # type: ignore[union-attr]
+    fraction = fraction or ""
+    digits = {f".{fraction.ljust(n, '0')}".rstrip(".") for n in (0, 3, 6, 9)}
+    forms = [f"{second}{part}{end}" for part in digits for end in ("", *(("Z", "+00:00") if zone else ()))]
+    return forms + [form.replace("T", " ") for form in forms]
 
 
 def _strings(document: Any, key: str = "") -> Iterator[tuple[str, str]]:
@@ -522,7 +542,7 @@ class Certificate:
     def _told(self, looks: Mapping[str, list[SearchedFile]]) -> dict[str, Any]:
         files = [replace(f, path=self._hidden(f.path)) for look in looks.values() for f in look]
         return {
-            "searched": [{"path": f.path, "size": f.size, "sha256": f.sha256, "as": f.how} for f in files],
+            "searched": [{"path": f.path, "size": f.size, "as": f.how} | _hash(f) for f in files],
             "found": {f.path: list(map(self._hidden, f.found)) for f in files if f.found},
             "possible": {f.path: list(map(self._hidden, f.possible)) for f in files if f.possible},
             "not-searched": {f.path: self._hidden(f.unsearched) for f in files if f.unsearched},
@@ -530,12 +550,19 @@ class Certificate:
 
     def _hidden(self, text: str) -> str:
         """Return a text without the values: a path may have them."""
+        if any(v.pattern.search(unquote(text)) for v in self._values):
+            text = unquote(text)
         for number, value in enumerate(self._values, 1):
             for form in value.texts if value.needles else ():
                 text = text.replace(form, f"<value {number}>")
             for _ in range(2):  # two words may share what is between them
                 text = value.pattern.sub(rf"\1<value {number}>\2", text)
         return text
+
+
+def _hash(file: SearchedFile) -> dict[str, str]:
+    """Return the hash of a file, none of one that has a value: whoever tries values could find it."""
+    return {} if file.hits else {"sha256": file.sha256}
 
 
 def _private_key(key: Any) -> Any:

@@ -39,7 +39,7 @@ def main(certificate: str, public_key: str, *options: str) -> None:
     after = document["after"]
     print("verified; erased:", document["erased"], "; searched files:", len(after["searched"]))  # noqa: T201
     print(json.dumps({what: after[what] for what in ("found", "possible", "not-searched")}, indent=1))  # noqa: T201
-    hashes = {Path(file["path"].removeprefix("file://")): file["sha256"] for file in after["searched"]}
+    hashes = {Path(f["path"].removeprefix("file://")): f["sha256"] for f in after["searched"] if "sha256" in f}
     there = (path for path in hashes if "--files" in options and path.is_file())
     changed = [str(path) for path in there if hashlib.sha256(path.read_bytes()).hexdigest() != hashes[path]]
     if changed:

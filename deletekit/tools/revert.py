@@ -140,7 +140,7 @@ def _source(base: Base, snapshot_id: int) -> Snapshot:
         raise NotFoundError(message, "snapshot-expired", "snapshot_id", source.parent_snapshot_id)
     undone: dict[int, int] = {}
     for one in metadata.ancestors(head.snapshot_id):
-        if one.snapshot_id not in undone and _REVERTED in one.summary:  # a revert may have been reverted itself
+        if one.snapshot_id not in undone and one.summary.get(_REVERTED, "").isdecimal():  # it may be reverted itself
             undone[int(one.summary[_REVERTED])] = one.snapshot_id
     if snapshot_id in undone:
         found = undone[snapshot_id]

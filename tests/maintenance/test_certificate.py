@@ -20,6 +20,7 @@ from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import quote_plus
 from uuid import UUID
 
 import fastavro
@@ -260,6 +261,39 @@ def test_files_that_nothing_leads_to(catalog: dk.Catalog, tmp_path: Path, path: 
     assert NAME.encode() not in proof.bytes
     stored_at(f"{table.location}/{path}").unlink()
     assert Proof(tmp_path, table, WHERE).done.is_erased
+
+
+FORMS = {
+    "java.txt": b"see /category=" + quote_plus(NAME, safe="*").encode(),  # Java leaves the star, and quotes the tilde
+    "lines.jsonl": b'{"a": 1}\n{"a": "' + json.dumps(NAME)[1:-1].encode().replace(b"/", b"\\/") + b'"}\n',
+    "after_a_bucket.txt": b"category_bucket=3 " + NAME.encode(),
+    "crc.txt": b"crc\0 " + NAME.encode(),
+    "utf16.txt": NAME.encode("utf-16-le"),
+    "twice.gz": gzip.compress(b"a") + gzip.compress(NAME.encode()),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_forms_of_a_text(catalog: dk.Catalog, tmp_path: Path, name: str) -> None:
+    """Each is found, or says that it was not searched; the hash of a file that has a value could be guessed."""
+    table = make(catalog, ROWS, format_version=2, partition_by=["bucket(4, category)"])
+    put(table, f"notes/{name}", FORMS[name])
+    proof = Proof(tmp_path, table, WHERE)
+    assert not proof.done.is_erased
+    assert {*proof.after, *proof.of("after", "not-searched")} == {name}
+    (told,) = (file for file in proof.document["after"]["searched"] if file["path"].endswith(name))
+    assert ("sha256" in told) == (name not in proof.after)
+
+
+@pytest.mark.parametrize(
+    "form", ["2020-01-02T03:04:05.12Z", "2020-01-02 03:04:05.120", "2020-01-02T03:04:05.120000+00:00"]
+)
+def test_forms_of_a_time(catalog: dk.Catalog, tmp_path: Path, form: str) -> None:
+    moment = datetime(2020, 1, 2, 3, 4, 5, 120_000, tzinfo=UTC)
+    rows = pa.table({"at": pa.array([moment], pa.timestamp("us", "UTC"))})
+    table = make(catalog, rows, schema=rows, format_version=2)
+    put(table, "notes/log.txt", f"seen at {form}, once".encode())
+    assert Proof(tmp_path, table, "at = '2020-01-02T03:04:05.12+00:00'").after == {"log.txt": ["text"]}
 
 
 def test_what_cannot_be_searched_is_not_erased(catalog: dk.Catalog, tmp_path: Path) -> None:

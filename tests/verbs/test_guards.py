@@ -147,6 +147,19 @@ def test_engines_that_cannot_be_served(catalog: dk.Catalog) -> None:
     assert dk.append(table, ROWS[:1], readable_by=["snowflake"]).added_data_files
 
 
+def test_what_metadata_cannot_tell_is_refused(catalog: dk.Catalog) -> None:
+    """DuckDB loses a row whose key is NULL beside a key that is none; DataFusion reads no name mapping right."""
+    table = make(catalog, [*ROWS[:3], {**ROWS[3], "category": None}], format_version=3)
+    for engine in ("duckdb", "duckdb 1.5", "DuckDB 1.5.5"):
+        with refused(table, dk.UnsupportedError, "not-readable"):
+            dk.delete(table, "category = 'a'", mode=E, readable_by=engine)
+    with refused(table, dk.InvalidInputError, "reader-engine"):
+        dk.delete(table, "id = 1", readable_by="duckdb 1.4.9")
+    dk.set_properties(table, {"schema.name-mapping.default": "[]"})
+    with refused(table, dk.UnsupportedError, "not-readable"):
+        dk.append(table, ROWS, readable_by="datafusion")
+
+
 @pytest.mark.slow
 @pytest.mark.peers
 @pytest.mark.parametrize(
@@ -171,7 +184,14 @@ def test_engines_read_what_is_written_for_them(catalog: dk.Catalog, tmp_path: Pa
                 asked = {"metadata": location, "ref": "main", "snapshot_id": snapshot_id, "columns": columns}
                 answer, rows = process.ask(asked), rows_of(dk.scan(table).to_arrow())
                 is_right = answer.kind == "rows" and counted(answer.rows) == counted(rows)
-                assert is_right == (refusal is None), (version, mode, name, refusal, answer)
+                # Of some rules nobody can tell from metadata whether rows need them: there it is refused beforehand.
+                assert is_right == (refusal is None or "in some tables" in refusal), (
+                    version,
+                    mode,
+                    name,
+                    refusal,
+                    answer,
+                )
 
 
 def test_a_sink_writes_what_the_engines_read(catalog: dk.Catalog) -> None:

@@ -170,7 +170,7 @@ def commit_guarded(
         try:
             return commit(plan_change(table, planned, check=check, refreshed=refusal is None, **shared))
         except (UnsupportedError, InvalidInputError) as e:
-            if e.kind != "not-readable" and refusal is None:
+            if e.kind == "row-limit" or (e.kind != "not-readable" and refusal is None):
                 raise
             refusal = refusal or e  # a later way may be one that the other arguments do not allow
     assert refusal is not None
