@@ -561,7 +561,7 @@ class Certificate:
 
 
 def _hash(file: SearchedFile) -> dict[str, str]:
-    """Return the hash of a file, none of one that has a value: whoever tries values could find it."""
+    """Return the hash of a file, none of one that has a value: trying values could find it."""
     return {} if file.hits else {"sha256": file.sha256}
 
 
