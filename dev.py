@@ -64,7 +64,7 @@ NEWEST = "constraints-newest.txt"
 MOST_MEGABYTES = 600
 # What is run with the newest packages; three pages need more than they do.
 NEWEST_TESTS = ["tests/test_docs.py::test_python_runs", "-k", "not engines and not ray and not widgets"]
-NEWEST_TOOLS = [*FLOOR_TOOLS, "obstore"]
+NEWEST_TOOLS = [*FLOOR_TOOLS, "cryptography", "obstore", "xxhash"]
 # What is run on another release of Spark than that of constraints.txt. CI has the time for the smoke alone.
 SPARK_SMOKE_3_5 = ["tests/spark/test_releases.py::test_the_verbs_on_the_engine"]  # it has no data sources in Python
 SPARK_SMOKE = [
