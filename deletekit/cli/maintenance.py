@@ -11,11 +11,11 @@ from deletekit.cli.options import (
     dry_run_option,
     key_values,
     number_option,
+    number_or_text,
     older_than_option,
     one_of,
     other_locations_option,
     repeated_option,
-    time_of,
 )
 from deletekit.cli.verb_command import verb_command
 
@@ -193,7 +193,7 @@ def erase() -> None:
 @verb_command(_MOVING)
 @one_of("give SNAPSHOT or --as-of, one of them.", "snapshot_id", "as_of", needed=True)
 @_snapshot_argument
-@click.option("--as-of", type=time_of, metavar="TIME", help=_AS_OF)
+@click.option("--as-of", type=number_or_text, metavar="TIME", help=_AS_OF)
 @branch_option("roll back")
 @dry_run_option
 def rollback() -> None:

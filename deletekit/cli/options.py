@@ -35,13 +35,8 @@ _EXAMPLES = {
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def time_of(text: str) -> int | str:
-    """Return a time as the verbs take it: a number of milliseconds if it has only digits."""
-    return int(text) if text.isascii() and text.isdigit() else text
-
-
-def rows_or_share(text: str) -> int | str:
-    """Return a limit of rows as the verbs take it: a number if it has only digits."""
+def number_or_text(text: str) -> int | str:
+    """Return a time, or a limit of rows, as the verbs take it: a number if it has only digits."""
     return int(text) if text.isascii() and text.isdigit() else text
 
 
@@ -117,7 +112,7 @@ def guard_options(command: Callback) -> Callback:
         dry_run_option,
         repeated_option("--readable-by", "readable_by", "ENGINE", _READABLE_BY),
         number_option("--expect", "Refuse a change that is not about exactly N rows of the table."),
-        number_option("--at-most", _AT_MOST, rows_or_share, "N"),
+        number_option("--at-most", _AT_MOST, number_or_text, "N"),
     ):
         command = decorator(command)
     return command
@@ -125,7 +120,7 @@ def guard_options(command: Callback) -> Callback:
 
 older_than_option = click.option(
     "--older-than",
-    type=time_of,
+    type=number_or_text,
     metavar="TIME",
     help="ISO 8601 (UTC unless it names a zone), or milliseconds since 1970.",
 )
@@ -143,7 +138,7 @@ def snapshot_options(command: Callback) -> Callback:
     only_one = "--snapshot, --ref and --as-of each choose a snapshot; give one of them."
     for decorator in (
         one_of(only_one, "snapshot_id", "ref", "as_of"),
-        click.option("--as-of", type=time_of, metavar="TIME", help=as_of),
+        click.option("--as-of", type=number_or_text, metavar="TIME", help=as_of),
         click.option("--ref", metavar="NAME", help="Read the head of this branch or tag.  [default: main]"),
         click.option("--snapshot", "snapshot_id", type=int, metavar="ID", help="Read the snapshot with this id."),
     ):

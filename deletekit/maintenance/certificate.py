@@ -213,7 +213,7 @@ class _Search:
     def _words(self, place: str, text: str, key: str = "") -> Iterator[_Hit]:
         """Find values as words. A number is none where the key says that it counts or sets something."""
         text = self._noise.sub("", text)
-        text = text if unquote(text) == text else f"{text} {unquote(text)}"  # Java and Hive quote other characters
+        text = " ".join(dict.fromkeys([text, unquote(text)]))  # Java and Hive quote other characters
         if key in _COUNTED or key.startswith(_COUNTED_PREFIXES):
             text = re.sub(r"^[-+\d., ]+$", "", text)
         return ((place, v, None) for v in self.values if v.pattern.search(text))

@@ -7,6 +7,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,11 @@ def known_verdicts(file: str | Path | None = None) -> tuple[Verdict, ...]:
 
     Raises NotFoundError for a file that is not there, FormatError for one that holds no verdicts.
     """
-    if file is not None:
-        return tuple(_read(Path(file)))
+    return _own_verdicts() if file is None else tuple(_read(Path(file)))
+
+
+@cache
+def _own_verdicts() -> tuple[Verdict, ...]:
     own = _HERE / "verdicts.json"
     return (*(_read(own) if own.exists() else ()), *_read(_HERE / "reported.json"))
 

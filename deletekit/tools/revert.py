@@ -120,9 +120,8 @@ def revert(
         counts.append(undo.counts)
         return undo.delta()
 
-    check = Guards().readable(table.refresh().properties)
-    planned = plan_change(table, plan, ref=ref, properties=commit_properties, check=check, dry_run=dry_run)
-    made = commit(planned)
+    shared: Any = {"check": Guards().readable(table.refresh().properties), "refreshed": True, "dry_run": dry_run}
+    made = commit(plan_change(table, plan, ref=ref, properties=commit_properties, **shared))
     return RevertedSnapshot(ref=ref, source_snapshot_id=snapshot_id, commit=made, dry_run=dry_run, **counts[-1])
 
 

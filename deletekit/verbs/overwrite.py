@@ -142,13 +142,13 @@ def overwrite_partitions(
     return commit_guarded(table, plan, guards, runner)
 
 
-def _tasks_of_partitions(base: Base) -> list[ScanTask]:
+def _tasks_of_partitions(base: Base) -> Sequence[ScanTask]:
     """Return the live data files, each in a partition of the current spec. Raises InvalidInputError for any other."""
     spec, table = base.metadata.spec, base.table.name
     if not spec.fields:
         message, expected = "the table has no partitions", "overwrite(table, rows, 'true') for the whole table"
         raise InvalidInputError(message, "overwrite", "table", table, expected)
-    tasks = list(plan_scan(base.metadata, base.snapshot, base.reader))
+    tasks = plan_scan(base.metadata, base.snapshot, base.reader)
     others = sorted({t.data_file.spec_id for t in tasks} - {spec.spec_id})
     if others:
         message = "data files of another partition spec may hold rows of these partitions"
