@@ -108,7 +108,7 @@ class Erasure:
         return not self.dry_run and not is_left and all(t.is_erased for t in self.tables.values())
 
 
-def erase(  # options, each given by its name
+def erase(
     table: Table | Catalog,
     where: Filter | Mapping[str, Filter],
     *,
