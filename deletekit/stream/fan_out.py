@@ -36,7 +36,7 @@ Key = str | Sequence[str] | Mapping[str, Any]
 
 
 @public
-def fan_out(  # options, each given by its name
+def fan_out(
     catalog: Catalog,
     route: str | Callable[..., Any],
     sink_id: str,
