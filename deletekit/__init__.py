@@ -15,8 +15,6 @@ if TYPE_CHECKING:  # for type checkers: the same names as in the table below
     from deletekit import results as results
     from deletekit import spark as spark
     from deletekit import stream as stream
-    from deletekit.conformance.make_readable import make_readable as make_readable
-    from deletekit.conformance.readers import readers as readers
     from deletekit.course import datasets as datasets
     from deletekit.course import widgets as widgets
     from deletekit.delta.clean_up import clean_up_delta as clean_up_delta
@@ -38,6 +36,7 @@ if TYPE_CHECKING:  # for type checkers: the same names as in the table below
     from deletekit.maintenance.drop_table import drop_table as drop_table
     from deletekit.maintenance.erase import erase as erase
     from deletekit.maintenance.expire_snapshots import expire_snapshots as expire_snapshots
+    from deletekit.maintenance.make_readable import make_readable as make_readable
     from deletekit.maintenance.remove_dangling_deletes import remove_dangling_deletes as remove_dangling_deletes
     from deletekit.maintenance.remove_orphan_files import remove_orphan_files as remove_orphan_files
     from deletekit.maintenance.repair import repair as repair
@@ -55,6 +54,7 @@ if TYPE_CHECKING:  # for type checkers: the same names as in the table below
     from deletekit.tools.changes import changes as changes
     from deletekit.tools.explain import explain as explain
     from deletekit.tools.inspect import inspect as inspect
+    from deletekit.tools.readers import readers as readers
     from deletekit.tools.refs import create_branch as create_branch
     from deletekit.tools.refs import create_tag as create_tag
     from deletekit.tools.refs import drop_ref as drop_ref
@@ -87,8 +87,8 @@ if TYPE_CHECKING:  # for type checkers: the same names as in the table below
 
 _NAMES = {
     "deletekit": ("engine", "results", "spark", "stream"),
-    "deletekit.conformance.make_readable": ("make_readable",),
-    "deletekit.conformance.readers": ("readers",),
+    "deletekit.maintenance.make_readable": ("make_readable",),
+    "deletekit.tools.readers": ("readers",),
     "deletekit.course": ("datasets", "widgets"),
     "deletekit.delta.clean_up": ("clean_up_delta",),
     "deletekit.delta.export": ("export_delta",),

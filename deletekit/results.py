@@ -4,9 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers: the same names as in the table below
     from deletekit.commit.swap import Commit as Commit
-    from deletekit.conformance.make_readable import MadeReadable as MadeReadable
-    from deletekit.conformance.make_readable import ReadableStep as ReadableStep
-    from deletekit.conformance.readers import Readers as Readers
     from deletekit.delta.clean_up import DeltaCleanUp as DeltaCleanUp
     from deletekit.delta.export import DeltaExport as DeltaExport
     from deletekit.delta.repack import RepackedVectors as RepackedVectors
@@ -18,6 +15,8 @@ if TYPE_CHECKING:  # for type checkers: the same names as in the table below
     from deletekit.maintenance.drop_table import DroppedTable as DroppedTable
     from deletekit.maintenance.erase import Erasure as Erasure
     from deletekit.maintenance.expire_snapshots import ExpiredSnapshots as ExpiredSnapshots
+    from deletekit.maintenance.make_readable import MadeReadable as MadeReadable
+    from deletekit.maintenance.make_readable import ReadableStep as ReadableStep
     from deletekit.maintenance.remove_dangling_deletes import RemovedDeletes as RemovedDeletes
     from deletekit.maintenance.remove_orphan_files import OrphanFiles as OrphanFiles
     from deletekit.maintenance.repair import RepairAction as RepairAction
@@ -30,14 +29,15 @@ if TYPE_CHECKING:  # for type checkers: the same names as in the table below
     from deletekit.reader_verdicts.judgement import ReaderFinding as ReaderFinding
     from deletekit.tools.changes import Changes as Changes
     from deletekit.tools.explain import Explanation as Explanation
+    from deletekit.tools.readers import Readers as Readers
     from deletekit.tools.refs import MovedRef as MovedRef
     from deletekit.tools.revert import RevertedSnapshot as RevertedSnapshot
     from deletekit.verbs.scan import Scan as Scan
 
 _NAMES = {
     "deletekit.commit.swap": ("Commit",),
-    "deletekit.conformance.make_readable": ("MadeReadable", "ReadableStep"),
-    "deletekit.conformance.readers": ("Readers",),
+    "deletekit.maintenance.make_readable": ("MadeReadable", "ReadableStep"),
+    "deletekit.tools.readers": ("Readers",),
     "deletekit.delta.clean_up": ("DeltaCleanUp",),
     "deletekit.delta.export": ("DeltaExport",),
     "deletekit.delta.repack": ("RepackedVectors",),

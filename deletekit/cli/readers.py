@@ -16,10 +16,9 @@ from deletekit.cli.table_argument import TableArgument
 from deletekit.cli.terminal import Answer, Output
 from deletekit.cli.verb_command import verb_command
 from deletekit.notebook_html import result_fields
-from deletekit.text import count, plain
+from deletekit.text import plain
 
 if TYPE_CHECKING:
-    from deletekit.conformance.against import Comparison
     from deletekit.reader_verdicts.judgement import EngineReading
 
 _FILE: Any = click.Path(dir_okay=False, exists=True)
@@ -27,14 +26,13 @@ _STYLE = {"WRONG": "bold red", "crashes": "red", "refuses": "yellow", "unknown":
 _MOST_FINDINGS = 3
 
 _verdicts_option = click.option(
-    "--verdicts", type=_FILE, metavar="FILE", help="Your own verdicts, as `python -m conformance` writes them."
+    "--verdicts", type=_FILE, metavar="FILE", help="Your own verdicts, as `conformance/run.py --json` writes them."
 )
 
 
 @click.command(cls=TableAnswerCommand)
 @click.option("--ref", default="main", metavar="NAME", help="Branch or tag to read.")
 @repeated_option("--engine", "engines", "NAME", "Only this engine, or one version of it; repeatable.  [default: all]")
-@repeated_option("--against", "against", "NAME", "Run this engine, if in a checkout, and compare the rows; repeatable.")
 @click.option("--exact/--no-exact", default=True, help="Count the rows at stake, or say at most how many.")
 @_verdicts_option
 def readers(argument: TableArgument, output: Output, **options: Any) -> Answer:
@@ -49,12 +47,12 @@ def readers(argument: TableArgument, output: Output, **options: Any) -> Answer:
     Examples:
       deletekit readers wh/demo/users
       deletekit readers --warehouse wh demo.users --engine trino
-      deletekit readers --catalog prod demo.users --against duckdb --json
+      deletekit readers --catalog prod demo.users --json
     """  # noqa: D301  # click's \b keeps the lines of the examples apart
     table = argument.open()
     with output.bar("Counting rows"):
         found = dk.readers(table, **options)
-    failed = {*(r.verdict for r in found.engines), *(run.verdict for run in found.against)} & {"WRONG", "crashes"}
+    failed = {reading.verdict for reading in found.engines} & {"WRONG", "crashes"}
     return Answer(document=result_fields(found), text=_text(found), exit_code=1 if failed else 0)
 
 
@@ -72,8 +70,6 @@ def _text(found: dk.results.Readers) -> Iterator[RenderableType]:
     for verdict in ("unknown", "right"):
         if names := found.named(verdict):
             yield Text.assemble((verdict, _STYLE[verdict]), f"  {plain(names)}")
-    for run in found.against:
-        yield from _run(run)
 
 
 def _failing(reading: EngineReading) -> Iterator[RenderableType]:
@@ -82,27 +78,17 @@ def _failing(reading: EngineReading) -> Iterator[RenderableType]:
         yield indented(prose(plain(finding)))
 
 
-def _run(run: Comparison) -> Iterator[RenderableType]:
-    rows = f"{count(run.missing, 'row')} missing, {run.extra:,} too many" if run.verdict == "WRONG" else run.words or ""
-    yield heading(f"{run.engine}, run on this table", plain(run.verdict))
-    yield indented(prose(plain(rows)))
-    for title, some in (("missing", run.missing_rows), ("too many", run.extra_rows)):
-        yield from (indented(Text(plain(f"{title}: {row}"))) for row in some)
-
-
-@verb_command("Changing deletes", failed=lambda result: not result.is_readable)
+@verb_command("Changing deletes")
 @repeated_option("--engine", "engines", "NAME", "Engine that must read the table right; repeatable.", required=True)
 @branch_option("change")
 @click.option("--upgrade", is_flag=True, help="Allow an upgrade to format version 3; there is no way back.")
-@click.option("--verify/--no-verify", default=True, help="Afterwards run the engines that are installed here.")
 @_verdicts_option
 @dry_run_option
 def make_readable() -> None:
     """Change the deletes of a table, as little as is enough, so that all of these engines read it right.
 
     Equality deletes become deletes by position. Where an engine reads no such deletes, the data files with deletes are
-    written again without the deleted rows. No row of the table changes. If no change can help, nothing is written. The
-    exit code is 1 if an engine still reads the table wrong, else 0.
+    written again without the deleted rows. No row of the table changes. If no change can help, nothing is written.
 
     \b
     Examples:

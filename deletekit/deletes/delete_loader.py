@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from deletekit.deferred import pc
 from deletekit.deletes.scan_task import ScanTask
-from deletekit.deletes.which_apply import Scope, is_global, newest_covered, scope_of
+from deletekit.deletes.which_apply import Scope, is_global, newest_covered, referenced_path, scope_of
 from deletekit.errors import FormatError, naming
 from deletekit.formats.content_file import DeleteFile, FileContent, ManifestEntry, refuse_encrypted
 from deletekit.formats.delete_file import read_position_deletes
@@ -103,9 +103,18 @@ class DeleteLoader:
         return self.positions_by_path(delete).get(data_path, PositionBitmap())
 
     def positions_by_path(self, delete: DeleteFile) -> Mapping[str, PositionBitmap]:
-        """Return all positions of one position delete file, by data file. Raises FormatError."""
+        """Return all positions of one position delete file, by data file. Raises FormatError.
+
+        A file that is about one data file alone was planned for that one: rows of another would be lost.
+        """
         refuse_encrypted(delete)
-        return self._kept.get(("pos", delete.file_path), partial(self._read_positions, delete))
+        found = self._kept.get(("pos", delete.file_path), partial(self._read_positions, delete))
+        only = referenced_path(delete)
+        stranger = next((path for path in found if path != only), None) if only is not None else None
+        if stranger is not None:
+            message = "delete of one data file names another"
+            raise FormatError(message, "delete-scope", "file_path", stranger, only, file=delete.file_path)
+        return found
 
     def vector(self, delete: DeleteFile) -> PositionBitmap:
         """Return a deletion vector, by the offset and size in its manifest entry. Raises FormatError."""

@@ -6,6 +6,7 @@ features. A feature is covered if the engine reads a case with it right. If one 
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from itertools import groupby
 from typing import Any, Literal
 
@@ -62,8 +63,12 @@ class ReaderFinding:
         shown = f"{self.verdict}{number if self.rows is not None else ''}, for {', '.join(self.features)}"
         shown += f": {self.words}" if self.words else ""
         where = [f"case {self.case}"] if self.case else []
-        where += [f"{self.source}, {self.date}"] if self.source else []
+        if self.source:
+            where.append(f"{self.source}, {self.date}" + (", more than a year old" if self._is_old() else ""))
         return shown + (f" [{'; '.join(where)}]" if where else "")
+
+    def _is_old(self) -> bool:
+        return self.date is not None and date.fromisoformat(self.date) < date.today() - timedelta(days=365)  # noqa: DTZ011
 
 
 @result
@@ -146,24 +151,13 @@ def judged(
     yield from sorted(found, key=lambda r: -VERDICTS.index(r.verdict))
 
 
-def is_good(reading: EngineReading) -> bool:
-    """Tell whether an engine fails nowhere, and is known to read each kind of delete that is there."""
-    return not reading.findings and not set(reading.unknown).intersection(KINDS)
-
-
-def why_not(reading: EngineReading) -> str:
-    """Say of an engine that is not good why."""
-    reason = str(reading.findings[0]) if reading.findings else f"unknown, for {', '.join(reading.unknown)}"
-    return f"{reading.named}: {reason}"
-
-
 def check_readable(
     verdicts: Sequence[Verdict], metadata: TableMetadata, snapshot: Snapshot, reader: SnapshotReader, ref: str
 ) -> None:
     """Raise UnsupportedError, of the kind `not-readable`, if an engine does not read a snapshot right, or may not."""
     features = snapshot_features(metadata, snapshot, reader, plan_scan(metadata, snapshot, reader), ref)
     for reading in judged(features, verdicts):
-        why = _doubt(reading, features, verdicts) if is_good(reading) else why_not(reading)
+        why = why_not(reading, features, verdicts)
         if why is not None:
             message = "an engine of readable_by would not read the table right after this change"
             raise UnsupportedError(
@@ -171,12 +165,17 @@ def check_readable(
             )
 
 
-def _doubt(reading: EngineReading, features: Features, verdicts: Sequence[Verdict]) -> str | None:
-    """Say why an engine may read other rows although no finding is about the table; None: nothing is known.
+def why_not(reading: EngineReading, features: Features, verdicts: Sequence[Verdict]) -> str | None:
+    """Say why an engine does not read the table right, or may not; None if it is known to.
 
-    It does so with a feature that it reads right in no case and wrong in one. And with equality deletes, if it breaks a
-    rule of them that metadata cannot show: other values may need the rule.
+    Without a finding about the table it may not with a feature that it reads right in no case and wrong in one, with a
+    kind of delete that no case has, and with equality deletes, if it breaks a rule of them that metadata cannot show:
+    other values may need the rule.
     """
+    if reading.findings:
+        return f"{reading.named}: {reading.findings[0]}"
+    if set(reading.unknown).intersection(KINDS):
+        return f"{reading.named}: unknown, for {', '.join(reading.unknown)}"
     own = (v for v in verdicts if (v.engine, v.version) == (reading.engine, reading.version))
     failed = [v for v in own if v.verdict != "right"]
     never = sorted(f for f in reading.unknown if any(f in v.features for v in failed))

@@ -1,7 +1,8 @@
 """What engines do with each kind of delete: verdicts of our own runs, and what others report, with the source.
 
-`verdicts.json` is what the conformance runner found, case by case. `features.json` says what each case depends on.
-`reported.json` is about engines that do not run here: we have verified none of it.
+`verdicts.json` is what the runner of the conformance suite found: for each engine the cases that it does not read
+right, by words or broken rule. `features.json` has all cases, and what each ref of them depends on. `reported.json` is
+about engines that do not run here: we have verified none of it.
 """
 
 import json
@@ -14,6 +15,7 @@ from typing import Any
 from deletekit.errors import FormatError, NotFoundError
 
 _HERE = Path(__file__).parent
+VERDICTS_FILE = _HERE / "verdicts.json"
 VERDICTS = ("right", "unknown", "refuses", "crashes", "WRONG")
 """From the best to the worst."""
 NO_VERSION = "not stated"
@@ -58,8 +60,38 @@ def known_verdicts(file: str | Path | None = None) -> tuple[Verdict, ...]:
 
 @cache
 def _own_verdicts() -> tuple[Verdict, ...]:
-    own = _HERE / "verdicts.json"
-    return (*(_read(own) if own.exists() else ()), *_read(_HERE / "reported.json"))
+    return (*(v for v in verified_verdicts() if v.features), *_read(_HERE / "reported.json"))
+
+
+@cache
+def verified_verdicts() -> tuple[Verdict, ...]:
+    """Return what we have found ourselves. Cases without features are damaged tables: they tell of no other table."""
+    stored = _json(VERDICTS_FILE)
+    cases = {name: refs for name, refs in _json(_HERE / "features.json").items() if name in stored["cases"]}
+    found = []
+    for about in stored["engines"]:
+        failed = {
+            case: (verdict, None if verdict == "WRONG" else why, why if verdict == "WRONG" else None)
+            for verdict in ("refuses", "WRONG", "crashes")
+            for why, names in about.get(verdict, {}).items()
+            for case in names
+        }
+        notes = {case: words for words, names in about.get("right", {}).items() for case in names}
+        for name, refs in cases.items():
+            for ref, features in refs.items():
+                case = case_name(name, ref)
+                verdict, words, breaks = failed.get(case, ("right", notes.get(case), None))
+                if case not in about.get("not asked", ()):
+                    found.append(Verdict(
+                        engine=about["engine"], version=about["version"], date=about["date"], case=name, ref=ref,
+                        features=frozenset(features), verdict=verdict, words=words, breaks=breaks,
+                    ))  # fmt: skip
+    return tuple(found)
+
+
+def case_name(case: str, ref: str) -> str:
+    """Return how a case is named; another ref than main is named too."""
+    return case if ref == "main" else f"{case}, {ref}"
 
 
 def _read(path: Path) -> Iterator[Verdict]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from conformance.adapters.duckdb import connect
+from conformance.engines import duckdb_connection
 
 COLUMNS = ["id", "value"]
 
@@ -105,7 +105,7 @@ def spark_session(warehouse: str) -> Any:
 
 def duckdb_query() -> Callable[[str], pa.Table]:
     """DuckDB with its Iceberg extension from the package of that name."""
-    connection = connect()
+    connection = duckdb_connection()
     return lambda sql: connection.execute(sql).to_arrow_table()
 
 

@@ -5,11 +5,12 @@ The table lies at the sentinel root. Verbs and commits are deletekit's own; ids,
 
 import io
 import itertools
+import json
 import struct
 import time
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -19,7 +20,7 @@ import fastavro
 import pyarrow as pa
 
 import deletekit as dk
-from conformance.suite import SENTINEL
+from conformance.run import ROOT
 from deletekit.commit.change import Base, RowDelta
 from deletekit.commit.planned_change import plan_change
 from deletekit.commit.swap import commit
@@ -52,6 +53,7 @@ FIRST_MS = 1_760_000_000_000
 POS = 2147483645
 
 Content = DataFile | DeleteFile
+Json = dict[str, Any]
 
 
 class OneTable(Catalog):
@@ -92,7 +94,7 @@ class Bench:
         fields = [pa.field(n, TYPES[t] if isinstance(t, str) else t) for n, t in columns.items()]
         self.table = dk.create_table(
             OneTable(self.files), f"suite.{self.name}", pa.schema(fields), format_version=self.version,
-            location=f"{SENTINEL}/{self.name}/table", partition_by=partition_by, properties=properties or {},
+            location=f"file://{ROOT}/{self.name}/table", partition_by=partition_by, properties=properties or {},
         )  # fmt: skip
         return self.table
 
@@ -213,6 +215,40 @@ class Bench:
         self.table.refresh()
         return files
 
+    def edit(self, change: Callable[[Json], Json], *, content: int | None = None, without: Iterable[str] = ()) -> None:
+        """Write Avro files of the current snapshot again, as another writer would have.
+
+        The manifest list, or with `content` each manifest of data (0) or deletes (1): `change` returns each record
+        anew, and fields that end as one of `without` go.
+        """
+        snapshot = self.table.refresh().metadata.current_snapshot
+        assert snapshot is not None
+        assert snapshot.manifest_list is not None
+        paths = [snapshot.manifest_list]
+        if content is not None:
+            listed = fastavro.reader(io.BytesIO(self.files.files[snapshot.manifest_list]))
+            paths = [row["manifest_path"] for row in listed if isinstance(row, dict) and row["content"] == content]
+        for path in paths:
+            opened, out = fastavro.reader(io.BytesIO(self.files.files[path])), io.BytesIO()
+            schema = json.loads(opened.metadata["avro.schema"])
+            schema["fields"] = [f for f in schema["fields"] if not f["name"].endswith(tuple(without) or "\0")]
+            metadata = {k: v for k, v in opened.metadata.items() if not k.startswith("avro.")}
+            fastavro.writer(out, schema, [change(row) for row in opened if isinstance(row, dict)], metadata=metadata)
+            self.files.files[path] = out.getvalue()
+            if content is not None:
+                size = len(out.getvalue())
+                self.edit(
+                    lambda row, p=path, n=size: {**row, "manifest_length": n} if row["manifest_path"] == p else row
+                )
+
+    def inline(self) -> None:
+        """Let the snapshots of the table list their manifests themselves, as the first writers of version 1 did."""
+        raw = json.loads(self.files.files[self.table.refresh().metadata_location])
+        for snapshot in raw["snapshots"]:
+            rows = fastavro.reader(io.BytesIO(self.files.files[snapshot.pop("manifest-list")]))
+            snapshot["manifests"] = [row["manifest_path"] for row in rows if isinstance(row, dict)]
+        self.files.files[self.table.metadata_location] = json.dumps(raw).encode()
+
     def live(self, *, deletes: bool = False, ref: str = "main") -> list[Any]:
         """The live data files, or delete files, of a ref, the oldest first."""
         tasks = dk.scan(self.table, ref=ref).plan()
@@ -234,7 +270,7 @@ class Bench:
 def same_bytes(name: str) -> Iterator[None]:
     """Let ids, times and sync markers of a block depend on the name alone."""
     numbers, times = itertools.count(), itertools.count(FIRST_MS, 1000)
-    seed = uuid.uuid5(uuid.NAMESPACE_URL, f"{SENTINEL}/{name}")
+    seed = uuid.uuid5(uuid.NAMESPACE_URL, f"file://{ROOT}/{name}")
     sync = seed.bytes
 
     def next_id() -> uuid.UUID:

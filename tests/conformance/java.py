@@ -10,9 +10,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from conformance.suite import SENTINEL
-from deletekit.conformance.rows import rows_of, same
-from tests.conformance.build import absolute, location, reachable, write_case, write_index
+from conformance.engines import rows_of
+from conformance.run import load_suite, unpack
+from tests.conformance.build import SENTINEL, Json, absolute, location, reachable, write_case, write_suite
 from tests.conformance.oracle import Oracle
 from tests.conformance.recipes import Recipe
 from tests.interop.corpus import MODULES, TUNING, session
@@ -98,8 +98,8 @@ def picked() -> list[tuple[CorpusRecipe, Recipe]]:
     return found
 
 
-def keep(case: Case, recipe: Recipe) -> None:
-    """Put a table that was just made into the suite, if the oracle finds what Spark found."""
+def keep(suite: Path, case: Case, recipe: Recipe) -> Json:
+    """Put a table that was just made into an unpacked suite, if the oracle finds what Spark found."""
     home = HOME / recipe.name / "table"
     files = {p.relative_to(home).as_posix(): p.read_bytes() for p in home.rglob("*") if p.is_file()}
     metadata = f"metadata/{case.metadata_location.rpartition('/')[2]}"
@@ -108,14 +108,16 @@ def keep(case: Case, recipe: Recipe) -> None:
     for read in case.reads:
         if read.kind in ("current", "ref"):
             rows, found = case.rows(read), oracle.read(read.args.get("ref", "main"))
-            assert same(rows_of(rows), found["rows"]), f"{recipe.name} {read.kind} {read.args}: {found['rows']}"
-    write_case(recipe, kept, metadata, f"python -m tests.conformance.java {recipe.name}")
+            assert rows_of(rows) == found["rows"], f"{recipe.name} {read.kind} {read.args}: {found['rows']}"
+    return write_case(suite, recipe, kept, metadata, f"python -m tests.conformance.java {recipe.name}")
 
 
 def main(*names: str) -> None:
     """Make the tables whose names begin with one of these."""
     with tempfile.TemporaryDirectory(prefix="deletekit-suite-") as folder:
         out = Path(folder)
+        suite = Path(shutil.copytree(unpack(), out / "suite"))
+        cases = {case.name: dict(case.about) for case in load_suite(suite)}
         spark = session(out, CATALOG)
         for key, value in TUNING.items():
             spark.conf.set(key, value)
@@ -127,13 +129,13 @@ def main(*names: str) -> None:
                 scene = SentinelScene(spark, CATALOG, writers, of, out)
                 try:
                     of.make(scene)
-                    keep(scene.finish(), recipe)
+                    cases[recipe.name] = keep(suite, scene.finish(), recipe)
                     print("made", recipe.name, flush=True)
                 except Exception as error:  # noqa: BLE001  # the others are made, and the person looks at this one
                     print(f"FAILED {recipe.name}: {type(error).__name__}: {error}", flush=True)
                 shutil.rmtree(HOME / recipe.name, ignore_errors=True)
         spark.stop()
-    write_index()
+        write_suite(suite, cases.values())
 
 
 if __name__ == "__main__":

@@ -43,11 +43,12 @@ class Oracle:
         for _, fields in sorted(self.schemas.items()):
             self._learn(fields, ())
         mapping = json.loads(self.raw.get("properties", {}).get("schema.name-mapping.default", "[]"))
+        self.refs = self.raw.get("refs") or {"main": {"snapshot-id": self.raw["current-snapshot-id"], "type": "branch"}}
         self.mapping = {name: m["field-id"] for m in mapping for name in m["names"]}
 
     def read(self, ref: str = "main", columns: Sequence[str] | None = None) -> Json:
         """Return the columns and the rows of a branch or tag, in the form of the suite's files."""
-        snapshot, of = self._snapshot(ref), self.raw["refs"][ref]["type"]
+        snapshot, of = self._snapshot(ref), self.refs[ref]["type"]
         own = of == "tag" and self.broken != "snapshot-schema"
         schema = self.schemas[snapshot["schema-id"] if own else self.raw["current-schema-id"]]
         names = list(columns or (f["name"] for f in schema))
@@ -58,6 +59,7 @@ class Oracle:
             everywhere = [d for s in self.raw["snapshots"] for d in self._live(s)[1]]
             deletes = list({(d["file_path"], d.get("content_offset")): d for d in everywhere}.values())
         rows = []
+        self.order = [file["file_path"] for file in data]
         for file in data:
             live = self._live_rows(file, deletes, schema, columns)
             rows += [[_json(self._value(r, typed[n]["id"], file), typed[n]["type"]) for n in names] for r in live]
@@ -70,13 +72,15 @@ class Oracle:
     def _snapshot(self, ref: str) -> Json:
         if self.broken == "current-snapshot" and ref == "main":
             return max(self.raw["snapshots"], key=lambda s: (s.get("sequence-number", 0), s["timestamp-ms"]))
-        wanted = self.raw["refs"][ref]["snapshot-id"]
+        wanted = self.refs[ref]["snapshot-id"]
         return next(s for s in self.raw["snapshots"] if s["snapshot-id"] == wanted)
 
     def _live(self, snapshot: Json) -> tuple[list[Json], list[Json]]:
         """The data files and the delete files of a snapshot, each with its sequence number, spec and first row id."""
         found: tuple[list[Json], list[Json]] = ([], [])
-        for manifest in _records(self.files[snapshot["manifest-list"]]):
+        for manifest in self._manifests(snapshot):
+            if self.broken == "absent-counts" and not any(n for k, n in manifest.items() if k.endswith("files_count")):
+                continue
             next_row_id = manifest.get("first_row_id")
             for entry in _records(self.files[manifest["manifest_path"]]):
                 file = entry["data_file"]
@@ -89,6 +93,12 @@ class Oracle:
                     continue
                 own, inherited = entry.get("sequence_number"), manifest.get("sequence_number", 0)
                 inherited = 0 if self.broken == "inherited-sequence" else inherited
+                if (
+                    own is not None
+                    and not 0 <= own <= manifest["sequence_number"]
+                    and self.broken != "sequence-in-range"
+                ):
+                    own = None
                 sequence = inherited if own is None or self.broken == "explicit-sequence" else own
                 first = file.get("first_row_id")
                 if first is None and next_row_id is not None and not deletes:
@@ -97,6 +107,16 @@ class Oracle:
                 place = {"spec": manifest["partition_spec_id"], "values": partition}
                 found[deletes].append({**file, "sequence": sequence, "first_row_id": first, **place})
         return found
+
+    def _manifests(self, snapshot: Json) -> list[Json]:
+        if "manifest-list" in snapshot:
+            return _records(self.files[snapshot["manifest-list"]])
+        paths = [] if self.broken == "inline-manifests" else snapshot["manifests"]
+        found = []
+        for path in paths:
+            opened = fastavro.reader(io.BytesIO(self.files[path]))
+            found.append({"manifest_path": path, "partition_spec_id": int(opened.metadata["partition-spec-id"])})
+        return [{**manifest, "added_files_count": 1} for manifest in found]
 
     def _applies(self, delete: Json, file: Json) -> bool:
         """Scan planning: which delete applies to which data file, by sequence number, spec and partition."""
@@ -117,6 +137,15 @@ class Oracle:
                 return True
         elif delete.get("referenced_data_file") not in (None, file["file_path"]):
             return self.broken == "path-exact"
+        elif delete.get("referenced_data_file") is not None and self.broken == "delete-of-another-partition":
+            return True
+        bounds = _bounds(delete, FILE_PATH)
+        if (
+            self.broken == "path-bounds-that-lie"
+            and bounds
+            and not bounds[0] <= file["file_path"].encode() <= bounds[1]
+        ):
+            return False
         same_spec = delete["spec"] == file["spec"] or (equality and self.broken == "spec-scope")
         return bool(same_spec and delete["values"] == file["values"])
 
@@ -166,6 +195,11 @@ class Oracle:
             self.broken == "upgrade-keeps-deletes" and self.raw["format-version"] == 3
         ):
             others = []
+        if self.broken == "vector-by-its-reference" and vectors:
+            beside = [d for d in deletes if d["file_path"] == vectors[0]["file_path"]]
+            in_order = sorted(beside, key=lambda d: d["content_offset"])
+            named = sorted(beside, key=lambda d: self.order.index(d["referenced_data_file"]))
+            vectors = [in_order[named.index(vectors[0])]]
         found: list[int] = []
         for delete in others[-1:] if self.broken == "several-delete-files-union" else others:
             stored, _, _ = files_of.read(self.files[delete["file_path"]], delete["file_format"])

@@ -21,10 +21,13 @@ BY_SECTION = {
         "no-prune-by-null-count": "takes a missing count of NULLs for none",
         "nan-outside-bounds": "skips an equality delete whose bounds and the data file's do not meet, NaN or not",
         "bounds-truncated": "takes the lower bound of an equality delete for its key",
+        "path-bounds-that-lie": "skips a position delete file whose bounds of file_path leave out a path that is in it",
+        "delete-of-another-partition": "applies a vector to the data file that it names, in another partition",
     },
     "Sequence Number Inheritance": {
         "inherited-sequence": "takes 0 for a sequence number that is inherited",
         "explicit-sequence": "takes the manifest's sequence number for the one that an entry has",
+        "sequence-in-range": "compares a sequence number that is below zero, or above that of the manifest",
     },
     "Equality Delete Files": {
         "null-equals-null": "never matches NULL",
@@ -65,6 +68,7 @@ BY_SECTION = {
     },
     "Deletion Vectors": {
         "several-blobs-one-puffin": "reads the first blob for each vector of a Puffin file",
+        "vector-by-its-reference": "gives the vectors of a Puffin file to data files in the order of these",
         "vector-at-its-offset": "takes the first of several vectors that one read brought for the others too",
         "sparse-keys-vector": "takes the number of a bitmap in a vector for its key",
         "high-positions": "drops the upper 32 bits of a position",
@@ -76,7 +80,9 @@ BY_SECTION = {
         "removed-files-not-read": "reads data files that were removed",
         "existing-entries-count": "reads only entries that were added, and not those that were carried over",
     },
+    "Manifest Lists": {"absent-counts": "skips a manifest whose files are not counted in the list"},
     "Snapshots": {
+        "inline-manifests": "finds no rows in a snapshot of version 1 that lists its manifests itself",
         "ref-own-deletes": "applies deletes of all snapshots to each",
         "snapshot-schema": "reads a tag with the current schema",
     },
@@ -86,3 +92,5 @@ BY_SECTION = {
 RULES = {rule: says for rules in BY_SECTION.values() for rule, says in rules.items()}
 SECTIONS = {rule: section for section, rules in BY_SECTION.items() for rule in rules}
 """The section of the Iceberg spec that a rule is in; what a vector is made of is in the Puffin spec."""
+DAMAGED = frozenset({"path-bounds-that-lie", "delete-of-another-partition", "sequence-in-range"})
+"""The rules of tables that break the specification: a reader is right that refuses them."""

@@ -1,8 +1,8 @@
 """The reader doctor: what a table depends on, what engines do with that, and how many rows are at stake."""
 
+import datetime as dt
 import json
 import random
-import sys
 from itertools import accumulate
 from pathlib import Path
 
@@ -210,35 +210,13 @@ def test_vectors_that_are_mixed_up_are_those_of_the_oracle() -> None:
     assert 50 < found < 450
 
 
-OWN_ENGINE = """
-import json, sys
-for line in sys.stdin:
-    names = [c["name"] for c in json.loads(line)["columns"]]
-    print(json.dumps({"rows": [[i, "a", float(i)] for i in range(6)], "version": "0"}), flush=True)
-"""
-
-
-def test_an_engine_is_run_on_the_table(catalog: dk.Catalog, tmp_path: Path) -> None:
-    """It reads six rows whatever there is: id 9 is missing, ids 1 to 5 are too many; one row is there twice."""
-    table = make(catalog, items((0, "a", 0.0), (0, "a", 0.0), (9, "a", 9.0)), format_version=2)
-    (tmp_path / "own.py").write_text(OWN_ENGINE)
-    found = dk.readers(table, against=[f"own={sys.executable} {tmp_path / 'own.py'}"])
-    (own,) = found.against
-    assert (own.engine, own.verdict, own.missing, own.extra) == ("own", "WRONG", 2, 5)
-    assert [9, "a", 9.0] in own.missing_rows
-    assert own.extra_rows == tuple([i, "a", float(i)] for i in range(1, 6))
-    with pytest.raises(dk.InvalidInputError):
-        dk.readers(table, against=["nobody"])
-
-
-@pytest.mark.slow
-@pytest.mark.peers
-def test_real_engines_say_what_was_told(catalog: dk.Catalog) -> None:
+def test_a_report_of_more_than_a_year_is_marked(catalog: dk.Catalog, tmp_path: Path) -> None:
     table, _, _ = plain(catalog, 2, E)
-    run = dk.readers(table, engines=["pyiceberg"], against=["pyiceberg"]).against[0]
-    assert (run.verdict, "equality delete" in (run.words or "")) == ("refuses", True)
-    table, _, _ = plain(catalog, 2, P)
-    assert dk.readers(table, against=["pyiceberg"]).against[0].verdict == "right"
+    today = dt.datetime.now(dt.UTC).date()
+    for days, is_old in ((300, False), (400, True)):
+        told = verdict("x", "refuses", E, source="an issue", date=str(today - dt.timedelta(days)))
+        (reading,) = dk.readers(table, verdicts=verdicts_file(tmp_path, {**told, "verified": False}))
+        assert ("more than a year old" in str(reading.findings[0])) == is_old
 
 
 def test_the_command(catalog: dk.Catalog, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Values of every type as JSON, and which rows are the same."""
+"""Values of every type as the JSON of the suite."""
 
 import datetime as dt
 import math
@@ -8,11 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-import deletekit as dk
-from conformance.suite import moved
-from deletekit.conformance.rows import rows_of, same
-from deletekit.formats.puffin import Blob, puffin_parts
-from tests.conformance.test_suite import CASES, read
+from conformance.engines import rows_of
 
 AN_ID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
 MOMENT = dt.datetime(1969, 12, 31, 23, 59, 59, 999999)  # noqa: DTZ001
@@ -49,26 +45,3 @@ def test_each_value_has_one_form(value: object, kind: pa.DataType, expected: obj
     [[found]] = rows_of(pa.table({"c": pa.array([value], kind)}))
     assert repr(found) == repr(expected)
     assert rows_of(pa.table({"c": pa.array([None], kind)})) == [[None]]
-
-
-def test_rows_are_the_same_in_any_order_each_as_often() -> None:
-    assert same([[1, "a"], [2, None]], [[2.0, None], [1, "a"]])
-    assert same([[{"a": [1], "b": None}]], [[{"b": None, "a": [1]}]])
-    assert not same([[1], [1]], [[1]])
-    assert not same([[0.0]], [[-0.0]])
-    assert not same([[1]], [[True]])
-    assert not same([["1"]], [[1]])
-    assert not same([[[1, 2]]], [[[2, 1]]])
-
-
-def test_a_puffin_file_with_gaps_is_not_moved() -> None:
-    """Its vectors would lie elsewhere than the manifest says."""
-    case = next(case for case in CASES if case.name == "three_vectors_in_one_puffin")
-    files = dict(read(case.folder / "table"))
-    (name,) = (name for name in files if name.endswith(".puffin"))
-    parts, footer = puffin_parts([Blob(type="gap", data=b"gap"), Blob(type="x", data=b"x")])
-    whole = b"".join(parts)
-    files[name] = whole.replace(f'"offset":{footer.blobs[1].offset}'.encode(), b'"offset":5')
-    with pytest.raises(dk.UnsupportedError) as caught:
-        moved(files, case.metadata.removeprefix("table/"), case.root, "file:///elsewhere")
-    assert caught.value.kind == "puffin-gaps"

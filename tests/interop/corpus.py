@@ -15,6 +15,7 @@ from types import ModuleType
 
 from pyspark.sql import SparkSession
 
+from conformance.run import load_suite
 from tests.interop import (
     corpus_copy_on_write,
     corpus_equality_keys,
@@ -59,7 +60,6 @@ TUNING = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "1",
 }
-SUITE = Path(__file__).parents[2] / "conformance"
 ALWAYS = {"copy-on-write", "lineage", "avro", "orc"}
 PACKAGES = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0,org.xerial:sqlite-jdbc:3.50.3.0"
 
@@ -99,7 +99,7 @@ def sample() -> list[str]:
     found = [recipe for module in MODULES for recipe in module.RECIPES]
     recipes = {recipe.name: set(recipe.features) for recipe in found}
     versions = {recipe.name: recipe.format_version for recipe in found}
-    committed = {path.name for path in SUITE.iterdir()} & set(recipes)
+    committed = {case.name for case in load_suite()} & set(recipes)
     missing = set[str]().union(*recipes.values())
     missing -= set[str]().union(*(recipes[name] for name in committed)) - ALWAYS
     names = []

@@ -46,8 +46,8 @@ def by_polars(location: str) -> list[dict[str, Any]]:
 DUCKDB_SCRIPT = """
 import sys
 import pyarrow as pa
-from conformance.adapters.duckdb import connect
-with connect() as connection:
+from conformance.engines import duckdb_connection
+with duckdb_connection() as connection:
     rows = connection.execute(f"SELECT * FROM iceberg_scan('{sys.argv[1]}')").to_arrow_table()
 # To a file: DuckDB draws a progress bar on standard output when what it does, loading among it, takes two seconds.
 with pa.ipc.new_stream(sys.argv[2], rows.schema) as stream:

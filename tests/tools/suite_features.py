@@ -8,12 +8,9 @@ from functools import cache
 from pathlib import Path
 
 import deletekit
-from conformance.runner import suite_folder
-from conformance.suite import Case, load_suite
+from conformance.run import Case, load_suite
 from deletekit.deletes.plan import plan_scan
 from deletekit.reader_verdicts.features import Features, snapshot_features
-from deletekit.table.file_io import PyIcebergIO
-from deletekit.table.metadata import parse_metadata
 from deletekit.table.snapshot import SnapshotReader
 
 FILE = Path(deletekit.__file__).parent / "reader_verdicts" / "features.json"
@@ -22,38 +19,33 @@ FILE = Path(deletekit.__file__).parent / "reader_verdicts" / "features.json"
 @cache
 def seen() -> dict[str, tuple[str, dict[str, Features]]]:
     """Return the rule of each case, and what metadata shows of each of its refs."""
-    return {case.name: (case.rule, _features(case)) for case in load_suite(suite_folder())}
+    return {case.name: (case.rule, _features(case)) for case in load_suite()}
 
 
 def document() -> str:
-    """Return the file. The rule that a case tests is a feature of it, whether metadata shows it or not."""
+    """Return the file. The rule that a case tests is a feature of it, whether metadata shows it or not.
+
+    A damaged table has no features: what an engine does with it says nothing of others.
+    """
     found = {
-        name: {ref: sorted({*features, *([rule] if ref == "main" else ())}) for ref, features in refs.items()}
+        name: {
+            ref: sorted({*features, *([rule] if ref == "main" and features else ())}) for ref, features in refs.items()
+        }
         for name, (rule, refs) in sorted(seen().items())
     }
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(refs)}" for name, refs in found.items())
     return f"{{\n{lines}\n}}\n"
 
 
-class _InPlace(PyIcebergIO):
-    """Reads the table of a case where it lies; its paths begin with the sentinel root."""
-
-    def __init__(self, case: Case) -> None:
-        super().__init__({}, case.root)
-        self._case = case
-
-    def read(self, location: str, offset: int = 0, length: int | None = None) -> bytes:
-        assert (offset, length) == (0, None), "manifests are read whole"
-        return (self._case.folder / "table" / location.removeprefix(self._case.root).lstrip("/")).read_bytes()
-
-
 def _features(case: Case) -> dict[str, Features]:
-    metadata, io = parse_metadata((case.folder / case.metadata).read_bytes()), _InPlace(case)
+    if case.is_damaged:
+        return {ref: {} for ref in case.refs}
+    table = deletekit.from_metadata(case.folder / case.metadata)
     found: dict[str, Features] = {}
     for ref in case.refs:
-        snapshot, reader = metadata.snapshot_of_ref(ref), SnapshotReader(io, metadata)
-        tasks = plan_scan(metadata, snapshot, reader)
-        found[ref] = snapshot_features(metadata, snapshot, reader, tasks, ref)
+        snapshot, reader = table.metadata.snapshot_of_ref(ref), SnapshotReader(table.io, table.metadata)
+        tasks = plan_scan(table.metadata, snapshot, reader)
+        found[ref] = snapshot_features(table.metadata, snapshot, reader, tasks, ref)
     return found
 
 
