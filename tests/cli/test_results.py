@@ -127,7 +127,7 @@ CASES = [
     Case("cherry-pick {audit}", {"fast_forward": False, "added_data_files": 1}, [1, 3, 4]),
     Case("revert {snapshots[2]}", {"inserted_rows": 1, "skipped_rows": 0}, [1, 3, 4]),
     Case("fast-forward new audit", {"moved": True, "previous_snapshot_id": None}, LEFT),
-    Case("make-readable --engine snowflake", {"is_readable": True}, LEFT),
+    Case("make-readable --engine snowflake", {"dry_run": False}, LEFT),
     Case("branch", {"refs": lambda refs: sorted(refs) == ["audit", "main"]}, LEFT, dry=False),
     Case("branch v1 --tag --snapshot {audit}", {"refs": lambda refs: refs["v1"]["type"] == "tag"}, dry=False),
     Case("branch audit --drop", {"refs": lambda refs: list(refs) == ["main"]}, LEFT, dry=False),

@@ -8,6 +8,7 @@ import re
 import shutil
 from pathlib import Path
 
+from tests.tools.conformance_page import write_cases_page
 from tests.tools.lessons import NOTEBOOKS, ROOT
 
 DOCS = ROOT / "docs"
@@ -30,6 +31,7 @@ _ORDER = (
     "course",
     "comparison",
     "conformance",
+    "conformance_cases",
     "benchmarks",
     "decisions",
     "format_version_4",
@@ -109,7 +111,8 @@ def write_library(folder: Path) -> None:
     for name, (title, names) in REFERENCE.items():
         parts = "\n".join(_directive(each) for each in names)
         (folder / "reference" / f"{name}.md").write_text(f"# {title}\n\n{parts}", encoding="utf-8")
-    pages = [page.stem for page in DOCS.glob("*.md")]
+    write_cases_page(folder)
+    pages = [page.stem for page in folder.glob("*.md")]
     first = [name for name in _ORDER if name in pages]
     trees = {
         "Pages": first + sorted(set(pages) - set(first)),

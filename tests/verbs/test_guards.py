@@ -143,7 +143,7 @@ def test_engines_that_cannot_be_served(catalog: dk.Catalog) -> None:
     dk.delete_keys(table, [{"id": 5}])
     with refused(table, dk.UnsupportedError, "not-readable"):  # what is there already counts too
         dk.append(table, ROWS, readable_by=["snowflake"])
-    dk.make_readable(table, ["snowflake"], verify=False)
+    dk.make_readable(table, ["snowflake"])
     assert dk.append(table, ROWS[:1], readable_by=["snowflake"]).added_data_files
 
 
