@@ -131,22 +131,23 @@ def _matrix(cases: Sequence[Case], engines: Sequence[tuple[str, str]], verdicts:
     rows = []
     for case in cases:
         for ref in case.refs:
-            cells = "".join(_cell(name, verdicts.get((name, number, case.name, ref))) for name, number in engines)
+            cells = "".join(_cell(case, name, verdicts.get((name, number, case.name, ref))) for name, number in engines)
             name = f'<a href="#case-{case.name}">{escape(case_name(case.name, ref))}</a>'
             rule = f'<a href="#rule-{case.rule}">{case.rule}</a>'
             rows.append(f'<tr data-rule="{case.rule}"><th scope="row">{name}</th><td>{rule}</td>{cells}</tr>')
     return (
-        '<div style="overflow-x: auto" tabindex="0" role="region" aria-label="Verdicts"><table class="docutils">\n'
+        '<div style="overflow-x: auto" tabindex="0" role="region" aria-label="Verdicts">'
+        '<table class="docutils" style="font-size: .75rem; text-align: left">\n'
         f'<thead><tr><th scope="col">table</th><th scope="col">rule</th>{head}</tr></thead>\n<tbody>\n'
         + "\n".join(rows)
         + "\n</tbody></table></div>\n"
     )
 
 
-def _cell(engine: str, verdict: Verdict | None) -> str:
+def _cell(case: Case, engine: str, verdict: Verdict | None) -> str:
     if verdict is None:
         return f'<td data-engine="{escape(engine)}" data-verdict=""></td>'
-    said = verdict.verdict + (f": {verdict.breaks}" if verdict.breaks else "")
+    said = verdict.verdict + (f": {verdict.breaks}" if verdict.breaks not in (None, case.rule) else "")
     text = f"<b>{escape(said)}</b>" if verdict.verdict in ("WRONG", "crashes") else escape(said)
     title = f' title="{escape(verdict.words)}"' if verdict.words else ""
     return f'<td data-engine="{escape(engine)}" data-verdict="{verdict.verdict}"{title}>{text}</td>'
@@ -195,10 +196,10 @@ def _rows(case: Case, decoy: dict[str, str] | Any) -> str:
             same = counted([row], columns).keys() <= both.keys()
             cells = "".join(f"<td>{escape(json.dumps(value, ensure_ascii=False))}</td>" for value in row)
             lines.append(f"<tr>{cells}<td>{'' if same else '<b>differs</b>'}</td></tr>")
-        return f"<td><table><caption>{title}</caption><tr>{names}<td></td></tr>{''.join(lines)}</table></td>"
+        return f"<table><caption>{title}</caption><tr>{names}<td></td></tr>{''.join(lines)}</table>"
 
     right, broken = listed("right", expected["rows"]), listed(f"who breaks {decoy['breaks']}", wrong)
-    return f'<table role="presentation"><tr style="vertical-align: top">{right}{broken}</tr></table>'
+    return f'<div style="overflow-x: auto" tabindex="0" role="region" aria-label="Rows">{right}{broken}</div>'
 
 
 def _case(case: Case) -> str:
