@@ -9,10 +9,12 @@ Python's standard library is enough. README.md beside this file says what a read
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import json
 import os
 import re
+import select
 import selectors
 import shlex
 import shutil
@@ -21,7 +23,6 @@ import struct
 import subprocess
 import sys
 import tarfile
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -30,14 +31,14 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
 from pathlib import Path
+from subprocess import PIPE
 from time import monotonic
-from typing import Any, Self
+from typing import Any, Self, cast
 
 HERE = Path(__file__).resolve().parent
 ARCHIVE = HERE / "tables.tar.xz"
 ROOT = Path("/tmp/iceberg-verification/deletekit")  # noqa: S108  # what unpacks there compares sums
 """Where the tables believe to lie; the metadata of those that Java wrote spells it `file:/tmp/...`."""
-
 BUILT_IN = ("deletekit", "spark", "pyiceberg", "polars", "duckdb", "chdb", "pysail", "datafusion", "daft")
 """The engines that `engines.py` asks, if they are installed."""
 KINDS = ("right", "refuses", "WRONG", "crashes")
@@ -56,21 +57,22 @@ _NAME = re.compile(r"[\w.+@-]+(?==)")
 _MOMENT = re.compile(r"(\d{4,}-\d\d-\d\d)(?:[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?)?(?:Z|\+00:?00)?")
 _TIME = re.compile(r"(\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?")
 
-# --- the suite --------------------------------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True)
+@dataclass
 class Case:
     """A table of the suite, as `manifest.json` describes it, and the folder that has its files."""
 
-    name: str
-    rule: str
-    refs: Mapping[str, int]
-    metadata: str
-    decoys: Sequence[Mapping[str, str]]
     folder: Path
-    is_damaged: bool
     about: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        """Make attributes of what the runner needs of the description."""
+        self.name: str = self.about["name"]
+        self.rule: str = self.about["rule"]
+        self.refs: Mapping[str, int] = self.about["refs"]
+        self.metadata: str = self.about["metadata"]
+        self.decoys: Sequence[Mapping[str, str]] = self.about["decoys"]
+        self.is_damaged: bool = self.about.get("damaged", False)
 
     def expected(self, ref: str = "main") -> dict[str, Any]:
         """Return `columns`, each with name and type, and `rows`: what a right reader finds."""
@@ -87,40 +89,20 @@ def load_suite(folder: Path | None = None) -> tuple[Case, ...]:
     """Return the cases of an unpacked suite; None: that at `ROOT`, unpacked if it is not there."""
     folder = unpack() if folder is None else folder
     stored = json.loads((folder / "manifest.json").read_bytes())
-    return tuple(
-        Case(
-            name=about["name"],
-            rule=about["rule"],
-            refs=about["refs"],
-            metadata=about["metadata"],
-            decoys=about["decoys"],
-            folder=folder / about["name"],
-            is_damaged=about.get("damaged", False),
-            about=about,
-        )
-        for about in stored["cases"]
-    )
+    return tuple(Case(folder / about["name"], about) for about in stored["cases"])
 
 
 def unpack(folder: Path = ROOT, archive: Path = ARCHIVE) -> Path:
     """Unpack the suite into a folder, unless it is there as the archive has it. Return the folder."""
-    if _is_whole(folder, archive):
-        return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=".unpacked-", dir=folder.parent))
-    try:
-        with tarfile.open(archive) as tar:
-            tar.extractall(made, filter="data")
-        if folder.exists():
-            folder.rename(made / "before")
-        with suppress(OSError):  # another process was faster
-            made.chmod(0o755)
-            made.rename(folder)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-        shutil.rmtree(folder / "before", ignore_errors=True)
-    if not _is_whole(folder, archive):
-        sys.exit(f"{folder} is not as the archive has it, and cannot be replaced: remove it, and run this again")
+    with Path(f"{folder}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # others may do the same
+        if not _is_whole(folder, archive):
+            shutil.rmtree(folder, ignore_errors=True)
+            with tarfile.open(archive) as tar:
+                tar.extractall(folder, filter="data")
+        if not _is_whole(folder, archive):
+            sys.exit(f"{folder} is not as the archive has it, and cannot be replaced: remove it, and run this again")
     return folder
 
 
@@ -140,9 +122,6 @@ def digest(folder: Path) -> str:
     for name in sorted(files):
         whole.update(name.encode() + b"\0" + hashlib.sha256(files[name].read_bytes()).digest())
     return whole.hexdigest()
-
-
-# --- the judgement ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -185,10 +164,11 @@ def judge(case: Case, ref: str, answer: Answer, engine: str) -> Verdict:
         return say("crashes", f"rows that cannot be compared: {e}")
     if found == right:
         return say("right", answer.words)
-    like = (d["breaks"] for d in case.decoys if d["ref"] == ref and _is_decoy(case, d, columns, found))
+    decoys = {d["breaks"]: case.decoy(d) for d in case.decoys if d["ref"] == ref}
+    alike = (rule for rule, d in decoys.items() if d["columns"] == columns and counted(d["rows"], columns) == found)
     missing = _told(right - found, "missing", expected["rows"], columns)
     extra = _told(found - right, "too many", answer.rows, columns)
-    return say("WRONG", f"{missing}, {extra}", next(like, OTHER_ROWS))
+    return say("WRONG", f"{missing}, {extra}", next(alike, OTHER_ROWS))
 
 
 def counted(rows: Iterable[Any], columns: Sequence[Mapping[str, str]]) -> Counter[Any]:
@@ -196,16 +176,8 @@ def counted(rows: Iterable[Any], columns: Sequence[Mapping[str, str]]) -> Counte
     return Counter(_comparable(row, columns) for row in rows)
 
 
-def _is_decoy(case: Case, decoy: Mapping[str, str], columns: Sequence[Mapping[str, str]], found: Counter[Any]) -> bool:
-    stored = case.decoy(decoy)
-    return bool(stored["columns"] == columns and counted(stored["rows"], columns) == found)
-
-
 def _comparable(row: Any, columns: Sequence[Mapping[str, str]]) -> Any:
-    if isinstance(row, dict):
-        row = [row.get(column["name"]) for column in columns]
-    if not isinstance(row, list):
-        raise ValueError(f"a row is a list or an object, not {brief(repr(row), 40)}")  # noqa: TRY004
+    row = [row.get(column["name"]) for column in columns] if isinstance(row, dict) else row
     if len(row) != len(columns):
         return ("odd", repr(row))
     return tuple(value_of(value, column["type"]) for value, column in zip(row, columns, strict=True))
@@ -282,9 +254,6 @@ def brief(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-# --- the engines ------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Engine:
     """A reader: its name, and its command. With `{table}` it is started for each ref; without, it answers lines."""
@@ -301,9 +270,7 @@ def engine_of(text: str) -> Engine:
     name = _NAME.match(text)
     words = shlex.split(text[name.end() + 1 :] if name else text)
     if not words or (len(words) == 1 and not name and not shutil.which(words[0])):
-        sys.exit(
-            f"no engine {text!r}: name one of {', '.join(BUILT_IN)}, or give a command, as NAME='COMMAND {{table}}'"
-        )
+        sys.exit(f"no engine {text!r}: expected {', '.join(BUILT_IN)}, or a command, as NAME='COMMAND {{table}}'")
     own, _, number = (name[0] if name else Path(words[0]).stem).partition("@")
     return Engine(own, tuple(words), number or "unknown")
 
@@ -328,11 +295,11 @@ class EngineProcess:
         A process that ends after earlier answers may have been ended by those: a new one is asked the same.
         """
         once = any("{table}" in word or "{folder}" in word for word in self._engine.command)
-        if self._process is not None and (once or _has_spoken(self._process)):
+        if self._process and (once or select.select([cast("Any", self._process.stdout)], [], [], 0)[0]):
             self._stop()  # what it says next may be the answer to an earlier question
         is_fresh = self._process is None
         try:
-            process = self._process = self._process or self._start(_filled(self._engine.command, request))
+            process = self._process = self._process or _started(_filled(self._engine.command, request))
         except OSError as e:
             return Answer("unavailable", words=_words(f"cannot be started: {e}"))
         line = b"" if once else json.dumps(request).encode() + b"\n"
@@ -376,12 +343,6 @@ class EngineProcess:
         self._stop()
         return b"", Answer("crashes", words=f"no answer in {self._seconds:g} seconds")
 
-    def _start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
-        pipe = subprocess.PIPE
-        return subprocess.Popen(  # noqa: S603  # the command is what the user asks for
-            command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
-        )
-
     def _ended(self, process: subprocess.Popen[bytes], *, may_end: bool) -> Answer | None:
         """Say how a process ended that closed its output; None if that was its answer."""
         with suppress(subprocess.TimeoutExpired):
@@ -395,7 +356,9 @@ class EngineProcess:
             return Answer("refuses", words=_words(errors))
         if code == 0 and may_end:
             return None
-        how = "closed its output" if code is None else f"exit code {code}" if code >= 0 else _signal(-code)
+        how = (
+            "closed its output" if code is None else f"exit code {code}" if code >= 0 else str(signal.strsignal(-code))
+        )
         return Answer("crashes", words=_words(f"{how}, without an answer. {errors.strip().rpartition(chr(10))[2]}"))
 
     def _stop(self, *, gently: bool = False) -> None:
@@ -412,6 +375,10 @@ class EngineProcess:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
+def _started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, bufsize=0, start_new_session=True)  # noqa: S603
+
+
 def _filled(command: Sequence[str], request: Mapping[str, Any]) -> list[str]:
     """Return a command with what is asked in the place of its `{...}`."""
     values = {
@@ -425,13 +392,6 @@ def _filled(command: Sequence[str], request: Mapping[str, Any]) -> list[str]:
     for name, value in values.items():
         filled = [word.replace(name, value) for word in filled]
     return filled
-
-
-def _has_spoken(process: subprocess.Popen[bytes]) -> bool:
-    """Whether there is output that no question has asked for, or the end of it."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)  # type: ignore[arg-type]  # there is a pipe
-        return bool(selector.select(0))
 
 
 def parsed(text: bytes) -> Answer:
@@ -461,16 +421,6 @@ def parsed(text: bytes) -> Answer:
 def _words(text: object) -> str:
     """Return the words of an engine in one short line that names no folder of this machine."""
     return brief(" ".join(_FOLDERS.sub("…/", str(text)).split()), _LONGEST_WORDS)
-
-
-def _signal(number: int) -> str:
-    try:
-        return f"signal {signal.Signals(number).name}"
-    except ValueError:
-        return f"signal {number}"
-
-
-# --- the command ------------------------------------------------------------------------------------------------------
 
 
 def run_engine(
@@ -509,9 +459,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--engine", action="append", default=[], help=own)
     parser.add_argument("--case", default="*", metavar="GLOB", help="only tables whose names match")
     parser.add_argument("--rule", default="*", metavar="GLOB", help="only tables that are there for such a rule")
-    parser.add_argument(
-        "--unpack", type=Path, metavar="DIR", help=f"only unpack the tables, which believe to lie in {ROOT}"
-    )
+    parser.add_argument("--unpack", type=Path, metavar="DIR", help="only unpack the tables into this folder")
     parser.add_argument("--timeout", type=float, default=SECONDS, help="seconds that one answer may take")
     parser.add_argument("--times", type=int, default=1, help="ask so often, and keep the worst verdict")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the verdicts into this file")
@@ -522,8 +470,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cases = [c for c in load_suite() if fnmatchcase(c.name, options.case) and fnmatchcase(c.rule, options.rule)]
     if not options.engine or not cases:
         parser.error("name an --engine" if cases else "no table has such a name and rule")
-    found: list[Verdict] = []
-    missing = False
+    found, missing = list[Verdict](), False
     for engine in map(engine_of, options.engine):
         verdicts, unavailable = run_engine(engine, cases, seconds=options.timeout, times=options.times)
         missing = missing or bool(unavailable)

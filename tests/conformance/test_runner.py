@@ -94,7 +94,7 @@ def test_other_rows_are_counted(rows: str, words: str) -> None:
         ('print("I cannot do this", file=sys.stderr); sys.exit(3)', "refuses: I cannot do this"),
         ('print("why", file=sys.stderr); sys.exit(5)', "exit code 5, without an answer. why"),
         ("sys.exit(0)", "exit code 0, without an answer."),
-        ("os.kill(os.getpid(), signal.SIGSEGV)", "signal SIGSEGV, without an answer."),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "Segmentation fault, without an answer."),
         ('say(crashes="a panic")', "a panic"),
         ("print('hello', flush=True)", "the answer is not JSON: hello"),
         ("print('[' * 100_000, flush=True)", "the answer is not JSON: ["),
