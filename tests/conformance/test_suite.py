@@ -13,7 +13,7 @@ import pytest
 import deletekit as dk
 from conformance.engines import rows_of
 from conformance.relocate import moved, relocate
-from conformance.run import Case, counted, load_suite, unpack
+from conformance.run import Answer, Case, counted, judge, load_suite, unpack
 from tests.conformance.build import CONFORMANCE, SENTINEL, absolute, make, recipes, write_suite
 from tests.conformance.oracle import Oracle
 from tests.conformance.rules import BY_SECTION, DAMAGED, RULES
@@ -120,7 +120,11 @@ def test_the_oracle_is_right_and_each_broken_one_is_caught_by_name(case: Case) -
     for decoy in case.decoys:
         shown = case.decoy(decoy)
         names = [column["name"] for column in shown["columns"]]
-        assert oracle(case, decoy["breaks"]).read(decoy["ref"], names) == shown, decoy["breaks"]
+        found = oracle(case, decoy["breaks"]).read(decoy["ref"], names)
+        assert found == shown, decoy["breaks"]
+        if found["columns"] == case.expected(decoy["ref"])["columns"]:
+            verdict = judge(case, decoy["ref"], Answer("rows", found["rows"]), "a reader without one rule")
+            assert (verdict.verdict, verdict.breaks) == ("WRONG", decoy["breaks"])
 
 
 def test_each_rule_has_a_table_that_catches_its_breach() -> None:
