@@ -89,7 +89,7 @@ def load_suite(folder: Path | None = None) -> tuple[Case, ...]:
     """Return the cases of an unpacked suite; None: that at `ROOT`, unpacked if it is not there."""
     folder = unpack() if folder is None else folder
     stored = json.loads((folder / "manifest.json").read_bytes())
-    return tuple(Case(folder / about["name"], about) for about in stored["cases"])
+    return tuple(Case(folder / about["name"], about) for about in stored["tables"])
 
 
 def unpack(folder: Path = ROOT, archive: Path = ARCHIVE) -> Path:
@@ -112,7 +112,7 @@ def _is_whole(folder: Path, archive: Path) -> bool:
     listed = archive.with_name("manifest.json").read_bytes()
     if not manifest.is_file() or manifest.read_bytes() != listed:
         return False
-    return all(digest(folder / case["name"]) == case["sha256"] for case in json.loads(listed)["cases"])
+    return all(digest(folder / case["name"]) == case["sha256"] for case in json.loads(listed)["tables"])
 
 
 def digest(folder: Path) -> str:

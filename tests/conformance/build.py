@@ -106,8 +106,8 @@ def write_case(suite: Path, recipe: Recipe, files: Mapping[str, bytes], metadata
             decoys.append({"breaks": rule, "ref": ref})
     assert [decoy["breaks"] for decoy in decoys[:1]] == [recipe.rule], f"{recipe.name} does not catch {recipe.rule}"
     return {
-        "name": recipe.name, "rule": recipe.rule, "sentence": recipe.sentence, "writer": recipe.writer,
-        "program": PROGRAMS[recipe.writer], "made_by": made_by, "format_version": raw["format-version"],
+        "name": recipe.name, "rule": recipe.rule, "description": recipe.sentence, "writer": recipe.writer,
+        "written-by": PROGRAMS[recipe.writer], "made-by": made_by, "format-version": raw["format-version"],
         "features": sorted(recipe.features), **({"damaged": True} if recipe.rule in DAMAGED else {}),
         "metadata": f"table/{metadata}", "refs": {ref: oracle_snapshot(raw, ref) for ref in expected}, "decoys": decoys,
     }  # fmt: skip
@@ -126,7 +126,7 @@ def write_suite(folder: Path, cases: Iterable[Json], into: Path = CONFORMANCE) -
     head = {"license": LICENSE, "root": SENTINEL, "spec": "https://iceberg.apache.org/spec/", "provenance": EDITED}
     lines = ",\n".join(json.dumps(case, ensure_ascii=False) for case in listed)
     rules_text = ",\n".join(f"{json.dumps(rule)}: {json.dumps(about)}" for rule, about in rules.items())
-    text = f'{json.dumps(head, indent=0)[:-2]},\n"rules": {{\n{rules_text}\n}},\n"cases": [\n{lines}\n]\n}}\n'
+    text = f'{json.dumps(head, indent=0)[:-2]},\n"rules": {{\n{rules_text}\n}},\n"tables": [\n{lines}\n]\n}}\n'
     for manifest in (folder / "manifest.json", into / "manifest.json"):
         manifest.write_text(text, encoding="utf-8")
     packed = io.BytesIO()
@@ -161,7 +161,7 @@ def main(*names: str) -> None:
                 case, table = cases[recipe.name], suite / recipe.name / "table"
                 files = {p.relative_to(table).as_posix(): p.read_bytes() for p in sorted(table.rglob("*.*"))}
                 metadata = case["metadata"].removeprefix("table/")
-                cases[recipe.name] = write_case(suite, recipe, files, metadata, case["made_by"])
+                cases[recipe.name] = write_case(suite, recipe, files, metadata, case["made-by"])
         write_suite(suite, cases.values())
 
 

@@ -52,7 +52,7 @@ def same(case: Case, rows: object, ref: str) -> bool:
 def test_the_suite_is_whole() -> None:
     assert len(CASES) >= 140
     assert {case.about["writer"] for case in CASES} == {"deletekit", "flink-layout", "spark", "iceberg-java"}
-    assert {case.about["format_version"] for case in CASES} == {1, 2, 3}
+    assert {case.about["format-version"] for case in CASES} == {1, 2, 3}
     features = {feature for case in CASES for feature in case.about["features"]}
     assert {"copy-on-write", "equality-delete", "position-delete", "deletion-vector", "upgrade"} <= features
     assert {"partition-evolution", "schema-evolution", "branch", "tag", "avro", "orc", "key-nested"} <= features
@@ -82,9 +82,9 @@ def test_a_suite_that_was_changed_is_unpacked_again(tmp_path: Path) -> None:
 def test_each_case_is_described(case: Case) -> None:
     assert case.rule in RULES
     assert case.is_damaged == (case.rule in DAMAGED)
-    assert case.about["sentence"].endswith(".")
+    assert case.about["description"].endswith(".")
     assert case.rule == case.decoys[0]["breaks"]
-    assert case.about["program"]
+    assert case.about["written-by"]
     assert sum(map(len, files_of(case).values())) < LARGEST
     for decoy in case.decoys:
         assert not same(case, case.decoy(decoy)["rows"], decoy["ref"])

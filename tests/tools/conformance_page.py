@@ -207,8 +207,8 @@ def _case(case: Case) -> str:
     damaged = " The table is damaged: a reader is right that refuses it." if case.is_damaged else ""
     return (
         f'<h3 id="case-{case.name}">{case.name}</h3>\n'
-        f'<p>{escape(about["sentence"])}{damaged} Rule <a href="#rule-{case.rule}">{case.rule}</a>. Version '
-        f"{about['format_version']}; written by {escape(about['program'])}. Decoys: "
+        f'<p>{escape(about["description"])}{damaged} Rule <a href="#rule-{case.rule}">{case.rule}</a>. Version '
+        f"{about['format-version']}; written by {escape(about['written-by'])}. Decoys: "
         f"{', '.join(d['breaks'] for d in case.decoys)}. SHA-256 <code>{about['sha256'][:16]}</code></p>\n"
     )
 
