@@ -167,7 +167,7 @@ def _rule(rule: str, about: dict[str, str], cases: Sequence[Case], verdicts: Seq
     if shown is not None:
         case = next(case for case in cases if case.name == shown["case"])
         decoy = next(d for d in case.decoys if d["breaks"] == rule and d["ref"] == shown["ref"])
-        lines += [f"<p>{_links([case])}: {escape(case.about['sentence'])}</p>", _drawing(case), _rows(case, decoy)]
+        lines += [f"<p>{_links([case])}: {escape(case.about['description'])}</p>", _drawing(case), _rows(case, decoy)]
     return "\n".join(line for line in lines if line) + "\n"
 
 
