@@ -94,15 +94,17 @@ def load_suite(folder: Path | None = None) -> tuple[Case, ...]:
 
 def unpack(folder: Path = ROOT, archive: Path = ARCHIVE) -> Path:
     """Unpack the suite into a folder, unless it is there as the archive has it. Return the folder."""
+    if _is_whole(folder, archive):
+        return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with Path(f"{folder}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # others may do the same
         if not _is_whole(folder, archive):
+            if folder.exists() and b'"root": "file:' not in (folder / "manifest.json").read_bytes()[:500]:
+                raise FileExistsError(f"{folder} is not a suite, and stays as it is")
             shutil.rmtree(folder, ignore_errors=True)
             with tarfile.open(archive) as tar:
                 tar.extractall(folder, filter="data")
-        if not _is_whole(folder, archive):
-            sys.exit(f"{folder} is not as the archive has it, and cannot be replaced: remove it, and run this again")
     return folder
 
 

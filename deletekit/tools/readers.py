@@ -92,7 +92,7 @@ def readers(
     engines: only these, by name.
     exact: count the rows that each kind of delete hides. It reads delete files and key columns. False: from metadata,
         which may say too many.
-    verdicts: a file of the conformance runner with your own verdicts, in place of deletekit's.
+    verdicts: a file with your own verdicts, as `conformance/run.py --json` writes it, in place of deletekit's.
     engine: where files are read to count.
 
     Raises InvalidInputError for an unknown engine; NotFoundError for an unknown ref or file; FormatError for files that

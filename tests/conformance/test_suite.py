@@ -76,6 +76,12 @@ def test_a_suite_that_was_changed_is_unpacked_again(tmp_path: Path) -> None:
     assert unpack(folder) == folder
     assert first.read_bytes() != b"changed"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["suite", "suite.lock"]
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(OSError, match="mine"):
+        unpack(tmp_path / "mine")
+    (tmp_path / "mine" / "manifest.json").write_text("{}")
+    with pytest.raises(FileExistsError, match="is not a suite"):
+        unpack(tmp_path / "mine")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
