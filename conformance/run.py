@@ -48,9 +48,7 @@ REFUSES = 3
 """The exit code of a program that refuses, with its words on standard error."""
 SECONDS = 120.0
 LARGEST_ANSWER = 64_000_000
-_LONGEST_WORDS = 300
-_KEPT_ERRORS = 4_000
-_SECONDS_TO_END = 10
+_LONGEST_WORDS, _KEPT_ERRORS, _SECONDS_TO_END = 300, 4_000, 10
 # Folders of this machine, in an engine's words; the file that the words are about stays.
 _FOLDERS = re.compile(r"(?:file:(?=/)|(?<![\w:/.]))/+(?:[^\s/'\"`,;:()]+/)+")
 _NAME = re.compile(r"[\w.+@-]+(?==)")
