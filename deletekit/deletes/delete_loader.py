@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from itertools import islice
@@ -32,13 +33,14 @@ from deletekit.table.file_io import FileIO, is_remote, open_sized
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.properties import NAME_MAPPING
 
-ANNOUNCED_TASKS = 256
+_ANNOUNCED_TASKS = 1 << 14
 _FEW_FILES = 4
 _TIMES_READ_TO_SHARE = 4
 _SMALL_FILE_BYTES = 16 << 10
 _ROW_GROUPS_AT_ONCE = 4  # of each position delete file, which other threads may read at the same time
 _MAX_GAP = 1 << 16
-_MAX_SPAN = 8 << 20
+_MAX_SPAN = 32 << 20
+_MAX_HELD = 128 << 20
 _T = TypeVar("_T")
 
 
@@ -71,12 +73,12 @@ class DeleteLoader:
         return DeleteLoader, (self._io, self._metadata)
 
     def announced(self, tasks: Iterable[ScanTask], *, share_keys: bool = False) -> Iterator[ScanTask]:
-        """Yield tasks that will be read in this order; `expect` some before the first of them, or `share_keys` too.
+        """Yield tasks that will be read in this order; `expect` many before the first of them, or `share_keys` too.
 
-        Of all, vectors would lie in more spans than are kept, and a span would be read again for each of its vectors.
+        A file of vectors is read once for all of them. More tasks than these would take much memory.
         """
         todo = iter(tasks)
-        while some := list(islice(todo, ANNOUNCED_TASKS)):
+        while some := list(islice(todo, _ANNOUNCED_TASKS)):
             self.expect(some)
             if share_keys:
                 self.share_keys(some)
@@ -84,8 +86,12 @@ class DeleteLoader:
 
     def expect(self, tasks: Iterable[ScanTask]) -> None:
         """Announce the next tasks, so that vectors that lie near each other are fetched together."""
-        deletes = (d for task in tasks for d in task.delete_files if d.is_deletion_vector)
-        self._blobs.expect((d.file_path, *blob) for d in deletes if (blob := _blob(d)) is not None)
+        self.expect_vectors(d for task in tasks for d in task.delete_files)
+
+    def expect_vectors(self, deletes: Iterable[DeleteFile]) -> None:
+        """Announce the vectors among some deletes."""
+        vectors = (d for d in deletes if d.is_deletion_vector)
+        self._blobs.expect((d.file_path, *blob) for d in vectors if (blob := _blob(d)) is not None)
 
     def positions(self, task: ScanTask) -> PositionBitmap:
         """Return the positions that the deletion vector or position deletes of a data file hide."""
@@ -319,43 +325,50 @@ class _Span:
     path: str
     start: int
     stop: int
-    blobs: int
+    lock: threading.Lock
+    blobs: int = 0
+    data: bytes | None = None
 
 
 class BlobRanges:
     """Reads announced byte ranges in merged spans: vectors that lie near each other in a Puffin file cost one read.
 
     Only the announced ranges and small gaps between them are read. A span is forgotten when each of its blobs was read.
+    The spans that are not forgotten have at most 128 MB together: what is announced beyond that is read by itself.
     """
 
     def __init__(self, io: FileIO) -> None:
         self._io = io
         self._lock = threading.Lock()
         self._spans: dict[tuple[str, int, int], _Span] = {}
-        self._data = SharedValues(size=64)
+        self._room = _MAX_HELD
 
     def expect(self, ranges: Iterable[tuple[str, int, int]]) -> None:
         """Announce ranges (path, offset, size) that will be read soon."""
-        open_span: _Span | None = None
         with self._lock:
-            for path, offset, size in sorted(set(ranges)):
-                stop = offset + size
-                if open_span is None or not _joins(open_span, path, offset, stop):
-                    open_span = _Span(path, offset, stop, 0)
-                open_span.stop = max(open_span.stop, stop)
-                open_span.blobs += 1
-                self._spans[path, offset, size] = open_span
+            span = _Span("", 0, 0, threading.Lock())
+            for path, offset, size in sorted(set(ranges).difference(self._spans)):
+                stop = max(offset + size, span.stop)
+                if span.path != path or offset - span.stop > _MAX_GAP or stop - span.start > _MAX_SPAN:
+                    span, stop = _Span(path, offset, offset, threading.Lock()), offset + size
+                if self._room >= stop - span.stop:
+                    self._room -= stop - span.stop
+                    span.stop = stop
+                    span.blobs += 1
+                    self._spans[path, offset, size] = span
 
     def read(self, path: str, offset: int, size: int) -> bytes:
         """Return the bytes of a range. Raises NotFoundError, or FormatError if the file is shorter."""
         with self._lock:
             span = self._spans.pop((path, offset, size), None)
-        if span is None or span.blobs == 1:
+            if span is not None:
+                span.blobs -= 1
+                self._room += 0 if span.blobs else span.stop - span.start
+        if span is None:
             return self._io.read(path, offset, size)
-        data = self._data.get((path, span.start), lambda: self._io.read(path, span.start, span.stop - span.start))
+        with span.lock:  # the first reads for all of them
+            if span.data is None:
+                with suppress(FormatError):  # the file ends before some of them
+                    span.data = self._io.read(path, span.start, span.stop - span.start)
         at = offset - span.start
-        return data[at : at + size]
-
-
-def _joins(span: _Span, path: str, offset: int, stop: int) -> bool:
-    return span.path == path and offset - span.stop <= _MAX_GAP and stop - span.start <= _MAX_SPAN
+        return self._io.read(path, offset, size) if span.data is None else span.data[at : at + size]

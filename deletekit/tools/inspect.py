@@ -3,8 +3,9 @@
 What is stored is shown under its stored name and is not interpreted. Bytes are base64, as in the JSON of other tools.
 """
 
+from collections.abc import Callable
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import Any
 
@@ -24,6 +25,7 @@ from deletekit.text import json_ready
 from deletekit.verbs.shared.read_options import resolve_snapshot
 
 MAX_POSITIONS = 10_000
+Footer = Callable[[str], dict[str, Any]]
 
 
 def inspect(
@@ -64,7 +66,9 @@ def inspect(
         readable = [m for m, shown in zip(listed, out["manifests"], strict=True) if "error" not in shown]
         live = [e for m in readable if m.content == ManifestContent.DELETES for e in reader.entries(m) if e.is_live]
         loader = DeleteLoader(table.io, table.metadata)
-        out["deletes"] = [_delete(e, table.io, loader, positions) for e in live]
+        loader.expect_vectors(e.data_file for e in live if isinstance(e.data_file, DeleteFile))
+        footer = cache(lambda path: to_json(read_footer(partial(table.io.read, path), table.io.size(path))))
+        out["deletes"] = [_delete(e, table.io, loader, footer, positions) for e in live]
     return out
 
 
@@ -87,22 +91,21 @@ def _error(e: DeletekitError, path: str) -> dict[str, Any]:
     return named | {n: str(v) for n in ("field", "found", "expected") if (v := getattr(e, n)) is not None}
 
 
-def _delete(entry: ManifestEntry, io: FileIO, loader: DeleteLoader, limit: int) -> dict[str, Any]:
+def _delete(entry: ManifestEntry, io: FileIO, loader: DeleteLoader, footer: Footer, limit: int) -> dict[str, Any]:
     delete = entry.data_file
     assert isinstance(delete, DeleteFile)
     shown = {"kind": delete.kind, "sequence_number": entry.sequence_number, "data_file": to_json(delete)}
     try:
-        return shown | _contents(delete, io, loader, limit)
+        return shown | _contents(delete, io, loader, footer, limit)
     except UNREADABLE as e:
         return {**shown, "error": _error(e, delete.file_path)}
 
 
-def _contents(delete: DeleteFile, io: FileIO, loader: DeleteLoader, limit: int) -> dict[str, Any]:
+def _contents(delete: DeleteFile, io: FileIO, loader: DeleteLoader, footer: Footer, limit: int) -> dict[str, Any]:
     path = delete.file_path
     if delete.is_deletion_vector:
         found = loader.vector(delete)
-        footer = to_json(read_footer(partial(io.read, path), io.size(path)))
-        return {"puffin": footer, "positions": list(islice(found, limit)), "truncated": len(found) > limit}
+        return {"puffin": footer(path), "positions": list(islice(found, limit)), "truncated": len(found) > limit}
     with io.open(path) as source:
         file = open_tabular(source, delete.file_format)
         if delete.content == FileContent.EQUALITY_DELETES:

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import deletekit as dk
-from deletekit.deletes.delete_loader import ANNOUNCED_TASKS, BlobRanges, DeleteLoader, SharedValues
-from deletekit.deletes.read import ReadContext
+from deletekit.deletes import delete_loader
+from deletekit.deletes.delete_loader import BlobRanges, DeleteLoader, SharedValues
 from deletekit.errors import FormatError
 from deletekit.formats.content_file import DeleteFile, FileContent
 from tests.counting_io import CountingIO
@@ -48,25 +48,31 @@ def test_any_ranges(seed: int) -> None:
         assert blobs.read(path, offset, size) == data[offset : offset + size]
 
 
-def test_vectors_are_announced_as_the_tasks_come(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Of all at once, more spans than are kept would be read again and again."""
-    table = dk.create_table(dk.local_catalog(tmp_path), "db.t", pa.schema({"id": pa.int64()}))
-    context = ReadContext(table.io, table.metadata)
-    announced: list[int] = []
-    monkeypatch.setattr(context.loader, "expect", lambda some: announced.append(len(some)))
-    tasks: list[Any] = [object() for _ in range(2 * ANNOUNCED_TASKS + 1)]
-    found = context.loader.announced(tasks)
-    assert next(found) is tasks[0]
-    assert announced == [ANNOUNCED_TASKS]
-    assert list(found) == tasks[1:]
-    assert announced == [ANNOUNCED_TASKS, ANNOUNCED_TASKS, 1]
+@pytest.mark.parametrize("room", [1 << 27, 3000], ids=["as much as there is", "few at a time"])
+def test_a_file_of_many_vectors_is_read_once(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    """Whatever the order that they are asked for in; what is held at a time has a bound."""
+    monkeypatch.setattr(delete_loader, "_MAX_HELD", room)
+    data = random.Random(2).randbytes(90_000)
+    counting = CountingIO(MemoryFileIO({"f": data}))
+    blobs = BlobRanges(counting)
+    ranges = [("f", at, 30) for at in range(0, 90_000, 30)]
+    blobs.expect(ranges)
+    blobs.expect(ranges)
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda one: blobs.read(*one), random.Random(3).sample(ranges, len(ranges)))
+    assert b"".join(sorted(found)) == b"".join(sorted(data[at : at + 30] for _, at, _ in ranges))
+    assert counting.opened == {"f": 1 if room > len(data) else 1 + (90_000 - room) // 30}
+    blobs.expect(ranges)  # what was given is free again
+    blobs.read(*ranges[0])
+    assert counting.bytes["f"] == 90_000 + min(room, 90_000)
 
 
 def test_a_file_that_ends_early() -> None:
     blobs = BlobRanges(MemoryFileIO({"f": bytes(100)}))
     blobs.expect([("f", 0, 10), ("f", 95, 10)])
+    assert blobs.read("f", 0, 10) == bytes(10)
     with pytest.raises(FormatError, match="shorter"):
-        blobs.read("f", 0, 10)
+        blobs.read("f", 95, 10)
 
 
 def test_threads_share_one_value() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 import deletekit as dk
+from deletekit.engines.local import LocalEngine
+from tests.counting_io import counted
 from tests.storage import stored_at
 from tests.stored import avro, head_json, live_files, manifest_list, metadata_json, parquet, vectors
 from tests.tables import VERSION_AND_MODE, items, make, unchanged
@@ -84,6 +86,15 @@ def test_positions_of_a_vector_and_its_footer(catalog: dk.Catalog) -> None:
         "referenced-data-file": data["file_path"],
         "cardinality": "2",
     }
+
+
+def test_a_file_of_vectors_is_read_once(catalog: dk.Catalog) -> None:
+    """Its footer too, which tells of all of them: else the time would grow by their square."""
+    table = make(catalog, FIVE[:2], FIVE[2:], format_version=3)
+    dk.delete(table, "id in (1, 3)", mode="deletion-vector", engine=LocalEngine(1))
+    table, reads = counted(table)
+    assert len(dk.inspect(table, deletes=True)["deletes"]) == 2
+    assert reads.opened_like(".puffin") == 3  # the vectors, the end of the footer, the footer
 
 
 def test_rows_of_position_deletes(catalog: dk.Catalog) -> None:
