@@ -141,10 +141,15 @@ def _container_bits(data: bytes, container: Container) -> npt.NDArray[np.uint8]:
     if container.kind == "array":
         return _bits(np.frombuffer(data, "<u2", container.cardinality, container.offset))
     runs = np.frombuffer(data, "<u2", (container.length - 2) // 2, container.offset + 2).astype(np.int64)
-    edges = np.zeros(_CONTAINER_ROWS + 1, dtype=np.int8)
-    edges[runs[0::2]] += 1  # runs are disjoint: no index comes twice in either statement
-    edges[runs[0::2] + runs[1::2] + 1] -= 1
-    return _packed(np.cumsum(edges[:-1], dtype=np.int8).view(np.bool_))
+    edges = np.zeros(_CONTAINER_ROWS + 1, dtype=np.bool_)
+    edges[runs[0::2]] = True  # runs are disjoint: no index comes twice in either statement
+    edges[runs[0::2] + runs[1::2] + 1] ^= True
+    words = _packed(edges[:-1]).view("<u8")
+    for shift in (1, 2, 4, 8, 16, 32):  # a bit becomes the sum of all edges before it, 64 of them at a time
+        words ^= words << np.uint64(shift)
+    is_open = np.cumsum(words >> np.uint64(63), dtype=np.uint64) & np.uint64(1)
+    words[1:] ^= -is_open[:-1]
+    return words.view(np.uint8)
 
 
 def _bits(rows: npt.NDArray[np.integer]) -> npt.NDArray[np.uint8]:
