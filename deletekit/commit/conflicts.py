@@ -24,6 +24,7 @@ import numpy as np
 from pyiceberg.expressions import AlwaysFalse
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
+from deletekit.commit.head import find_live
 from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.deletes.delete_loader import DeleteLoader
 from deletekit.deletes.merge_previous_deletes import HiddenRows, replace_deletes
@@ -36,7 +37,6 @@ from deletekit.formats.manifest_columns import ManifestColumns
 from deletekit.formats.manifest_list import ManifestContent
 from deletekit.rows.write_context import WriteContext
 from deletekit.table.metadata import TableMetadata
-from deletekit.table.snapshot import LiveFiles
 
 _MOVING = {
     "current-snapshot-id",
@@ -73,11 +73,13 @@ def judge(delta: RowDelta, reads: ReadSet, base: Base, head: Base) -> tuple[RowD
         return delta, ()
     data, deletes = (tuple(_added(head, content, window)) for content in ManifestContent)
     paths = {*reads.data_files, *(path for _, path in delta.covered_data_files), *delta.removed_data_paths}
-    removed = [e.data_file.file_path for e in delta.removed_delete_files]
-    live_data = LiveFiles(head.reader, head.snapshot if paths else None, ManifestContent.DATA)
-    live_deletes = LiveFiles(head.reader, head.snapshot if removed else None, ManifestContent.DELETES)
+    removed = {e.data_file.file_path for e in delta.removed_delete_files}
+    live_data, live_deletes = (
+        find_live(head, delta, content, found)[1]
+        for content, found in ((ManifestContent.DATA, paths), (ManifestContent.DELETES, removed))
+    )
     # A file that a concurrent commit added again is not the one that was read.
-    targets = {e.data_file.file_path: e for _, e in live_data.with_paths(paths) if e.snapshot_id not in window}
+    targets = {e.data_file.file_path: e for _, e in live_data if e.snapshot_id not in window}
     for path in paths - targets.keys():
         raise CommitConflictError(
             "a data file that the change is about was removed meanwhile", "missing-data-file", file=path
@@ -93,7 +95,7 @@ def judge(delta: RowDelta, reads: ReadSet, base: Base, head: Base) -> tuple[RowD
         message, file = "a delete landed on rows that the change has read", found[0].data_file.file_path
         raise CommitConflictError(message, "conflicting-delete", "referenced_data_file", path, file=file)
     overlaps = tuple(_overlaps(delta, targets, touched))
-    kept = {e.data_file.identity for _, e in live_deletes.with_paths(removed)}
+    kept = {e.data_file.identity for _, e in live_deletes}
     return _without_lost(delta, overlaps, kept), overlaps
 
 

@@ -3,12 +3,19 @@
 What checks the change, writes its manifests and lists them takes this value, and reads nothing of the head itself.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from pyiceberg.types import IcebergType
 
 from deletekit.commit.change import Base, RowDelta
+from deletekit.deletes.which_apply import scope_of
 from deletekit.formats.content_file import ManifestEntry
-from deletekit.formats.manifest_list import ManifestContent, ManifestFile
+from deletekit.formats.manifest_list import FieldSummary, ManifestContent, ManifestFile
+from deletekit.rows.column_bounds import Known, values_of
+from deletekit.table.metadata import TableMetadata
+from deletekit.table.partition import plain_value, schema_of_spec
 from deletekit.table.snapshot import LiveFile, LiveFiles, SnapshotReader
 
 
@@ -22,7 +29,7 @@ class Head:
     data, deletes: live entries of the files that the change removes or adds; of data files, also those that its
         positions are about.
     vectors: deletion vectors of the data files that the change removes, or covers with positions.
-    duplicate_vectors: all deletion vectors whose data file has another one.
+    duplicate_vectors: deletion vectors in the same manifests whose data file has another one.
     places: path of the manifest that lists a found file, by the file's identity.
     counted: rows of the manifest list that lack counts, with them, by path; a list of v2 or later needs them.
     """
@@ -44,23 +51,19 @@ class Head:
 def read_head(base: Base, delta: RowDelta) -> Head:
     """Read what the commit of a change on a base needs.
 
-    A file that was written just now, under a name with a new uuid, cannot be live, so it is not looked for: that would
-    read every manifest. After a lost race it is, because the catalog may have taken it and its answer got lost.
+    A file that was written just now, under a name with a new uuid, cannot be live, so it is not looked for. After a
+    lost race it is, because the catalog may have taken it and its answer got lost.
     Raises FormatError for broken metadata; NotFoundError.
     """
     version, reader, snapshot = base.metadata.version, base.reader, base.snapshot
     new = frozenset(() if base.is_rebased else base.write.written)
     added = [f.file_path for f in (*delta.added_data_files, *delta.added_delete_files) if f.file_path not in new]
     targets = delta.removed_data_paths | {path for _, path in delta.covered_data_files}
-    removed_deletes = [e.data_file.file_path for e in delta.removed_delete_files]
-    all_vectors = version.has_deletion_vectors and not delta.replaced_manifests
-    reads_data, reads_deletes = added or targets, added or targets or removed_deletes or all_vectors
-    data_files = LiveFiles(reader, snapshot if reads_data else None, ManifestContent.DATA)
-    delete_files = LiveFiles(reader, snapshot if reads_deletes else None, ManifestContent.DELETES)
-    data = list(data_files.with_paths([*added, *targets]))
-    deletes = list(delete_files.with_paths([*added, *removed_deletes]))
+    removed_deletes = {e.data_file.file_path for e in delta.removed_delete_files}
+    _, data = find_live(base, delta, ManifestContent.DATA, targets, added)
+    delete_files, deletes = find_live(base, delta, ManifestContent.DELETES, removed_deletes, added)
     vectors = list(delete_files.vectors_of(targets))
-    duplicates = list(delete_files.vectors_twice()) if all_vectors else []
+    duplicates = list(delete_files.vectors_twice()) if version.has_deletion_vectors else []
     manifests, counted = base.manifests, []
     if snapshot is not None and version.has_counted_manifests:
         counted = reader.counted((m for m in manifests if not m.is_counted), snapshot.snapshot_id)
@@ -78,6 +81,52 @@ def read_head(base: Base, delta: RowDelta) -> Head:
         counted={m.manifest_path: m for m in counted},
         reader=reader,
     )
+
+
+def find_live(
+    base: Base, delta: RowDelta, content: ManifestContent, wanted: Collection[str], others: Collection[str] = ()
+) -> tuple[LiveFiles, list[LiveFile]]:
+    """Find live files by their paths, in the manifests that may list files of the partitions that a change is about.
+
+    A manifest that lists none of them is not read. Where one of `wanted` is not among them, all manifests are read:
+    their list may be wrong, or the change, which the caller then tells.
+    """
+    files = LiveFiles(base.reader, base.snapshot, content, _reach(base.metadata, delta))
+    found = list(files.with_paths([*others, *wanted]))
+    if {e.data_file.file_path for _, e in found}.issuperset(wanted):
+        return files, found
+    files = LiveFiles(base.reader, base.snapshot, content)
+    return files, list(files.with_paths([*others, *wanted]))
+
+
+def _reach(metadata: TableMetadata, delta: RowDelta) -> Callable[[ManifestFile], bool]:
+    """Return a function that tells whether a manifest may list files of a partition that a change is about."""
+    removed = (e.data_file for e in (*delta.removed_data_files, *delta.removed_delete_files))
+    files = {scope_of(f): f for f in (*delta.added_data_files, *delta.added_delete_files, *removed)}
+    specs = {f.spec_id: metadata.specs[f.spec_id] for f in files.values()}
+    kinds = {i: [f.field_type for f in s.partition_type(schema_of_spec(metadata, s)).fields] for i, s in specs.items()}
+    wanted: dict[int, list[list[Known]]] = {i: [] for i in specs}
+    for file in files.values():
+        wanted[file.spec_id].append(list(map(_known_of_value, file.partition, kinds[file.spec_id])))
+
+    def keeps(listed: ManifestFile) -> bool:
+        known = list(map(_known_of_summary, listed.partitions or (), kinds.get(listed.partition_spec_id, ())))
+        return any(all(map(Known.may_equal, one, known)) for one in wanted.get(listed.partition_spec_id, ()))
+
+    return keeps
+
+
+def _known_of_value(value: Any, kind: IcebergType) -> Known:
+    if value is None:
+        return Known("all", None)
+    plain = plain_value(value, kind)
+    return Known("none", (plain, plain) if plain == plain else None)
+
+
+def _known_of_summary(summary: FieldSummary, kind: IcebergType) -> Known:
+    has_order = str(kind) != "uuid"  # Java orders uuids signed (apache/iceberg#14216)
+    bounds = values_of(kind, summary.lower_bound, summary.upper_bound) if has_order else None
+    return Known("some" if summary.contains_null else "none", bounds)
 
 
 def _entries(found: Iterable[LiveFile]) -> tuple[ManifestEntry, ...]:

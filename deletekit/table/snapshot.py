@@ -7,7 +7,7 @@ import json
 import sys
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -126,9 +126,11 @@ class SnapshotReader:
         """Yield the manifests that hold live data files, or live delete files, of a snapshot."""
         yield from map(self.columns, self.live_manifests(snapshot, content))
 
-    def live_manifests(self, snapshot: Snapshot, content: ManifestContent) -> list[ManifestFile]:
-        """Return the rows of the manifest list whose manifests hold live files; they are read ahead."""
-        live = (m for m in self.manifests(snapshot) if m.content == content and m.has_live_files)
+    def live_manifests(
+        self, snapshot: Snapshot, content: ManifestContent, keeps: Callable[[ManifestFile], bool] = lambda _: True
+    ) -> list[ManifestFile]:
+        """Return the rows of the manifest list that `keeps` keeps and that hold live files; they are read ahead."""
+        live = (m for m in self.manifests(snapshot) if m.content == content and m.has_live_files and keeps(m))
         wanted = [m for m in live if self.searched is None or m.manifest_path in self.searched]
         self.read_ahead(wanted)
         return wanted
@@ -281,11 +283,17 @@ def _damage(kind: str, message: str, field: str, found: Any, expected: Any) -> F
 class LiveFiles:
     """The live data files, or the live delete files, of a snapshot, each with the row of its manifest.
 
-    Without a snapshot there are none. All are found in manifest order.
+    Without a snapshot there are none, and none in manifests that `keeps` refuses. All are found in manifest order.
     """
 
-    def __init__(self, reader: SnapshotReader, snapshot: Snapshot | None, content: ManifestContent) -> None:
-        self._listed = [] if snapshot is None else reader.live_manifests(snapshot, content)
+    def __init__(
+        self,
+        reader: SnapshotReader,
+        snapshot: Snapshot | None,
+        content: ManifestContent,
+        keeps: Callable[[ManifestFile], bool] = lambda _: True,
+    ) -> None:
+        self._listed = [] if snapshot is None else reader.live_manifests(snapshot, content, keeps)
         self._manifests = list(map(reader.columns, self._listed))
         self._starts = np.cumsum([0, *(len(columns) for columns in self._manifests)])
         self._paths = pa.chunked_array([columns.all_paths for columns in self._manifests], pa.large_string())
