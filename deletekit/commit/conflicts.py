@@ -24,7 +24,7 @@ import numpy as np
 from pyiceberg.expressions import AlwaysFalse
 
 from deletekit.commit.change import Base, ReadSet, RowDelta
-from deletekit.commit.head import find_live
+from deletekit.commit.head import find_live, reach_of
 from deletekit.deletes.delete_file_index import DeleteFileIndex
 from deletekit.deletes.delete_loader import DeleteLoader
 from deletekit.deletes.merge_previous_deletes import HiddenRows, replace_deletes
@@ -74,10 +74,9 @@ def judge(delta: RowDelta, reads: ReadSet, base: Base, head: Base) -> tuple[RowD
     data, deletes = (tuple(_added(head, content, window)) for content in ManifestContent)
     paths = {*reads.data_files, *(path for _, path in delta.covered_data_files), *delta.removed_data_paths}
     removed = {e.data_file.file_path for e in delta.removed_delete_files}
-    live_data, live_deletes = (
-        find_live(head, delta, content, found)[1]
-        for content, found in ((ManifestContent.DATA, paths), (ManifestContent.DELETES, removed))
-    )
+    reaches = reach_of(head.metadata, delta)
+    _, live_data = find_live(head, ManifestContent.DATA, reaches, paths)
+    _, live_deletes = find_live(head, ManifestContent.DELETES, reaches, removed)
     # A file that a concurrent commit added again is not the one that was read.
     targets = {e.data_file.file_path: e for _, e in live_data if e.snapshot_id not in window}
     for path in paths - targets.keys():

@@ -11,12 +11,14 @@ from pyiceberg.types import IcebergType
 
 from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.which_apply import scope_of
-from deletekit.formats.content_file import ManifestEntry
+from deletekit.formats.content_file import ContentFile, ManifestEntry
 from deletekit.formats.manifest_list import FieldSummary, ManifestContent, ManifestFile
 from deletekit.rows.column_bounds import Known, values_of
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import plain_value, schema_of_spec
 from deletekit.table.snapshot import LiveFile, LiveFiles, SnapshotReader
+
+Reach = Callable[[ManifestFile], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +59,13 @@ def read_head(base: Base, delta: RowDelta) -> Head:
     """
     version, reader, snapshot = base.metadata.version, base.reader, base.snapshot
     new = frozenset(() if base.is_rebased else base.write.written)
-    added = [f.file_path for f in (*delta.added_data_files, *delta.added_delete_files) if f.file_path not in new]
+    added = [f for f in (*delta.added_data_files, *delta.added_delete_files) if f.file_path not in new]
+    paths = [f.file_path for f in added]
     targets = delta.removed_data_paths | {path for _, path in delta.covered_data_files}
     removed_deletes = {e.data_file.file_path for e in delta.removed_delete_files}
-    _, data = find_live(base, delta, ManifestContent.DATA, targets, added)
-    delete_files, deletes = find_live(base, delta, ManifestContent.DELETES, removed_deletes, added)
+    reaches = reach_of(base.metadata, delta, added)
+    _, data = find_live(base, ManifestContent.DATA, reaches, targets, paths)
+    delete_files, deletes = find_live(base, ManifestContent.DELETES, reaches, removed_deletes, paths)
     vectors = list(delete_files.vectors_of(targets))
     duplicates = list(delete_files.vectors_twice()) if version.has_deletion_vectors else []
     manifests, counted = base.manifests, []
@@ -84,14 +88,14 @@ def read_head(base: Base, delta: RowDelta) -> Head:
 
 
 def find_live(
-    base: Base, delta: RowDelta, content: ManifestContent, wanted: Collection[str], others: Collection[str] = ()
+    base: Base, content: ManifestContent, reaches: Reach, wanted: Collection[str], others: Collection[str] = ()
 ) -> tuple[LiveFiles, list[LiveFile]]:
-    """Find live files by their paths, in the manifests that may list files of the partitions that a change is about.
+    """Find live files by their paths, in the manifests that a change reaches; the others are not read.
 
-    A manifest that lists none of them is not read. Where one of `wanted` is not among them, all manifests are read:
-    their list may be wrong, or the change, which the caller then tells.
+    Where one of `wanted` is not among them, all manifests are read: their list may be wrong, or the change, which the
+    caller then tells.
     """
-    files = LiveFiles(base.reader, base.snapshot, content, _reach(base.metadata, delta))
+    files = LiveFiles(base.reader, base.snapshot, content, reaches)
     found = list(files.with_paths([*others, *wanted]))
     if {e.data_file.file_path for _, e in found}.issuperset(wanted):
         return files, found
@@ -99,10 +103,13 @@ def find_live(
     return files, list(files.with_paths([*others, *wanted]))
 
 
-def _reach(metadata: TableMetadata, delta: RowDelta) -> Callable[[ManifestFile], bool]:
-    """Return a function that tells whether a manifest may list files of a partition that a change is about."""
+def reach_of(metadata: TableMetadata, delta: RowDelta, added: Iterable[ContentFile] = ()) -> Reach:
+    """Return a function that tells whether a manifest may list files of a partition in which a change names live files.
+
+    `added` are files that the change adds and that may be live all the same.
+    """
     removed = (e.data_file for e in (*delta.removed_data_files, *delta.removed_delete_files))
-    files = {scope_of(f): f for f in (*delta.added_data_files, *delta.added_delete_files, *removed)}
+    files = {scope_of(f): f for f in (*removed, *(d for d, _ in delta.covered_data_files), *added)}
     specs = {f.spec_id: metadata.specs[f.spec_id] for f in files.values()}
     kinds = {i: [f.field_type for f in s.partition_type(schema_of_spec(metadata, s)).fields] for i, s in specs.items()}
     wanted: dict[int, list[list[Known]]] = {i: [] for i in specs}
