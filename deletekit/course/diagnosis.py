@@ -23,6 +23,7 @@ from typing import Literal
 
 from deletekit.course.translations import text
 from deletekit.engines.local import LocalEngine
+from deletekit.rows.available_memory import available_memory, content_of
 from deletekit.text import without_secrets
 
 Status = Literal["ok", "warning", "missing"]
@@ -104,20 +105,6 @@ def doctor(*, details: bool = False) -> None:
             print("\n        ".join(filter(None, said)))  # noqa: T201
 
 
-def available_memory(root: Path = Path("/")) -> int | None:
-    """Return the bytes that machine and container leave, by Linux's files under `root`; None if these do not exist."""
-    machine = re.search(r"^MemAvailable:\s+(\d+) kB", _content(root / "proc" / "meminfo"), re.MULTILINE)
-    if machine is None:
-        return None
-    left = int(machine[1]) * 1024
-    groups = root / "sys" / "fs" / "cgroup"
-    old = ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")
-    for limit, used in (("memory.max", "memory.current"), old):
-        if (allowed := _content(groups / limit)).isdigit():
-            left = min(left, max(int(allowed) - int(_content(groups / used) or 0), 0))
-    return left
-
-
 def _check(ok: bool, part: Part, name: str, found: str, meaning: str, fix: str, status: Status = "missing") -> Check:
     """Return a check with its status, and without `meaning` and `fix` if all is well."""
     found = without_secrets(found)
@@ -133,13 +120,6 @@ def _command(*words: str) -> str:
 
 def _unset(variable: str) -> str:
     return f"set {variable}=" if _WINDOWS else f"unset {variable}"
-
-
-def _content(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
 
 
 # --- the base ---------------------------------------------------------------------------------------------------------
@@ -386,7 +366,7 @@ def _obstacles(ivy: Path, maven: Path) -> list[Path]:
     Ivy takes a jar from where it found the POM. It looks in the local Maven repository first and notes that. Even when
     the POM is gone, it looks only there.
     """
-    notes = [note for note in ivy.glob("ivydata-*.properties") if "resolver=local-m2-cache" in _content(note)]
+    notes = [note for note in ivy.glob("ivydata-*.properties") if "resolver=local-m2-cache" in content_of(note)]
     return [*([maven] if list(maven.glob("*.pom")) else []), *([ivy] if notes else [])]
 
 

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from deletekit.course.diagnosis import available_memory
 from deletekit.course.explanations import translate_in_notebook
 from deletekit.course.printing import notebook_shell
 from deletekit.course.rewinding import NAMESPACE, Rewinder
 from deletekit.course.translations import text
 from deletekit.course.views.table_view import LESSON_FOLDER
 from deletekit.errors import InvalidInputError, NotFoundError
+from deletekit.rows.available_memory import available_memory
 from deletekit.spark.releases import check_release
 from deletekit.spark.sessions import end_session, running_session, session
 from deletekit.table.catalog import Catalog

@@ -4,6 +4,7 @@ A table, a DataFrame, a file, a dataset and a polars LazyFrame can be read again
 change that must be planned again needs that. An empty stream would be committed silently then, so it is refused.
 """
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from glob import glob, has_magic
@@ -20,13 +21,17 @@ import pyarrow as pa
 from pyarrow import dataset
 from pyiceberg.schema import Schema
 
-from deletekit.errors import InvalidInputError
+from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.rows.available_memory import available_memory
 from deletekit.rows.input_rows import as_table, tabular, with_index
 from deletekit.rows.row_files import open_rows
 from deletekit.table.file_io import FileIO
 
 _DICTS_PER_TABLE = 10_000
 """So many dicts of a generator become one table."""
+
+_TIMES_HELD = 6
+"""So many times the bytes of its rows a verb that holds them takes, with the hashes and files that it makes."""
 
 _NO_ROWS = (str, bytes, IOBase)
 """What can be iterated and is not rows."""
@@ -95,9 +100,23 @@ class RowSource:
             yield rows
 
     def held(self) -> list[Any]:
-        """Return all pieces. They are read only once, also those that are streams themselves."""
+        """Return all pieces. They are read only once, also those that are streams themselves.
+
+        Raises UnsupportedError as soon as they take more memory than a verb can do with: see `_TIMES_HELD`.
+        """
         if self._held is None:
-            self._held = [self._kept(piece) for piece in self.pieces()]
+            most, held, size = (available_memory() or sys.maxsize) // _TIMES_HELD, list[Any](), 0
+            for piece in self.pieces():
+                held.append(self._kept(piece))
+                size += 0 if isinstance(self._rows, _HELD) else _size(held[-1])
+                if size > most:
+                    message = (
+                        f"{self._argument} are more than memory holds; pass them in parts, or as a Spark DataFrame"
+                    )
+                    found = f"more than {size:,} bytes"
+                    expected = f"at most {most:,}, as the verb takes {_TIMES_HELD} times as much and that is free"
+                    raise UnsupportedError(message, "rows-larger-than-memory", self._argument, found, expected)
+            self._held = held
         return self._held
 
     def _kept(self, piece: Any) -> Any:
@@ -128,6 +147,13 @@ class RowSource:
                 )
         with tabular(self._argument):
             return pa.concat_tables([t.select(names) for t in tables], promote_options="default")
+
+
+def _size(piece: Any) -> int:
+    """Return about how many bytes of memory a piece takes; of dicts, as many as the first one each."""
+    if isinstance(piece, list):
+        return len(piece) * sum(map(sys.getsizeof, (piece[0], *piece[0].values()))) if piece else 0
+    return int(piece.estimated_size() if isinstance(piece, pl.DataFrame) else getattr(piece, "nbytes", 0))
 
 
 def _repeats(rows: Any) -> bool:

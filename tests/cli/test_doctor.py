@@ -16,7 +16,8 @@ from packaging.version import Version
 from rich.cells import cell_len
 
 from deletekit.course import diagnosis
-from deletekit.course.diagnosis import DELTA_JAR, IVY_FOLDER, Check, available_memory, base_works, diagnose, satisfies
+from deletekit.course.diagnosis import DELTA_JAR, IVY_FOLDER, Check, base_works, diagnose, satisfies
+from deletekit.rows.available_memory import available_memory
 from deletekit.spark import JARS
 from tests.cli.conftest import ROOT, Run, RunProgram
 from tests.cli.test_hostile import assert_harmless
@@ -139,6 +140,10 @@ def test_memory_is_the_container_s(tmp_path: Path) -> None:
     write(tmp_path / "sys/fs/cgroup/memory/memory.limit_in_bytes", f"{512 << 20}\n")
     write(tmp_path / "sys/fs/cgroup/memory/memory.usage_in_bytes", f"{600 << 20}\n")
     assert available_memory(tmp_path) == 0
+    (tmp_path / "sys/fs/cgroup/memory/memory.limit_in_bytes").unlink()
+    write(tmp_path / "proc/self/limits", f"Max address space         {3 << 29}           unlimited            bytes\n")
+    write(tmp_path / "proc/self/status", "VmPeak:  2000000 kB\nVmSize:  1048576 kB\n")
+    assert available_memory(tmp_path) == 512 << 20
 
 
 # --- packages ---------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from io import BytesIO
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pytest
 from pyarrow import csv, dataset
 
 import deletekit as dk
-from deletekit.rows import data_file_writer, rolling_files
+from deletekit.rows import data_file_writer, rolling_files, row_source
 from tests.commit.racing import QUICK, racing
 from tests.storage import stored_at
 from tests.stored import parquet
@@ -568,3 +569,18 @@ def test_memory_is_bounded(tmp_path: Path, partition_by: list[str]) -> None:
     megabytes, rows = map(int, done.stdout.split())
     assert rows == 17_000_000
     assert megabytes < 4 * rolling_files.HELD_BYTES >> 20
+
+
+@pytest.mark.parametrize("verb", [*KEYED, lambda table, rows: dk.overwrite(table, rows, "true"), dk.delete_keys])
+@pytest.mark.parametrize("kind", ["batches", "dicts", "frames"])
+def test_rows_larger_than_memory_are_refused(
+    catalog: dk.Catalog, monkeypatch: pytest.MonkeyPatch, verb: Callable[[dk.Table, Any], Any], kind: str
+) -> None:
+    """Before they are held: the source would never end."""
+    monkeypatch.setattr(row_source, "available_memory", lambda: 1 << 20)
+    table = make(catalog, WHOLE)
+    whole = WHOLE.select(["id"]) if verb is dk.delete_keys else WHOLE
+    piece = {"batches": whole.to_batches()[0], "dicts": whole.to_pylist()[0], "frames": pl.from_arrow(whole)}[kind]
+    with unchanged(table), pytest.raises(dk.UnsupportedError, match="in parts") as told:
+        verb(table, repeat(piece))
+    assert told.value.kind == "rows-larger-than-memory"
