@@ -13,12 +13,10 @@ from deletekit.commit.change import Base, RowDelta
 from deletekit.deletes.which_apply import scope_of
 from deletekit.formats.content_file import ContentFile, ManifestEntry
 from deletekit.formats.manifest_list import FieldSummary, ManifestContent, ManifestFile
-from deletekit.rows.column_bounds import Known, values_of
+from deletekit.rows.column_bounds import values_of
 from deletekit.table.metadata import TableMetadata
 from deletekit.table.partition import plain_value, schema_of_spec
-from deletekit.table.snapshot import LiveFile, LiveFiles, SnapshotReader
-
-Reach = Callable[[ManifestFile], bool]
+from deletekit.table.snapshot import Keeps, LiveFile, LiveFiles, SnapshotReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +29,6 @@ class Head:
     data, deletes: live entries of the files that the change removes or adds; of data files, also those that its
         positions are about.
     vectors: deletion vectors of the data files that the change removes, or covers with positions.
-    duplicate_vectors: deletion vectors in the same manifests whose data file has another one.
     places: path of the manifest that lists a found file, by the file's identity.
     counted: rows of the manifest list that lack counts, with them, by path; a list of v2 or later needs them.
     """
@@ -40,7 +37,6 @@ class Head:
     data: tuple[ManifestEntry, ...]
     deletes: tuple[ManifestEntry, ...]
     vectors: tuple[ManifestEntry, ...]
-    duplicate_vectors: tuple[ManifestEntry, ...]
     places: Mapping[Hashable, str]
     counted: Mapping[str, ManifestFile]
     reader: SnapshotReader = field(repr=False)
@@ -67,7 +63,6 @@ def read_head(base: Base, delta: RowDelta) -> Head:
     _, data = find_live(base, ManifestContent.DATA, reaches, targets, paths)
     delete_files, deletes = find_live(base, ManifestContent.DELETES, reaches, removed_deletes, paths)
     vectors = list(delete_files.vectors_of(targets))
-    duplicates = list(delete_files.vectors_twice()) if version.has_deletion_vectors else []
     manifests, counted = base.manifests, []
     if snapshot is not None and version.has_counted_manifests:
         counted = reader.counted((m for m in manifests if not m.is_counted), snapshot.snapshot_id)
@@ -79,7 +74,6 @@ def read_head(base: Base, delta: RowDelta) -> Head:
         data=_entries(data),
         deletes=_entries(deletes),
         vectors=_entries(vectors),
-        duplicate_vectors=_entries(duplicates),
         # Of a file that is listed twice, which only a broken table has, the first place counts.
         places={e.data_file.identity: m.manifest_path for m, e in reversed([*data, *deletes, *vectors])},
         counted={m.manifest_path: m for m in counted},
@@ -88,7 +82,7 @@ def read_head(base: Base, delta: RowDelta) -> Head:
 
 
 def find_live(
-    base: Base, content: ManifestContent, reaches: Reach, wanted: Collection[str], others: Collection[str] = ()
+    base: Base, content: ManifestContent, reaches: Keeps, wanted: Collection[str], others: Collection[str] = ()
 ) -> tuple[LiveFiles, list[LiveFile]]:
     """Find live files by their paths, in the manifests that a change reaches; the others are not read.
 
@@ -103,7 +97,9 @@ def find_live(
     return files, list(files.with_paths([*others, *wanted]))
 
 
-def reach_of(metadata: TableMetadata, delta: RowDelta, added: Iterable[ContentFile] = ()) -> Reach:
+def reach_of(
+    metadata: TableMetadata, delta: RowDelta, added: Iterable[ContentFile] = ()
+) -> Callable[[ManifestFile], bool]:
     """Return a function that tells whether a manifest may list files of a partition in which a change names live files.
 
     `added` are files that the change adds and that may be live all the same.
@@ -112,28 +108,24 @@ def reach_of(metadata: TableMetadata, delta: RowDelta, added: Iterable[ContentFi
     files = {scope_of(f): f for f in (*removed, *(d for d, _ in delta.covered_data_files), *added)}
     specs = {f.spec_id: metadata.specs[f.spec_id] for f in files.values()}
     kinds = {i: [f.field_type for f in s.partition_type(schema_of_spec(metadata, s)).fields] for i, s in specs.items()}
-    wanted: dict[int, list[list[Known]]] = {i: [] for i in specs}
-    for file in files.values():
-        wanted[file.spec_id].append(list(map(_known_of_value, file.partition, kinds[file.spec_id])))
 
-    def keeps(listed: ManifestFile) -> bool:
-        known = list(map(_known_of_summary, listed.partitions or (), kinds.get(listed.partition_spec_id, ())))
-        return any(all(map(Known.may_equal, one, known)) for one in wanted.get(listed.partition_spec_id, ()))
+    def reaches(listed: ManifestFile) -> bool:
+        mine = kinds.get(listed.partition_spec_id, [])
+        stored = zip(listed.partitions or (), mine, strict=False)
+        bounds = [(s, values_of(kind, s.lower_bound, s.upper_bound), kind) for s, kind in stored]
+        wanted = (f.partition for f in files.values() if f.spec_id == listed.partition_spec_id)
+        return any(all(map(_may_be, partition, bounds)) for partition in wanted)
 
-    return keeps
+    return reaches
 
 
-def _known_of_value(value: Any, kind: IcebergType) -> Known:
-    if value is None:
-        return Known("all", None)
+def _may_be(value: Any, field: tuple[FieldSummary, tuple[Any, Any] | None, IcebergType]) -> bool:
+    """Tell whether a manifest may list a file with this value of a partition field, by what its summary proves."""
+    summary, bounds, kind = field
     plain = plain_value(value, kind)
-    return Known("none", (plain, plain) if plain == plain else None)
-
-
-def _known_of_summary(summary: FieldSummary, kind: IcebergType) -> Known:
-    has_order = str(kind) != "uuid"  # Java orders uuids signed (apache/iceberg#14216)
-    bounds = values_of(kind, summary.lower_bound, summary.upper_bound) if has_order else None
-    return Known("some" if summary.contains_null else "none", bounds)
+    if value is None or bounds is None or plain != plain or str(kind) == "uuid":  # Java orders uuids signed
+        return value is not None or summary.contains_null
+    return bool(bounds[0] <= plain <= bounds[1])
 
 
 def _entries(found: Iterable[LiveFile]) -> tuple[ManifestEntry, ...]:

@@ -120,8 +120,7 @@ def _check_covered(delta: RowDelta, live: Head) -> None:
 def _check_one_vector(delta: RowDelta, live: Head) -> None:
     """Refuse a second live deletion vector of one data file. Java compares only with concurrent commits."""
     removed = {e.data_file.identity for e in delta.removed_delete_files}
-    found = (*live.duplicate_vectors, *(e for e in live.vectors if e not in live.duplicate_vectors))
-    kept = [e.data_file for e in found if e.data_file.identity not in removed]
+    kept = [e.data_file for e in live.vectors if e.data_file.identity not in removed]
     vectors: dict[str, DataFile | DeleteFile] = {}
     for file in (*kept, *delta.added_delete_files):
         if isinstance(file, DeleteFile) and file.is_deletion_vector and file.referenced_data_file is not None:

@@ -326,7 +326,6 @@ class _Span:
     start: int
     stop: int
     lock: threading.Lock
-    blobs: int = 0
     data: bytes | None = None
 
 
@@ -334,36 +333,31 @@ class BlobRanges:
     """Reads announced byte ranges in merged spans: vectors that lie near each other in a Puffin file cost one read.
 
     Only the announced ranges and small gaps between them are read. A span is forgotten when each of its blobs was read.
-    The spans that are not forgotten have at most 128 MB together: what is announced beyond that is read by itself.
+    Those that are announced together have at most 128 MB: what is beyond that is read by itself.
     """
 
     def __init__(self, io: FileIO) -> None:
         self._io = io
         self._lock = threading.Lock()
         self._spans: dict[tuple[str, int, int], _Span] = {}
-        self._room = _MAX_HELD
 
     def expect(self, ranges: Iterable[tuple[str, int, int]]) -> None:
         """Announce ranges (path, offset, size) that will be read soon."""
         with self._lock:
-            span = _Span("", 0, 0, threading.Lock())
+            span, room = _Span("", 0, 0, threading.Lock()), _MAX_HELD
             for path, offset, size in sorted(set(ranges).difference(self._spans)):
                 stop = max(offset + size, span.stop)
                 if span.path != path or offset - span.stop > _MAX_GAP or stop - span.start > _MAX_SPAN:
                     span, stop = _Span(path, offset, offset, threading.Lock()), offset + size
-                if self._room >= stop - span.stop:
-                    self._room -= stop - span.stop
+                if room >= stop - span.stop:
+                    room -= stop - span.stop
                     span.stop = stop
-                    span.blobs += 1
                     self._spans[path, offset, size] = span
 
     def read(self, path: str, offset: int, size: int) -> bytes:
         """Return the bytes of a range. Raises NotFoundError, or FormatError if the file is shorter."""
         with self._lock:
             span = self._spans.pop((path, offset, size), None)
-            if span is not None:
-                span.blobs -= 1
-                self._room += 0 if span.blobs else span.stop - span.start
         if span is None:
             return self._io.read(path, offset, size)
         with span.lock:  # the first reads for all of them

@@ -71,7 +71,7 @@ def plan_scan(
     kept = [m for m in reader.manifests(snapshot) if m.has_live_files and pruning.keeps_manifest(m)]
     reader.read_ahead(kept)
     index = delete_index(metadata, snapshot, reader, pruning.keeps_manifest)
-    manifests = _live_manifests(reader, snapshot, ManifestContent.DATA, pruning.keeps_manifest)
+    manifests = reader.live_columns(snapshot, ManifestContent.DATA, pruning.keeps_manifest)
     files = [(columns, pruning.kept_rows(columns)) for columns in manifests]
     planned = []
     for (columns, rows), vectors in zip(files, index.vector_numbers(files), strict=True):
@@ -189,7 +189,7 @@ def delete_index(
     partition only, so a filter that excludes the data files excludes the delete. A global delete has no partition, so
     no filter excludes it.
     """
-    deletes = _live_manifests(reader, snapshot, ManifestContent.DELETES, keeps_manifest)
+    deletes = reader.live_columns(snapshot, ManifestContent.DELETES, keeps_manifest)
     return DeleteFileIndex(deletes, metadata.specs, metadata.all_fields, metadata.untrusted_bounds)
 
 
@@ -210,14 +210,6 @@ def keeps_file(
     """Return a function that tells whether a data file may hold rows of an unbound filter on columns of `schema`."""
     pruning = _Pruning(metadata, schema or metadata.schema, where)
     return pruning.keeps_file
-
-
-def _live_manifests(
-    reader: SnapshotReader, snapshot: Snapshot, content: ManifestContent, keeps: Callable[[ManifestFile], bool]
-) -> Iterator[ManifestColumns]:
-    kept = [m for m in reader.manifests(snapshot) if m.content == content and m.has_live_files and keeps(m)]
-    reader.read_ahead(kept)
-    yield from map(reader.columns, kept)
 
 
 class _Pruning:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -34,6 +33,8 @@ _WORTH_POLARS_BYTES = 1 << 19
 _WORTH_COLUMNS_BYTES = 1 << 14
 _Key = tuple[str, int | None, int, int]
 LiveFile = tuple[ManifestFile, ManifestEntry]
+Keeps = Callable[[ManifestFile], bool] | None
+"""Tells which manifests to read; None: all."""
 
 
 class SnapshotReader:
@@ -122,15 +123,19 @@ class SnapshotReader:
         for columns in self.live_columns(snapshot, content):
             yield from columns.entries(np.flatnonzero(columns.is_live))
 
-    def live_columns(self, snapshot: Snapshot, content: ManifestContent) -> Iterator[ManifestColumns]:
-        """Yield the manifests that hold live data files, or live delete files, of a snapshot."""
-        yield from map(self.columns, self.live_manifests(snapshot, content))
+    def live_columns(
+        self, snapshot: Snapshot, content: ManifestContent, keeps: Keeps = None
+    ) -> Iterator[ManifestColumns]:
+        """Yield the manifests that `keeps` keeps and that hold live data files, or live delete files, of a snapshot."""
+        yield from map(self.columns, self.live_manifests(snapshot, content, keeps))
 
-    def live_manifests(
-        self, snapshot: Snapshot, content: ManifestContent, keeps: Callable[[ManifestFile], bool] = lambda _: True
-    ) -> list[ManifestFile]:
+    def live_manifests(self, snapshot: Snapshot, content: ManifestContent, keeps: Keeps = None) -> list[ManifestFile]:
         """Return the rows of the manifest list that `keeps` keeps and that hold live files; they are read ahead."""
-        live = (m for m in self.manifests(snapshot) if m.content == content and m.has_live_files and keeps(m))
+        live = (
+            m
+            for m in self.manifests(snapshot)
+            if m.content == content and m.has_live_files and (keeps is None or keeps(m))
+        )
         wanted = [m for m in live if self.searched is None or m.manifest_path in self.searched]
         self.read_ahead(wanted)
         return wanted
@@ -287,11 +292,7 @@ class LiveFiles:
     """
 
     def __init__(
-        self,
-        reader: SnapshotReader,
-        snapshot: Snapshot | None,
-        content: ManifestContent,
-        keeps: Callable[[ManifestFile], bool] = lambda _: True,
+        self, reader: SnapshotReader, snapshot: Snapshot | None, content: ManifestContent, keeps: Keeps = None
     ) -> None:
         self._listed = [] if snapshot is None else reader.live_manifests(snapshot, content, keeps)
         self._manifests = list(map(reader.columns, self._listed))
@@ -314,29 +315,10 @@ class LiveFiles:
     def vectors_of(self, data_paths: Iterable[str]) -> Iterator[LiveFile]:
         """Yield the deletion vectors of these data files."""
         wanted = text_array(data_paths)
-        return self._vectors_of(wanted) if len(wanted) else iter(())
-
-    def vectors_twice(self) -> Iterator[LiveFile]:
-        """Yield the deletion vectors whose data file has another one."""
-        parts = [columns.referenced(rows) for _, columns, rows in self._vectors]
-        paths = pa.chunked_array(parts, pa.large_string()).drop_null()
-        if pc.count_distinct(paths).as_py() == len(paths):
-            return iter(())
-        counts = pc.value_counts(paths.combine_chunks())
-        return self._vectors_of(counts.field(0).filter(pc.greater(counts.field(1), 1)))
-
-    def _vectors_of(self, data_paths: pa.Array) -> Iterator[LiveFile]:
-        for listed, columns, rows in self._vectors:
-            chosen = rows[_is_in(columns.referenced(rows), data_paths)]
+        for listed, columns in zip(self._listed, self._manifests, strict=True) if len(wanted) else ():
+            rows = np.flatnonzero(columns.is_live & columns.is_vector)
+            chosen = rows[_is_in(columns.referenced(rows), wanted)]
             yield from ((listed, entry) for entry in columns.entries(chosen))
-
-    @cached_property
-    def _vectors(self) -> list[tuple[ManifestFile, ManifestColumns, Rows]]:
-        manifests = zip(self._listed, self._manifests, strict=True)
-        vectors = (
-            (listed, columns, np.flatnonzero(columns.is_live & columns.is_vector)) for listed, columns in manifests
-        )
-        return [found for found in vectors if len(found[2])]
 
 
 def rows_with_paths(columns: ManifestColumns, paths: pa.Array) -> Rows:

@@ -69,22 +69,10 @@ def test_vectors_are_found_by_data_file(table: dk.Table) -> None:
     assert list(deletes.vectors_of([])) == []
 
 
-def test_data_files_with_two_vectors_are_found(table: dk.Table) -> None:
-    by_file: dict[str | None, list[ManifestEntry]] = {}
-    for entry in entries(table, ManifestContent.DELETES):
-        assert isinstance(entry.data_file, DeleteFile)
-        by_file.setdefault(entry.data_file.referenced_data_file, []).append(entry)
-    expected = [e for found in by_file.values() if len(found) > 1 for e in found]
-    found = [entry for _, entry in live(table, ManifestContent.DELETES).vectors_twice()]
-    assert len(found) == 6
-    assert sorted(map(repr, found)) == sorted(map(repr, expected))
-    assert list(live(table, ManifestContent.DATA).vectors_twice()) == []
-
-
 def test_no_snapshot_has_no_files(table: dk.Table) -> None:
     none = LiveFiles(SnapshotReader(table.io, table.metadata), None, ManifestContent.DATA)
     assert list(none.with_paths(["a"])) == []
-    assert list(none.vectors_twice()) == list(none.vectors_of(["a"])) == []
+    assert list(none.vectors_of(["a"])) == []
 
 
 @pytest.mark.parametrize("old_first", [True, False])
