@@ -102,7 +102,7 @@ def reach_of(
 ) -> Callable[[ManifestFile], bool]:
     """Return a function that tells whether a manifest may list files of a partition in which a change names live files.
 
-    `added` are files that the change adds and that may be live all the same.
+    `added` are files that the change adds and that may be live already.
     """
     removed = (e.data_file for e in (*delta.removed_data_files, *delta.removed_delete_files))
     files = {scope_of(f): f for f in (*removed, *(d for d, _ in delta.covered_data_files), *added)}
