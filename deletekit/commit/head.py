@@ -110,7 +110,9 @@ def reach_of(
     kinds = {i: [f.field_type for f in s.partition_type(schema_of_spec(metadata, s)).fields] for i, s in specs.items()}
 
     def reaches(listed: ManifestFile) -> bool:
-        mine = kinds.get(listed.partition_spec_id, [])
+        mine = kinds.get(listed.partition_spec_id)
+        if not mine:  # another spec, or one without partitions
+            return mine is not None
         stored = zip(listed.partitions or (), mine, strict=False)
         bounds = [(s, values_of(kind, s.lower_bound, s.upper_bound), kind) for s, kind in stored]
         wanted = (f.partition for f in files.values() if f.spec_id == listed.partition_spec_id)
