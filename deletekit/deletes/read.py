@@ -38,9 +38,6 @@ from deletekit.table.types import LINEAGE_FIELDS, arrow_type
 
 Numbers = npt.NDArray[np.int64]
 
-# A row group of most writers. A larger one is read in pieces, so that it need not fit into memory as a whole.
-BATCH_ROWS = 1 << 20
-
 _NOWHERE = np.empty(0, np.int64)
 _KeySets = Sequence[EqualityKeys]
 
@@ -69,7 +66,7 @@ class ReadRequest:
     only_live: leave out row groups that have no live row by statistics, deletes and filter.
     row_ids: let batches tell `row_ids_at`.
     within: bound filter that is true for all rows that matter; with `only_live`, it leaves out row groups too.
-    batch_rows: rows of a batch at the most.
+    batch_rows: rows of a batch at the most; None for a row group at once, unless that is very large.
     """
 
     fields: tuple[NestedField, ...]
@@ -78,7 +75,7 @@ class ReadRequest:
     only_live: bool = False
     row_ids: bool = False
     within: BooleanExpression = field(default_factory=AlwaysTrue)
-    batch_rows: int = BATCH_ROWS
+    batch_rows: int | None = None
 
 
 @dataclass(frozen=True)
@@ -330,7 +327,8 @@ class _Rows:
         """Yield (offset, rows) over a row group, with the output columns; those in `first` are read already."""
         rest, size = [n for n in self._wanted if n not in first.column_names], self._request.batch_rows
         if first.num_columns and not rest:
-            yield from ((at, first.slice(at, size)) for at in range(0, group.num_rows, size))
+            step = size or group.num_rows
+            yield from ((at, first.slice(at, step)) for at in range(0, group.num_rows, step))
             return
         at = 0
         for rows in self.file.batches(group, rest, size):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,7 @@ NameColumn = Callable[[str], object]
 
 _A_CALL = re.compile(r"\s*[^\W\d]\w*\(.*\)\s*", re.DOTALL)
 _INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
-_CACHED_ROWS = 131_072  # so few that a block stays in the processor's cache
+_CACHED_ROWS = 65_536  # so few that a block stays in the processor's cache
 _TESTS: dict[type[ex.BoundPredicate], str] = {
     ex.BoundEqualTo: "equal",
     ex.BoundNotEqualTo: "not_equal",
@@ -233,8 +233,9 @@ def keep_rows(columns: Sequence[Any], keep: pa.BooleanArray) -> list[Any]:
     """
     if len(keep) <= _CACHED_ROWS and "polars" not in sys.modules:
         return [c.filter(keep) for c in columns]
-    masks = [pl.Series(keep.slice(at, _CACHED_ROWS)) for at in range(0, len(keep), _CACHED_ROWS)]
-    return [_filtered(c, masks) if _is_fixed(c) else c.filter(keep) for c in columns]
+    mask = pl.Series(keep)
+    masks = [mask.slice(at, _CACHED_ROWS) for at in range(0, len(keep), _CACHED_ROWS)]
+    return [_filtered(c, keep, masks) if _is_fixed(c) else c.filter(keep) for c in columns]
 
 
 def _mask(bound: BooleanExpression, column_of: ColumnOf) -> Any:
@@ -276,14 +277,18 @@ def _storable(value: Any) -> Any:
     return value.bytes if hasattr(value, "bytes") else value  # uuids
 
 
-def _filtered(column: Any, masks: Sequence[pl.Series]) -> pa.Array:
+def _filtered(column: Any, keep: pa.BooleanArray, masks: Iterable[pl.Series]) -> pa.Array:
     flat = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
-    numbers = flat.view(_INTEGERS[flat.type.bit_width])
-    parts = [
-        pl.Series(numbers.slice(i * _CACHED_ROWS, len(mask))).filter(mask).to_arrow() for i, mask in enumerate(masks)
-    ]
-    # Copied into Arrow's memory, which is reused from one batch to the next; polars' is not.
-    return pa.concat_arrays(parts).view(flat.type)
+    kind, rows = _INTEGERS[flat.type.bit_width], keep.true_count
+    numbers = pl.Series(pa.Array.from_buffers(kind, len(flat), [None, flat.buffers()[1]], offset=flat.offset))
+    made = pa.allocate_buffer(rows * kind.bit_width // 8)  # Arrow's memory is used again for the next batch
+    out, at, done = np.frombuffer(made, kind.to_pandas_dtype()), 0, 0
+    for mask in masks:
+        kept = numbers.slice(at, len(mask)).filter(mask).to_numpy()  # a block, which polars' memory is used again for
+        out[done : done + len(kept)] = kept
+        at, done = at + len(mask), done + len(kept)
+    valid = flat.is_valid().filter(keep).buffers()[1] if flat.null_count else None
+    return pa.Array.from_buffers(flat.type, rows, [valid, made])
 
 
 def _is_fixed(column: Any) -> bool:

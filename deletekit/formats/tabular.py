@@ -23,6 +23,8 @@ from deletekit.formats.read_ahead import ReadAhead
 
 JOINED_ROWS, JOINED_BYTES = 1 << 16, 8 << 20
 """Row groups that are no larger together are read in one piece."""
+BATCH_ROWS, WHOLE_BYTES = 1 << 20, 512 << 20
+"""A row group of more rows is read in batches of so many if its columns take more bytes. Whole takes a tenth less."""
 _EXACT_ORC = 25
 _LARGE_TEXT = 21
 """The first pyarrow that lets a reader choose the type of text."""
@@ -95,9 +97,12 @@ class TabularFile(ABC):
     def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
         """Read the named top-level columns of one row group, in file order."""
 
-    def batches(self, group: RowGroup, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
-        """Read the same in consecutive pieces of at most `rows` rows, decoded one by one where the format can."""
-        return _slices(self.read(group, columns), rows)
+    def batches(self, group: RowGroup, columns: Sequence[str], rows: int | None = None) -> Iterator[pa.Table]:
+        """Read the same in consecutive pieces, decoded one by one where the format can.
+
+        `rows` is how many a piece has at most; without it, the row group is one piece, unless that is very large.
+        """
+        return _slices(self.read(group, columns), rows or group.num_rows)
 
     def compared(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
         """Read columns whose values are only compared: text may come as Arrow's `large_string`."""
@@ -263,18 +268,22 @@ class _ParquetRows(TabularFile):
 
     def _fetch(self, group: RowGroup, columns: Sequence[str]) -> None:
         if self._ahead:
-            names = {*columns}
-            every = (self.footer.row_group(i).column(j) for i in group.indices for j in range(self.footer.num_columns))
-            self._ahead.fetch(_place(c) for c in every if not names.isdisjoint(_parents(c.path_in_schema)))
+            self._ahead.fetch(map(_place, self._chunks(group, columns)))
+
+    def _chunks(self, group: RowGroup, columns: Sequence[str]) -> Iterator[Any]:
+        names = {*columns}
+        every = (self.footer.row_group(i).column(j) for i in group.indices for j in range(self.footer.num_columns))
+        return (c for c in every if not names.isdisjoint(_parents(c.path_in_schema)))
 
     def _read(self, file: Any, group: RowGroup, columns: Sequence[str]) -> pa.Table:
         with _decoding("PARQUET"):
             self._fetch(group, columns)
-            table = file.read_row_groups(group.indices, columns=list(columns), use_threads=False)
+            table = file.read_row_groups(group.indices, columns=list(columns), use_threads=True)
             return _checked(table, group, columns, "PARQUET")
 
-    def batches(self, group: RowGroup, columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
-        if not columns or group.num_rows <= rows:  # read whole is faster than through an iterator of batches
+    def batches(self, group: RowGroup, columns: Sequence[str], rows: int | None = None) -> Iterator[pa.Table]:
+        rows = rows or self._rows_at_once(group, columns)
+        if not columns or group.num_rows <= rows:
             yield from _slices(self.read(group, columns), rows)
             return
         found = 0
@@ -286,6 +295,12 @@ class _ParquetRows(TabularFile):
                 found += len(batch)
                 yield _validated(pa.Table.from_batches([batch]), columns)
             _check_rows(found, group, "PARQUET")
+
+    def _rows_at_once(self, group: RowGroup, columns: Sequence[str]) -> int:
+        if group.num_rows <= BATCH_ROWS:
+            return BATCH_ROWS
+        size = sum(max(c.total_uncompressed_size, 8 * c.num_values) for c in self._chunks(group, columns))
+        return group.num_rows if size <= WHOLE_BYTES else BATCH_ROWS
 
     @cached_property
     def _places(self) -> dict[str, int]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from deletekit.errors import InvalidInputError, UnsupportedError
+from deletekit.formats.tabular import BATCH_ROWS
 from deletekit.html_table import html_table, number_columns
 from deletekit.notebook_html import facts_html
 from deletekit.public import argument, public_methods
@@ -45,7 +46,7 @@ class ArrowResult(ABC):
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows in batches of at most 1,048,576 rows; threads read ahead."""
         for table in self._tables():
-            yield from table.to_batches()
+            yield from table.to_batches(BATCH_ROWS)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return a reader of the rows, which reads files as it is asked for batches."""
