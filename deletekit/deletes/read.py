@@ -26,7 +26,7 @@ from deletekit.filters.row_group_pruning import bounds_of, may_match
 from deletekit.formats.content_file import ManifestEntry, refuse_encrypted
 from deletekit.formats.deletion_vector import PositionBitmap
 from deletekit.formats.roaring import unpacked
-from deletekit.formats.tabular import ColumnStatistics, RowGroup, TabularFile, open_tabular, rows_only
+from deletekit.formats.tabular import ColumnStatistics, RowGroup, TabularFile, open_tabular, rows_only, slices
 from deletekit.log import tell_rows
 from deletekit.rows.keys import flat
 from deletekit.rows.projection import FileColumns, partition_constants, project, with_field_ids
@@ -286,8 +286,7 @@ class _Rows:
             nonlocal table
             names = self._columns.names([self._context.paths.top_level(keys.fields[at])])
             if not set(names) <= set(table.column_names):
-                read = self.file.read if names[0] in self._wanted else self.file.compared
-                table = _joined(table, read(group, names))
+                table = _joined(table, self.file.read(group, names))
             return self.column(table, keys.fields[at])
 
         hit = keys.set.contains_each(len(keys.fields), column, keys.number)
@@ -326,13 +325,9 @@ class _Rows:
     def _pieces(self, group: RowGroup, first: pa.Table) -> Iterator[tuple[int, pa.Table]]:
         """Yield (offset, rows) over a row group, with the output columns; those in `first` are read already."""
         rest, size = [n for n in self._wanted if n not in first.column_names], self._request.batch_rows
-        if first.num_columns and not rest:
-            step = size or group.num_rows
-            yield from ((at, first.slice(at, step)) for at in range(0, group.num_rows, step))
-            return
-        at = 0
-        for rows in self.file.batches(group, rest, size):
-            yield at, _joined(first.slice(at, len(rows)), rows) if first.num_columns else rows
+        is_read, at = first.num_columns and not rest, 0
+        for rows in slices(first, size or group.num_rows) if is_read else self.file.batches(group, rest, size):
+            yield at, rows if is_read or not first.num_columns else _joined(first.slice(at, len(rows)), rows)
             at += len(rows)
 
     def _output(self, table: pa.Table, positions: Numbers) -> pa.Table:

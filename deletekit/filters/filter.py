@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -233,9 +233,8 @@ def keep_rows(columns: Sequence[Any], keep: pa.BooleanArray) -> list[Any]:
     """
     if len(keep) <= _CACHED_ROWS and "polars" not in sys.modules:
         return [c.filter(keep) for c in columns]
-    mask = pl.Series(keep)
-    masks = [mask.slice(at, _CACHED_ROWS) for at in range(0, len(keep), _CACHED_ROWS)]
-    return [_filtered(c, keep, masks) if _is_fixed(c) else c.filter(keep) for c in columns]
+    mask, rows = pl.Series(keep), keep.true_count
+    return [_filtered(c, mask, rows) if _is_fixed(c) else c.filter(keep) for c in columns]
 
 
 def _mask(bound: BooleanExpression, column_of: ColumnOf) -> Any:
@@ -277,22 +276,25 @@ def _storable(value: Any) -> Any:
     return value.bytes if hasattr(value, "bytes") else value  # uuids
 
 
-def _filtered(column: Any, keep: pa.BooleanArray, masks: Iterable[pl.Series]) -> pa.Array:
+def _filtered(column: Any, mask: pl.Series, rows: int) -> pa.Array:
     flat = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
-    kind, rows = _INTEGERS[flat.type.bit_width], keep.true_count
+    if pa.types.is_boolean(flat.type):
+        return pl.Series(flat).filter(mask).to_arrow()
+    kind = _INTEGERS[flat.type.bit_width]
     numbers = pl.Series(pa.Array.from_buffers(kind, len(flat), [None, flat.buffers()[1]], offset=flat.offset))
-    made = pa.allocate_buffer(rows * kind.bit_width // 8)  # Arrow's memory is used again for the next batch
-    out, at, done = np.frombuffer(made, kind.to_pandas_dtype()), 0, 0
-    for mask in masks:
-        kept = numbers.slice(at, len(mask)).filter(mask).to_numpy()  # a block, which polars' memory is used again for
-        out[done : done + len(kept)] = kept
-        at, done = at + len(mask), done + len(kept)
-    valid = flat.is_valid().filter(keep).buffers()[1] if flat.null_count else None
-    return pa.Array.from_buffers(flat.type, rows, [valid, made])
+    made, done = pa.allocate_buffer(rows * kind.bit_width // 8), 0  # Arrow's memory, which the next batch takes again
+    values = np.frombuffer(made, kind.to_pandas_dtype())
+    for at in range(0, len(flat), _CACHED_ROWS):
+        kept = numbers.slice(at, _CACHED_ROWS).filter(mask.slice(at, _CACHED_ROWS)).to_numpy()
+        values[done : done + len(kept)] = kept
+        done += len(kept)
+    valid = [_filtered(flat.is_valid(), mask, rows)] if flat.null_count else []  # whose bits may begin in a byte
+    nulls = pa.concat_arrays(valid).buffers()[1] if valid else None
+    return pa.Array.from_buffers(flat.type, rows, [nulls, made])
 
 
 def _is_fixed(column: Any) -> bool:
     kind = column.type
     if isinstance(column, pa.ChunkedArray) and column.num_chunks != 1:
         return False
-    return pa.types.is_primitive(kind) and not pa.types.is_boolean(kind) and kind.bit_width in _INTEGERS
+    return pa.types.is_boolean(kind) or (pa.types.is_primitive(kind) and kind.bit_width in _INTEGERS)

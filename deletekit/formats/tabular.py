@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -21,13 +21,13 @@ from deletekit.formats.orc_layout import check_orc
 from deletekit.formats.parquet import PYARROW
 from deletekit.formats.read_ahead import ReadAhead
 
-JOINED_ROWS, JOINED_BYTES = 1 << 16, 8 << 20
+JOINED_ROWS, JOINED_BYTES = 1 << 20, 64 << 20
 """Row groups that are no larger together are read in one piece."""
-BATCH_ROWS, WHOLE_BYTES = 1 << 20, 512 << 20
+BATCH_ROWS, WHOLE_BYTES = 1 << 20, 256 << 20
 """A row group of more rows is read in batches of so many if its columns take more bytes. Whole takes a tenth less."""
+_ROWS_OF_ONE_THREAD = 1 << 16
+"""To hand a column to another thread takes as long as to decode some thousand values."""
 _EXACT_ORC = 25
-_LARGE_TEXT = 21
-"""The first pyarrow that lets a reader choose the type of text."""
 _BYTES_OF = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
 _WRAPS_ORC_TIMESTAMPS = PYARROW < _EXACT_ORC
 """An older pyarrow says nothing where a timestamp leaves the nanoseconds' range (1677 to 2262): 9999-12-31 is wrong."""
@@ -102,11 +102,7 @@ class TabularFile(ABC):
 
         `rows` is how many a piece has at most; without it, the row group is one piece, unless that is very large.
         """
-        return _slices(self.read(group, columns), rows or group.num_rows)
-
-    def compared(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
-        """Read columns whose values are only compared: text may come as Arrow's `large_string`."""
-        return self.read(group, columns)
+        return slices(self.read(group, columns), rows or group.num_rows)
 
     def statistics(self, group: RowGroup, columns: Collection[str] | None = None) -> Mapping[str, ColumnStatistics]:
         """Return the footer's statistics of the top-level columns of primitive type; empty where there are none.
@@ -245,26 +241,11 @@ class _ParquetRows(TabularFile):
             footer = self._file.metadata
             self._file = pq.ParquetFile(source, metadata=footer, read_dictionary=encoded or None, **options)
         self.footer, self.remote = self._file.metadata, remote
-        self._reopened = partial(pq.ParquetFile, source, metadata=self.footer, **options)
         self.schema = _named(self._file.schema_arrow)
         self.metadata = _metadata(self.footer.metadata)
         listed = map(self.footer.row_group, range(self.footer.num_row_groups))
         self.row_groups = groups or _groups(((g.num_rows, g.total_byte_size) for g in listed), "PARQUET")
         self.parsed = self.footer, self.row_groups
-
-    def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
-        return self._read(self._file, group, columns)
-
-    def compared(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
-        if PYARROW < _LARGE_TEXT or not any(pa.types.is_string(self.schema.field(name).type) for name in columns):
-            return self.read(group, columns)
-        return self._read(self._with_large_text, group, columns)
-
-    @cached_property
-    def _with_large_text(self) -> Any:
-        """The same file. Text with offsets of 64 bits is decoded in four fifths of the time."""
-        with _decoding("PARQUET"):
-            return self._reopened(binary_type=pa.large_binary())
 
     def _fetch(self, group: RowGroup, columns: Sequence[str]) -> None:
         if self._ahead:
@@ -275,16 +256,17 @@ class _ParquetRows(TabularFile):
         every = (self.footer.row_group(i).column(j) for i in group.indices for j in range(self.footer.num_columns))
         return (c for c in every if not names.isdisjoint(_parents(c.path_in_schema)))
 
-    def _read(self, file: Any, group: RowGroup, columns: Sequence[str]) -> pa.Table:
+    def read(self, group: RowGroup, columns: Sequence[str]) -> pa.Table:
         with _decoding("PARQUET"):
             self._fetch(group, columns)
-            table = file.read_row_groups(group.indices, columns=list(columns), use_threads=True)
+            threads = group.num_rows > _ROWS_OF_ONE_THREAD
+            table = self._file.read_row_groups(group.indices, columns=list(columns), use_threads=threads)
             return _checked(table, group, columns, "PARQUET")
 
     def batches(self, group: RowGroup, columns: Sequence[str], rows: int | None = None) -> Iterator[pa.Table]:
         rows = rows or self._rows_at_once(group, columns)
         if not columns or group.num_rows <= rows:
-            yield from _slices(self.read(group, columns), rows)
+            yield from slices(self.read(group, columns), rows)
             return
         found = 0
         with _decoding("PARQUET"):
@@ -297,10 +279,8 @@ class _ParquetRows(TabularFile):
             _check_rows(found, group, "PARQUET")
 
     def _rows_at_once(self, group: RowGroup, columns: Sequence[str]) -> int:
-        if group.num_rows <= BATCH_ROWS:
-            return BATCH_ROWS
-        size = sum(max(c.total_uncompressed_size, 8 * c.num_values) for c in self._chunks(group, columns))
-        return group.num_rows if size <= WHOLE_BYTES else BATCH_ROWS
+        sizes = (max(c.total_uncompressed_size, 8 * c.num_values) for c in self._chunks(group, columns))
+        return group.num_rows if group.num_rows <= BATCH_ROWS or sum(sizes) <= WHOLE_BYTES else BATCH_ROWS
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -375,8 +355,9 @@ class _AvroRows(TabularFile):
             return self._table.select(list(columns)) if columns else rows_only(group.num_rows)
 
 
-def _slices(table: pa.Table, rows: int) -> Iterator[pa.Table]:
-    for at in range(0, len(table), rows):
+def slices(table: pa.Table, rows: int) -> Iterator[pa.Table]:
+    """Yield the rows of a table in pieces of at most `rows` rows."""
+    for at in range(0, len(table), max(rows, 1)):
         yield table.slice(at, rows) if table.num_columns else rows_only(min(rows, len(table) - at))
 
 

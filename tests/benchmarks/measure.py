@@ -191,10 +191,10 @@ def _serve(pipe: Connection, target: str, arguments: tuple[Any, ...]) -> None:
         except (EOFError, OSError):
             return
         try:
-            begin = time.perf_counter()
+            begin, used = time.perf_counter(), processor_seconds()
             result = run(job)
-            seconds = time.perf_counter() - begin
-            facts = facts_of(result)
+            seconds, used = time.perf_counter() - begin, processor_seconds() - used
+            facts = {"cpu": used, **facts_of(result)}
             if "seconds" in facts:  # part of the work is not what is asked for
                 seconds = facts["seconds"]
             del result
@@ -207,10 +207,30 @@ def facts_of(result: Any) -> dict[str, Any]:
     """What is compared: rows and sums of the columns of an Arrow table; other results say it themselves."""
     if isinstance(result, dict):
         return result
-    import pyarrow.compute as pc  # noqa: PLC0415  # after the engine, whose imports are its baseline
+    import pyarrow as pa  # noqa: PLC0415  # after the engine, whose imports are its baseline
 
-    sums = {f"sum_{name}": pc.sum(result[name]).as_py() for name in result.column_names}
-    return {"rows": len(result), **sums}
+    rows = result if isinstance(result, pa.Table) else result.to_arrow()
+    sums = {f"sum_{f.name}": _sum(rows[f.name]) for f in rows.schema}
+    return {"rows": len(rows), **sums}
+
+
+def _sum(column: Any) -> Any:
+    """The sum of numbers; of others how many are not NULL."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return pc.sum(column).as_py() if any(test(column.type) for test in tests) else len(column) - column.null_count
+
+
+def processor_seconds() -> float:
+    """User and system time of this process, and of those below it as the kernel counts them."""
+    ticks = 0
+    for pid in tree_of(os.getpid())[1:]:
+        with suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    return time.process_time() + (ticks / os.sysconf("SC_CLK_TCK") if ticks else 0)
 
 
 def _told(error: BaseException) -> str:

@@ -17,7 +17,7 @@ from tests.benchmarks.measure import Cell
 PACKAGES = ("pyarrow", "pyroaring", "fastavro", "polars", "duckdb", "pyiceberg", "chdb", "pysail", "pyspark")
 
 PARTS = {
-    "scan": "Scan to Arrow",
+    "read": "Read to Arrow",
     "plan": "Planning",
     "maintain": "Actions that write",
     "changelog": "Changes of a table",

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from tests.benchmarks.tables import Tables, build, recipes
 
-SMALL_TABLES = ("none", "dv_10", "pos_part_10", "eq_id_10", "eq_grp_name_10")
-
 
 @dataclass
 class Settings:
@@ -36,9 +34,7 @@ class Settings:
         return self._tables
 
     def wants_table(self, name: str) -> bool:
-        if not self.only_tables:
-            return not self.small or name in SMALL_TABLES
-        return any(fnmatch(name, pattern) for pattern in self.only_tables)
+        return not self.only_tables or any(fnmatch(name, pattern) for pattern in self.only_tables)
 
     def say(self, text: str) -> None:
         """Progress, beside the report."""

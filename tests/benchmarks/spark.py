@@ -5,12 +5,13 @@ Both sides of a ratio run in turns in the same JVM, on `local[2]`, on tables wit
 
 import statistics
 from collections.abc import Callable
+from dataclasses import asdict
 
 import deletekit as dk
 from tests.benchmarks.measure import Worker
+from tests.benchmarks.read import wrong
 from tests.benchmarks.readers import AGGREGATES, Facts, Job, spark_session
 from tests.benchmarks.report import ms, table_of, verdict
-from tests.benchmarks.scan import wrong
 from tests.benchmarks.settings import Settings
 from tests.benchmarks.tables import Tables
 
@@ -73,7 +74,7 @@ def scans(worker: Worker, tables: Tables, settings: Settings) -> str:
         for number in range(WARM_UPS + settings.runs):
             for side, times in seconds.items():
                 took, facts = worker.run({"what": "scan", "side": side, "name": table.name})
-                problem = wrong(table.expected, facts)
+                problem = wrong(asdict(table.expected), facts)
                 if problem:
                     raise AssertionError(f"{side}, scan of {name}: {problem}")
                 if number >= WARM_UPS:

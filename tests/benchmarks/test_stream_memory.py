@@ -5,13 +5,14 @@ Memory, unlike time, does not depend on what else the machine does; so this targ
 
 import statistics
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from tests.benchmarks.measure import Worker
-from tests.benchmarks.readers import Facts, Job
-from tests.benchmarks.scan import job_of, wrong
+from tests.benchmarks.read import wrong
+from tests.benchmarks.readers import COLUMNS, Facts, Job
 from tests.benchmarks.settings import Settings
 
 MOST = 1.5
@@ -42,10 +43,10 @@ def test_peak_memory_beside_pyarrow(settings: Settings, name: str) -> None:
         for _ in range(PROCESSES):
             worker = Worker(f"{__name__}:open_stream", engine, seconds=120)
             try:
-                _, facts, memory = worker.run_with_memory(job_of(tables[name], settings))
+                _, facts, memory = worker.run_with_memory(asdict(tables[name]) | {"columns": COLUMNS})
             finally:
                 worker.stop()
-            assert wrong(tables[name if engine == "deletekit" else "none"].expected, facts) is None
+            assert wrong(asdict(tables[name if engine == "deletekit" else "none"].expected), facts) is None
             assert memory is not None
             peaks.append(memory)
         return statistics.median(peaks)

@@ -30,6 +30,8 @@ def test_scans_against_plain_python(
 ) -> None:
     for module in (tabular, scan_task):
         monkeypatch.setattr(module, "JOINED_ROWS", joined)
+    for name, value in {"BATCH_ROWS": 5, "WHOLE_BYTES": joined, "_ROWS_OF_ONE_THREAD": joined}.items():
+        monkeypatch.setattr(tabular, name, value)  # with small values in batches, and columns in threads
     rng = random.Random(100 * seed + version)
     rows = [
         {"n": rng.choice([i // 16, None, rng.randrange(9)]), "x": rng.choice([i / 2, None, float(i % 3)]), "i": i}
@@ -82,8 +84,9 @@ def test_row_groups_without_rows(tmp_path: Path, counts: tuple[int, ...]) -> Non
         (0, 10, 100, 1),
         (1, 10**7, 1 << 30, 1),
         (3, 3 << 20, 3 << 27, 3),  # of usual size: each is a part
-        (100, 100_000, 1 << 20, 2),
-        (100, 100_000, 1 << 30, 100),  # few rows, but large ones
+        (100, 100_000, 1 << 20, 1),
+        (100, 10**7, 1 << 20, 10),
+        (100, 100_000, 1 << 34, 100),  # few rows, but large ones
         (5, 0, 0, 1),
     ],
 )

@@ -46,7 +46,8 @@ def plain(column: pa.Array | pa.ChunkedArray) -> list[object]:
 
 @pytest.mark.parametrize("kind", COLUMNS, ids=str)
 @pytest.mark.parametrize("offset", [0, 1, 5])
-def test_keep_rows(kind: pa.DataType, offset: int) -> None:
+def test_keep_rows(kind: pa.DataType, offset: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deletekit.filters.filter._CACHED_ROWS", 4)  # so that there are several blocks
     values = pa.array(COLUMNS[kind] * 5, kind)[offset : offset + len(MASK)]
     keep = pa.array([False] * offset + MASK)[offset:]
     expected = [v for v, k in zip(plain(values), MASK, strict=True) if k]
