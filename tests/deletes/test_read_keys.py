@@ -178,15 +178,15 @@ def sorted_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dk.Ta
     )
     dk.append(table, pa.table({**rows, "value": [n / 2 for n in range(64)]}))
     read: list[Any] = []
-    before = tabular._ParquetRows._read
+    before = tabular._ParquetRows.read
 
-    def noted(self: Any, file: Any, group: Any, columns: Any) -> Any:
+    def noted(self: Any, group: Any, columns: Any) -> Any:
         read.append((group.index, *columns))
-        return before(self, file, group, columns)
+        return before(self, group, columns)
 
     def scanned(expected: Any) -> list[Any]:
         with monkeypatch.context() as patched:
-            patched.setattr(tabular._ParquetRows, "_read", noted)
+            patched.setattr(tabular._ParquetRows, "read", noted)
             assert dk.scan(table.refresh(), columns=["value"]).to_arrow()["value"].to_pylist() == [
                 n / 2 for n in expected
             ]
