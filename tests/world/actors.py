@@ -1,5 +1,6 @@
 """Who lives in a simulated world: writers, sinks, maintenance, readers; and what is checked after each operation."""
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,24 +11,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import deletekit as dk
+from tests.world import java
 from tests.world import model as models
 from tests.world.model import Model, Op, Rows
-from tests.world.storage import Places, Store, catalogs
-from tests.world.world import Broken, Plan, World, governed
+from tests.world.storage import Places, Store, opened
+from tests.world.world import BrokenPromiseError, Plan, World, governed
 
 HOUR = 3600
 TABLE = "world.t"
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("value", pa.int64())])
 SHARED = 24
 """Ids below this are everybody's. Rows that are appended have ids of their own."""
-MODES = {2: ("copy-on-write", "position-delete", "equality-delete"), 3: ("copy-on-write", "deletion-vector", "equality-delete")}
+MODES = {
+    2: ("copy-on-write", "position-delete", "equality-delete"),
+    3: ("copy-on-write", "deletion-vector", "equality-delete"),
+}
 PROPERTIES = {
-    "history.expire.max-snapshot-age-ms": str(HOUR * 1000),
     "commit.manifest.min-count-to-merge": "4",
     "write.parquet.compression-codec": "uncompressed",
     "write.manifest.compression-codec": "uncompressed",
 }
-GIVEN_UP = (dk.CommitConflictError,)
 GONE = (dk.NotFoundError, dk.InvalidInputError)
 
 
@@ -47,7 +50,7 @@ class Home:
 
     def __post_init__(self) -> None:
         self.world = World(self.plan)
-        self.model = Model(self.world.fail, lambda: self.me and self.me.op)
+        self.model = Model(self.world.fail, lambda: self.me and self.me.op, lambda: self.world.now)
         self.store = Store(self.world, self.model)
         self.places = Places(self.world, self.model)
         chance = self.world.rng
@@ -56,24 +59,33 @@ class Home:
         self.partition = chance.choice(((), (), ("bucket(2, id)",)))
         self.branch = chance.choice((None, None, "dev"))
         writers = [f"writer{n}" for n in range(chance.choice((1, 1, 2, 3)))]
-        drawn = (*writers, *chance.sample(sorted(ACTORS)[:-1], chance.randint(1, 5)))
+        others = enumerate(chance.choices(sorted(ACTORS.keys() - {"writer"}), k=chance.randint(1, 5)))
+        drawn = (*writers, *(f"{name}{number}" for number, name in others))
         self.actors = drawn if self.plan.actors is None else self.plan.actors
         self.may_rewind = not any(a.startswith("sink") for a in self.actors)
         self.trims = chance.choice((False, False, True))
+        self.age, self.pause = chance.choice((3, HOUR)), chance.choice((0.1, 1))
 
     def open(self) -> dk.Table:
-        return dk.load_table(catalogs(self.kind, self.places, self.store), TABLE)
+        return dk.load_table(opened(self.kind, self.places, self.store), TABLE)
 
     def live(self) -> None:
-        """Make the table, let the actors live, and check what is left. Raise `Broken`."""
+        """Make the table, let the actors live, and check what is left. Raise `BrokenPromiseError`."""
         models.forget()
         world = self.world
         with governed(world, self.store), dk.engine.local(1):
-            catalog = catalogs(self.kind, self.places, self.store)
+            catalog = opened(self.kind, self.places, self.store)
             more = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "3"}
-            properties = {**PROPERTIES, **(more if self.trims else {})}
+            age = {"history.expire.max-snapshot-age-ms": str(self.age * 1000)}
+            properties = {**PROPERTIES, **age, **(more if self.trims else {})}
             table = dk.create_table(
-                catalog, TABLE, SCHEMA, format_version=self.version, partition_by=list(self.partition), properties=properties, location="mem://warehouse/t"
+                catalog,
+                TABLE,
+                SCHEMA,
+                format_version=self.version,
+                partition_by=list(self.partition),
+                properties=properties,
+                location="mem://warehouse/t",
             )
             rows = dict.fromkeys(range(0, SHARED, 2), 0)
             doing, self.model.op = self.model.op, lambda: Op("set up", lambda _: rows, moves=True)
@@ -98,14 +110,16 @@ class Home:
                 return  # it is started again
             while True:
                 chance = self.me.chance
-                self.world.sleep(chance.random() if chance.random() < 0.97 else chance.expovariate(1 / (8 * HOUR)))
+                self.world.sleep(
+                    chance.random() * self.pause if chance.random() < 0.97 else chance.expovariate(1 / (8 * HOUR))
+                )
                 if self.world.closing:
                     return
                 self.me.hurt = False
                 try:
                     actor()
                 except dk.DeletekitError as e:  # it looked at the table for what to do
-                    if not self.me.hurt:
+                    if not self.me.hurt and not self.world.stale:
                         self.world.fail("refused", f"{name} failed without a fault: {e}")
 
     @property
@@ -126,7 +140,9 @@ class Home:
         except dk.DeletekitError as e:
             if not several and op.landed:
                 self.world.fail("not refused", f"{op.name} landed and was reported as failed: {e}")
-            if not me.hurt and not isinstance(e, (*GIVEN_UP, *allowed)):
+            # A stale answer cannot tell that a missing file's snapshot has expired.
+            usual = (dk.CommitConflictError, *allowed, *((dk.NotFoundError,) if self.world.stale else ()))
+            if not me.hurt and not isinstance(e, usual):
                 self.world.fail("refused", f"{op.name} failed without a fault: {type(e).__name__}: {e}")
             op.refused = not several
         else:
@@ -168,10 +184,10 @@ class Home:
             left = [p for p in self.store.files if p not in known and "/_deletekit/" not in p]
             if left:
                 world.fail("orphans", f"orphan removal does not find {left}")
-        except Broken:
+        except BrokenPromiseError:
             pass
         except dk.DeletekitError as e:
-            world.broken = Broken("end", f"{type(e).__name__}: {e}")
+            world.broken = BrokenPromiseError("end", f"{type(e).__name__}: {e}")
 
 
 def _rows(rows: Rows) -> pa.Table:
@@ -181,21 +197,30 @@ def _rows(rows: Rows) -> pa.Table:
 # --- actors -----------------------------------------------------------------------------------------------------------
 
 
-class Writer:
-    """Calls every verb that changes rows, on `main` and at times on a branch."""
+class Actor:
+    """What one process does, again and again."""
+
+    ref, mode = "main", ""
 
     def __init__(self, home: Home, name: str) -> None:
-        self.home, self.table = home, home.open()
-        self.verbs = (self.append, self.append, self.delete, self.delete, self.delete_keys, self.update, self.add, self.add, self.upsert, self.overwrite, self.replace)
+        self.home, self.name, self.table = home, name, home.open()
 
     @property
     def chance(self) -> random.Random:
-        return self.home.me.chance
+        return self.home.me.chance  # type: ignore[no-any-return]
+
+    def __call__(self) -> None:
+        raise NotImplementedError
+
+
+class Writer(Actor):
+    """Calls every verb that changes rows, on `main` and at times on a branch."""
 
     def __call__(self) -> None:
         self.ref = self.home.branch if self.home.branch and self.chance.random() < 0.2 else "main"
         self.mode = self.chance.choice(self.home.modes)
-        self.chance.choice(self.verbs)()
+        names = "append append delete delete delete_keys update add add upsert overwrite replace"
+        getattr(self, self.chance.choice(names.split()))()
 
     def _some(self, most: int = 3) -> list[int]:
         known = sorted(self.home.model.head(self.ref) or {0: 0})
@@ -245,7 +270,9 @@ class Writer:
         apply = lambda rows: {**{i: v for i, v in rows.items() if not at <= i < at + 3}, at: value}  # noqa: E731
         where = f"id >= {at} and id < {at + 3}"
         on = {"on": ["id"]} if self.mode == "equality-delete" else {}
-        self._do("overwrite", apply, dk.overwrite, _rows({at: value}), where, mode=self.mode if not on else "copy-on-write")
+        self._do(
+            "overwrite", apply, dk.overwrite, _rows({at: value}), where, mode=self.mode if not on else "copy-on-write"
+        )
 
     def replace(self) -> None:
         """Keep the table small: drop most rows that were appended."""
@@ -258,16 +285,30 @@ def _without(some: list[int], rows: Rows) -> Rows:
     return {i: v for i, v in rows.items() if i not in some}
 
 
-class Sink:
-    """Writes batches, each as often as it must until it is acknowledged, and goes on after a crash where it was."""
+class Java(Actor):
+    """Appends as Java does."""
+
+    def __call__(self) -> None:
+        home = self.home
+        new = {home.last_id: self.chance.randrange(9)}
+        home.last_id += 1
+        if not home.partition:
+            home.do(Op("java's append", lambda rows: {**rows, **new}), partial(java.append, self.table, new))
+
+
+class Sink(Actor):
+    """Writes batches, each as often as it must until it is acknowledged, and goes on after a crash where it was.
+
+    All of a world write the same batches of one stream.
+    """
 
     def __init__(self, home: Home, name: str) -> None:
-        self.home, self.name = home, name
+        super().__init__(home, "sink")
         chance = random.Random(f"{home.plan.seed} options of {name}")
-        self.expire = chance.choice(("own", 2))
+        self.expire: Any = chance.choice(("own", 2))
         maintain = dk.stream.Maintain(every=chance.choice((2, 5)), expire=self.expire, metadata_files=None)
-        mode = chance.choice(("auto", "index-only", "eq-only"))
-        self.sink = dk.stream.sink(home.open(), name, on=["id"], mode=mode, maintain=maintain)
+        mode: Any = chance.choice(("auto", "index-only", "eq-only"))
+        self.sink = dk.stream.sink(self.table, self.name, on=["id"], mode=mode, maintain=maintain)
         last = self.sink.last_batch()
         self.next = 0 if last is None else last[1] + 1
 
@@ -277,8 +318,12 @@ class Sink:
         ids = chance.sample(range(SHARED), 3)
         changes = [{"id": i, "value": number, "_change_type": "UPDATE_AFTER"} for i in ids[:2]]
         changes += [{"id": ids[2], "value": None, "_change_type": "DELETE"}]
-        op = Op(f"{self.name}, batch {number}", lambda rows: {**_without(ids, rows), ids[0]: number, ids[1]: number}, (self.name, number))
-        op.expires_ms = int((home.world.now + (-HOUR if self.expire == "own" else 10**9)) * 1000)
+        op = Op(
+            f"{self.name}, batch {number}",
+            lambda rows: {**_without(ids, rows), ids[0]: number, ids[1]: number},
+            (self.name, number),
+        )
+        op.age = home.age if self.expire == "own" else -math.inf
         done = home.do(op, lambda: self.sink.write(changes, number), several=True)
         if done is not None:
             self.next += 1
@@ -287,11 +332,8 @@ class Sink:
                 home.world.fail("exactly once", f"batch {number} of {self.name} is {done.status}, and not there")
 
 
-class Maintenance:
+class Maintenance(Actor):
     """Changes files and no row."""
-
-    def __init__(self, home: Home, name: str) -> None:
-        self.home, self.table = home, home.open()
 
     def __call__(self) -> None:
         chance, table = self.home.me.chance, self.table
@@ -308,53 +350,43 @@ class Maintenance:
         self.home.do(Op(names[number]), verbs[number], several=number == 0)
 
 
-class Expiry:
-    """Expires snapshots of more than an hour."""
-
-    def __init__(self, home: Home, name: str) -> None:
-        self.home, self.table = home, home.open()
+class Expiry(Actor):
+    """Expires snapshots of more than an hour, in some worlds of more than three seconds."""
 
     def __call__(self) -> None:
-        now, keep = self.home.world.now, self.home.me.chance.choice((None, 1, 3))
-        op = Op("expire", expires_ms=int((now - HOUR) * 1000))
+        keep = self.chance.choice((None, 1, 3))
+        op = Op("expire", age=self.home.age)
         self.home.do(op, lambda: dk.expire_snapshots(self.table, retain_last=keep), several=True)
 
 
-class Orphans:
+class Orphans(Actor):
     """Removes files of more than a day that nothing leads to."""
-
-    def __init__(self, home: Home, name: str) -> None:
-        self.home, self.table = home, home.open()
 
     def __call__(self) -> None:
         before = int((self.home.world.now - 24 * HOUR - 1) * 1000)
-        allowed = (dk.InvalidInputError,) if self.home.world.list_lag else ()  # a listing without what is new is refused
+        allowed = (
+            (dk.InvalidInputError,) if self.home.world.list_lag else ()
+        )  # a listing without what is new is refused
         verb = partial(dk.remove_orphan_files, self.table, older_than=before)
         self.home.do(Op("orphans"), verb, several=True, allowed=allowed)
 
 
-class Eraser:
+class Eraser(Actor):
     """Erases a few ids, with all snapshots that hold them."""
 
-    def __init__(self, home: Home, name: str) -> None:
-        self.home, self.table = home, home.open()
-
     def __call__(self) -> None:
-        some = self.home.me.chance.sample(range(SHARED), 2)
-        op = Op("erase", partial(_without, some), expires_ms=int(self.home.world.now * 1000) + 10**9)
+        some = self.chance.sample(range(SHARED), 2)
+        op = Op("erase", partial(_without, some), age=-math.inf)
         self.home.do(op, lambda: dk.erase(self.table, f"id in ({some[0]}, {some[1]})"), several=True)
 
 
-class Refs:
+class Refs(Actor):
     """Rolls back, and makes and drops branches and tags."""
-
-    def __init__(self, home: Home, name: str) -> None:
-        self.home, self.table = home, home.open()
 
     def __call__(self) -> None:
         home, chance = self.home, self.home.me.chance
         snapshots = sorted(s.snapshot_id for s in self.table.refresh().snapshots())
-        chosen, what = chance.choice(snapshots), chance.choice(("tag", "drop", "rollback", "pick"))
+        chosen, what = chance.choice(snapshots), chance.choice(("tag", "drop", "rollback"))
         verb: Any = partial(dk.create_tag, self.table, f"tag{chance.randrange(3)}", chosen)
         if what == "drop":
             verb = partial(dk.drop_ref, self.table, f"tag{chance.randrange(3)}")
@@ -363,11 +395,8 @@ class Refs:
         home.do(Op(what, moves=True), verb, several=True, allowed=GONE)
 
 
-class Reader:
+class Reader(Actor):
     """Reads a snapshot, at times slowly: right rows, or the news that it has expired."""
-
-    def __init__(self, home: Home, name: str) -> None:
-        self.home = home
 
     def __call__(self) -> None:
         home, chance = self.home, self.home.me.chance
@@ -380,13 +409,21 @@ class Reader:
             found = [(r["id"], r["value"]) for r in scan.to_arrow().to_pylist()]
         except dk.DeletekitError as e:
             kept = {s["snapshot-id"] for s in home.model.raw["snapshots"]}
-            if not home.me.hurt and (snapshot is None or snapshot.snapshot_id in kept):
+            if not home.me.hurt and not home.world.stale and (snapshot is None or snapshot.snapshot_id in kept):
                 home.world.fail("reader", f"a scan failed on a snapshot that is there: {e}")
             return
         if snapshot is not None and (sorted(found) != sorted(home.model.rows[snapshot.snapshot_id].items())):
             home.world.fail("reader", f"a scan found other rows than snapshot {snapshot.snapshot_id} has")
 
 
-ACTORS: dict[str, Any] = {}
-for _name, _kind in {"writer": Writer, "sink": Sink, "maintenance": Maintenance, "expiry": Expiry, "orphans": Orphans, "eraser": Eraser, "refs": Refs, "reader": Reader}.items():
-    ACTORS[_name] = _kind
+ACTORS: dict[str, type[Actor]] = {
+    "writer": Writer,
+    "sink": Sink,
+    "java": Java,
+    "maintenance": Maintenance,
+    "expiry": Expiry,
+    "orphans": Orphans,
+    "eraser": Eraser,
+    "refs": Refs,
+    "reader": Reader,
+}

@@ -18,7 +18,6 @@ from tests.conformance.oracle import LAST_UPDATED, ROW_ID, Oracle
 Rows = Mapping[int, int]
 """A value by id."""
 Fail = Callable[[str, str], None]
-CLOCKS_DIFFER_MS = 10_000
 _MARKER = ("deletekit.sink-id", "deletekit.batch-id")
 
 
@@ -30,7 +29,7 @@ class Op:
     ----------
     apply: what it does to rows; None: nothing to rows.
     batch: sink and number, if it is a batch of a sink; such an operation also maintains the table.
-    expires_ms: snapshots made before this time may be removed; None: none may.
+    age: seconds after which snapshots may be removed; None: none may.
     moves: it may point a ref to a snapshot that is there.
     landed: the snapshots that it has committed.
     refused: the verb said that it certainly did not commit.
@@ -39,7 +38,7 @@ class Op:
     name: str
     apply: Callable[[Rows], Rows] | None = None
     batch: tuple[str, int] | None = None
-    expires_ms: int | None = None
+    age: float | None = None
     moves: bool = False
     landed: list[int] = field(default_factory=list)
     refused: bool = False
@@ -58,7 +57,7 @@ class Model:
     op: tells what is being done, by whom it is asked.
     """
 
-    def __init__(self, fail: Fail, op: Callable[[], Any]) -> None:
+    def __init__(self, fail: Fail, op: Callable[[], Any], now: Callable[[], float]) -> None:
         self.files: dict[str, bytes] = {}
         self.rows: dict[int, Rows] = {}
         self.live: set[str] = set()
@@ -66,7 +65,7 @@ class Model:
         self.raw: dict[str, Any] = {"refs": {}, "snapshots": [], "last-sequence-number": 0, "next-row-id": 0}
         self.location = ""
         self.swaps = 0
-        self._fail, self.op = fail, op
+        self._fail, self.op, self._now = fail, op, now
         self._files_of: dict[int, set[str]] = {}
         self._parsed: dict[str, TableMetadata] = {}
         self._live_rows: dict[Any, Any] = {}
@@ -85,14 +84,15 @@ class Model:
         return self.rows[found["snapshot-id"]] if found else {}
 
     def removed(self, path: str) -> None:
-        """Check that nobody needs a file that is removed now."""
-        if path in self.live:
+        """Check that nobody needs a file that is removed now. An erasure also takes the indexes of sinks."""
+        op = self.op()
+        if path in self.live and not ("/_deletekit/" in path and op is not None and op.name == "erase"):
             self._fail("lost file", f"a file of the table was removed: {path}")
 
     # --- at a swap -----------------------------------------------------------------------------------------------
 
     def swapped(self, location: str, op: Op | None) -> None:
-        """Check what has become of the table: each new snapshot, each ref that moved, and each snapshot that is gone."""
+        """Check what has become of the table: new snapshots, refs that moved, snapshots that are gone."""
         op = op or Op("set up", moves=True)
         if location not in self.files:
             self._fail("lost file", f"the table's metadata file is not there: {location}")
@@ -106,9 +106,11 @@ class Model:
         self._check_refs(before, now, new.keys() - old.keys(), op)
         for snapshot_id in old.keys() - new.keys():
             at = old[snapshot_id]["timestamp-ms"]
-            if op.expires_ms is None or at > op.expires_ms + CLOCKS_DIFFER_MS:
+            if op.age is None or at > (self._now() - op.age) * 1000:
                 self._fail("expired early", f"{op.name} removed snapshot {snapshot_id}, which is too young")
         named = [f["statistics-path"] for n in ("statistics", "partition-statistics") for f in now.get(n) or ()]
+        folder, indexes = location.rpartition("/")[0], [s["summary"].get("deletekit.key-index") for s in new.values()]
+        named += [f"{folder}/_deletekit/{name}" for name in indexes if name]
         self.live = {location, *named}.union(*(self._files_of[i] for i in new))
         self.ever |= self.live
         self.raw, self.location = now, location
@@ -124,7 +126,7 @@ class Model:
         if parent is not None and parent not in self.rows:
             self._fail("history", f"{op.name} committed on a snapshot that never was")
         rows = self._read(location, snapshot)
-        base = self.rows.get(parent, {})
+        base = {} if parent is None else self.rows.get(parent, {})
         if parent is None and self.raw["snapshots"] and self.raw["refs"]:
             self._fail("history", f"{op.name} committed a snapshot without a parent")
         wanted = base if op.apply is None or self._is_upkeep(snapshot, op) else op.apply(base)
@@ -144,7 +146,7 @@ class Model:
     def _check_refs(self, before: dict[str, Any], now: dict[str, Any], new: set[int], op: Op) -> None:
         for name in before["refs"].keys() | now["refs"].keys():
             old, head = (raw["refs"].get(name, {}).get("snapshot-id") for raw in (before, now))
-            if old == head or (head is None and (op.moves or op.expires_ms is not None)):
+            if old == head or (head is None and (op.moves or op.age is not None)):
                 continue
             snapshot = next((s for s in now["snapshots"] if s["snapshot-id"] == head), None)
             if snapshot is None:

@@ -96,10 +96,10 @@ class _Writer(io.BytesIO):
         super().__init__()
         self._store, self._path = store, path
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         if error[0] is None:
             self._store.write(self._path, self.getvalue())
-        super().__exit__(*error)
+        self.close()
 
 
 class Places:
@@ -158,10 +158,10 @@ class WorldSql(SqlStore):
     def _ensure_namespace(self, identifier: Identifier) -> None:
         pass
 
-    def _new_row(self, identifier: Identifier, location: str) -> Any:
+    def _new_row(self, _: Identifier, location: str) -> Any:
         return SimpleNamespace(compile=lambda: SimpleNamespace(params={"metadata_location": location}))
 
-    def _execute(self, name: str, *statements: Any) -> bool:
+    def _execute(self, _: str, *statements: Any) -> bool:
         asked, op = [s.compile().params for s in statements], self.places.model.op()
 
         def swap() -> bool:
@@ -202,7 +202,7 @@ class Server(RestCatalog):
         io = SimpleNamespace(properties={})
         return SimpleNamespace(metadata_location=location, metadata=shown, io=io, name=lambda: NAME)
 
-    def commit_table(self, table: Any, requirements: Any, updates: Any) -> Any:
+    def commit_table(self, _: Any, requirements: Any, updates: Any) -> Any:
         asked = [[_json(one) for one in many] for many in (requirements, updates)]
         op = self.places.model.op()
 
@@ -243,6 +243,6 @@ def _json(one: Any) -> Any:
     return one.model_dump(mode="json", by_alias=True, exclude_none=hasattr(one, "action"))
 
 
-def catalogs(kind: str, places: Places, store: Store) -> Sequence[Any]:
-    """Return the class of the catalog of this kind, to be opened once for each process."""
+def opened(kind: str, places: Places, store: Store) -> Any:
+    """Return a catalog of this kind, as one process opens it."""
     return (WorldSql if kind == "sql" else WorldRest)(places, store)

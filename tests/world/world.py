@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import greenlet
+import greenlet  # type: ignore[import-untyped]
 
 from deletekit.table import catalog, pyiceberg_store
 
@@ -32,11 +32,11 @@ FAULTS = {
 effect, and then a refusal of the same request sent again; an unknown state without effect; and the end of the actor."""
 
 
-class Gone(greenlet.GreenletExit):
+class Gone(greenlet.GreenletExit):  # type: ignore[misc]
     """The actor's process has died: whatever it still asks for is not done."""
 
 
-class Broken(AssertionError):
+class BrokenPromiseError(AssertionError):
     """A promise was broken. `kind` is its name, for whoever looks for a smaller world that breaks the same one."""
 
     def __init__(self, kind: str, message: str) -> None:
@@ -107,7 +107,7 @@ class World:
     now: float = START
     steps: int = 0
     closing: bool = False
-    broken: Broken | None = None
+    broken: BrokenPromiseError | None = None
     current: Process | None = None
     processes: list[Process] = field(default_factory=list)
     fired: list[tuple[int, str]] = field(default_factory=list)
@@ -152,10 +152,12 @@ class World:
         self.current = process
         try:
             process.greenlet.switch()
-        except Broken as e:
+        except BrokenPromiseError as e:
             self.broken = self.broken or e
         except Exception as e:  # noqa: BLE001  # what the library lets through is a finding
-            self.broken = self.broken or Broken("error", f"{process.name}: {''.join(traceback.format_exception(e))}")
+            self.broken = self.broken or BrokenPromiseError(
+                "error", f"{process.name}: {''.join(traceback.format_exception(e))}"
+            )
         finally:
             self.current = None
         if process.greenlet.dead:
@@ -171,7 +173,7 @@ class World:
             self.now = max(self.now, at)
             try:
                 effect()
-            except Broken as e:
+            except BrokenPromiseError as e:
                 self.broken = self.broken or e
             except Exception:  # noqa: BLE001, S110  # nobody waits for the answer any more
                 pass
@@ -193,7 +195,9 @@ class World:
 
     # --- requests ------------------------------------------------------------------------------------------------
 
-    def request(self, kind: str, what: str, effect: Callable[[], Any], fail: Callable[[str], Exception], **ways: Any) -> Any:
+    def request(
+        self, kind: str, what: str, effect: Callable[[], Any], fail: Callable[[str], Exception], **ways: Any
+    ) -> Any:
         """Do `effect` in one step, or let a fault strike. `fail` makes the error of a fault; `ways` has other effects.
 
         Without a process, as before and after the world's life, nothing else happens.
@@ -227,7 +231,7 @@ class World:
     def _fault(self, kind: str) -> str:
         if self.closing:
             return ""
-        is_due = self._luck.random() < self.fault_rate
+        is_due = self._luck.random() < self.fault_rate * (6 if kind == "swap" else 1)
         fault = self._luck.choice(FAULTS[kind])
         if fault.startswith("crash") and self._luck.random() >= self.crash_rate:
             fault = "error"
@@ -236,7 +240,7 @@ class World:
 
     def fail(self, kind: str, message: str) -> None:
         """Note that a promise was broken, and end the process that did it."""
-        self.broken = self.broken or Broken(kind, f"{message}; at step {self.steps}")
+        self.broken = self.broken or BrokenPromiseError(kind, f"{message}; at step {self.steps}")
         raise self.broken
 
     @property
