@@ -31,7 +31,6 @@ PROPERTIES = {
     "write.parquet.compression-codec": "uncompressed",
     "write.manifest.compression-codec": "uncompressed",
 }
-GONE = (dk.NotFoundError, dk.InvalidInputError)
 
 
 @dataclass
@@ -78,15 +77,9 @@ class Home:
             more = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "3"}
             age = {"history.expire.max-snapshot-age-ms": str(self.age * 1000)}
             properties = {**PROPERTIES, **age, **(more if self.trims else {})}
-            table = dk.create_table(
-                catalog,
-                TABLE,
-                SCHEMA,
-                format_version=self.version,
-                partition_by=list(self.partition),
-                properties=properties,
-                location="mem://warehouse/t",
-            )
+            options: Any = {"format_version": self.version, "partition_by": list(self.partition)}
+            place = "mem://warehouse/t"
+            table = dk.create_table(catalog, TABLE, SCHEMA, properties=properties, location=place, **options)
             rows = dict.fromkeys(range(0, SHARED, 2), 0)
             doing, self.model.op = self.model.op, lambda: Op("set up", lambda _: rows, moves=True)
             dk.append(table, _rows(rows))
@@ -94,9 +87,7 @@ class Home:
                 dk.create_branch(table, self.branch)
             self.model.op = doing
             world.sleep(HOUR)  # nothing that is stale is from before
-            for name in self.actors:
-                world.add(name, partial(self._process, name))
-            world.run()
+            world.run({name: partial(self._process, name) for name in self.actors})
             if world.broken is None:
                 self._end()
         if world.broken is not None:
@@ -110,9 +101,8 @@ class Home:
                 return  # it is started again
             while True:
                 chance = self.me.chance
-                self.world.sleep(
-                    chance.random() * self.pause if chance.random() < 0.97 else chance.expovariate(1 / (8 * HOUR))
-                )
+                is_long = chance.random() < 0.03
+                self.world.sleep(chance.expovariate(1 / (8 * HOUR)) if is_long else chance.random() * self.pause)
                 if self.world.closing:
                     return
                 self.me.hurt = False
@@ -146,19 +136,16 @@ class Home:
                 self.world.fail("refused", f"{op.name} failed without a fault: {type(e).__name__}: {e}")
             op.refused = not several
         else:
-            self._check_answer(op, done, several=several)
+            said = [getattr(done, "snapshot_id", None)]
+            landed: list[Any] = op.landed or [None]
+            if isinstance(done, dk.results.Commit) and not several and said != landed:
+                self.world.fail("answer", f"{op.name} said that it committed {said}, and committed {op.landed}")
         finally:
             me.op = None
         left = {p for p in op.wrote - self.model.ever if p in self.store.files and "/_deletekit/" not in p}
         if left and not me.hurt:
             self.world.fail("leftover", f"{op.name} left files that nothing leads to: {sorted(left)}")
         return done
-
-    def _check_answer(self, op: Op, done: Any, *, several: bool) -> None:
-        if isinstance(done, dk.results.Commit) and not several:
-            said = [done.snapshot_id] if done.snapshot_id is not None else []
-            if said != op.landed:
-                self.world.fail("answer", f"{op.name} said that it committed {said}, and committed {op.landed}")
 
     # --- the end -------------------------------------------------------------------------------------------------
 
@@ -198,9 +185,7 @@ def _rows(rows: Rows) -> pa.Table:
 
 
 class Actor:
-    """What one process does, again and again."""
-
-    ref, mode = "main", ""
+    """What does something in one process, again and again."""
 
     def __init__(self, home: Home, name: str) -> None:
         self.home, self.name, self.table = home, name, home.open()
@@ -208,9 +193,6 @@ class Actor:
     @property
     def chance(self) -> random.Random:
         return self.home.me.chance  # type: ignore[no-any-return]
-
-    def __call__(self) -> None:
-        raise NotImplementedError
 
 
 class Writer(Actor):
@@ -285,17 +267,6 @@ def _without(some: list[int], rows: Rows) -> Rows:
     return {i: v for i, v in rows.items() if i not in some}
 
 
-class Java(Actor):
-    """Appends as Java does."""
-
-    def __call__(self) -> None:
-        home = self.home
-        new = {home.last_id: self.chance.randrange(9)}
-        home.last_id += 1
-        if not home.partition:
-            home.do(Op("java's append", lambda rows: {**rows, **new}), partial(java.append, self.table, new))
-
-
 class Sink(Actor):
     """Writes batches, each as often as it must until it is acknowledged, and goes on after a crash where it was.
 
@@ -332,98 +303,81 @@ class Sink(Actor):
                 home.world.fail("exactly once", f"batch {number} of {self.name} is {done.status}, and not there")
 
 
-class Maintenance(Actor):
-    """Changes files and no row."""
-
-    def __call__(self) -> None:
-        chance, table = self.home.me.chance, self.table
-        verbs = [
-            lambda: dk.compact(table, min_input_files=2, partial_progress=chance.random() < 0.3, max_commits=2),
-            lambda: dk.compact(table, rewrite_all=True),
-            lambda: dk.convert_equality_deletes(table),
-            lambda: dk.rewrite_manifests(table),
-            lambda: dk.remove_dangling_deletes(table),
-            lambda: dk.rewrite_position_deletes(table, rewrite_all=True),
-        ]
-        number = chance.randrange(len(verbs))
-        names = ("compact", "compact all", "convert", "manifests", "dangling", "positions")
-        self.home.do(Op(names[number]), verbs[number], several=number == 0)
+def foreign(me: Actor) -> None:
+    """Append as Java does."""
+    new = {me.home.last_id: me.chance.randrange(9)}
+    me.home.last_id += 1
+    if not me.home.partition:
+        me.home.do(Op("java's append", lambda rows: {**rows, **new}), partial(java.append, me.table, new))
 
 
-class Expiry(Actor):
-    """Expires snapshots of more than an hour, in some worlds of more than three seconds."""
-
-    def __call__(self) -> None:
-        keep = self.chance.choice((None, 1, 3))
-        op = Op("expire", age=self.home.age)
-        self.home.do(op, lambda: dk.expire_snapshots(self.table, retain_last=keep), several=True)
-
-
-class Orphans(Actor):
-    """Removes files of more than a day that nothing leads to."""
-
-    def __call__(self) -> None:
-        before = int((self.home.world.now - 24 * HOUR - 1) * 1000)
-        allowed = (
-            (dk.InvalidInputError,) if self.home.world.list_lag else ()
-        )  # a listing without what is new is refused
-        verb = partial(dk.remove_orphan_files, self.table, older_than=before)
-        self.home.do(Op("orphans"), verb, several=True, allowed=allowed)
+def maintenance(me: Actor) -> None:
+    """Change files and no row."""
+    verbs: list[Callable[[dk.Table], Any]] = [
+        partial(dk.compact, min_input_files=2, partial_progress=me.chance.random() < 0.3, max_commits=2),
+        partial(dk.compact, rewrite_all=True),
+        partial(dk.rewrite_position_deletes, rewrite_all=True),
+        dk.convert_equality_deletes,
+        dk.rewrite_manifests,
+        dk.remove_dangling_deletes,
+    ]
+    number = me.chance.randrange(len(verbs))
+    me.home.do(Op(f"maintenance {number}"), partial(verbs[number], me.table), several=number == 0)
 
 
-class Eraser(Actor):
-    """Erases a few ids, with all snapshots that hold them."""
-
-    def __call__(self) -> None:
-        some = self.chance.sample(range(SHARED), 2)
-        op = Op("erase", partial(_without, some), age=-math.inf)
-        self.home.do(op, lambda: dk.erase(self.table, f"id in ({some[0]}, {some[1]})"), several=True)
+def expiry(me: Actor) -> None:
+    """Expire snapshots of more than an hour, in some worlds of more than three seconds."""
+    verb = partial(dk.expire_snapshots, me.table, retain_last=me.chance.choice((None, 1, 3)))
+    me.home.do(Op("expire", age=me.home.age), verb, several=True)
 
 
-class Refs(Actor):
-    """Rolls back, and makes and drops branches and tags."""
-
-    def __call__(self) -> None:
-        home, chance = self.home, self.home.me.chance
-        snapshots = sorted(s.snapshot_id for s in self.table.refresh().snapshots())
-        chosen, what = chance.choice(snapshots), chance.choice(("tag", "drop", "rollback"))
-        verb: Any = partial(dk.create_tag, self.table, f"tag{chance.randrange(3)}", chosen)
-        if what == "drop":
-            verb = partial(dk.drop_ref, self.table, f"tag{chance.randrange(3)}")
-        elif home.may_rewind and what == "rollback":
-            verb = partial(dk.rollback, self.table, chosen)
-        home.do(Op(what, moves=True), verb, several=True, allowed=GONE)
+def orphans(me: Actor) -> None:
+    """Remove files of more than a day that nothing leads to."""
+    before = int((me.home.world.now - 24 * HOUR - 1) * 1000)
+    allowed = (dk.InvalidInputError,) if me.home.world.list_lag else ()  # a listing without what is new is refused
+    verb = partial(dk.remove_orphan_files, me.table, older_than=before)
+    me.home.do(Op("orphans"), verb, several=True, allowed=allowed)
 
 
-class Reader(Actor):
-    """Reads a snapshot, at times slowly: right rows, or the news that it has expired."""
-
-    def __call__(self) -> None:
-        home, chance = self.home, self.home.me.chance
-        table = home.open()
-        snapshot = table.current_snapshot
-        home.me.hurt = False
-        try:
-            scan = dk.scan(table)
-            home.world.sleep(chance.choice((0, 0, 1, 2 * HOUR)))
-            found = [(r["id"], r["value"]) for r in scan.to_arrow().to_pylist()]
-        except dk.DeletekitError as e:
-            kept = {s["snapshot-id"] for s in home.model.raw["snapshots"]}
-            if not home.me.hurt and not home.world.stale and (snapshot is None or snapshot.snapshot_id in kept):
-                home.world.fail("reader", f"a scan failed on a snapshot that is there: {e}")
-            return
-        if snapshot is not None and (sorted(found) != sorted(home.model.rows[snapshot.snapshot_id].items())):
-            home.world.fail("reader", f"a scan found other rows than snapshot {snapshot.snapshot_id} has")
+def eraser(me: Actor) -> None:
+    """Erase a few ids, with all snapshots that hold them."""
+    some = me.chance.sample(range(SHARED), 2)
+    op = Op("erase", partial(_without, some), age=-math.inf)
+    me.home.do(op, lambda: dk.erase(me.table, f"id in ({some[0]}, {some[1]})"), several=True)
 
 
-ACTORS: dict[str, type[Actor]] = {
-    "writer": Writer,
-    "sink": Sink,
-    "java": Java,
-    "maintenance": Maintenance,
-    "expiry": Expiry,
-    "orphans": Orphans,
-    "eraser": Eraser,
-    "refs": Refs,
-    "reader": Reader,
-}
+def refs(me: Actor) -> None:
+    """Roll back, and make and drop tags."""
+    snapshots = sorted(s.snapshot_id for s in me.table.refresh().snapshots())
+    chosen, what, tag = me.chance.choice(snapshots), me.chance.randrange(3), f"tag{me.chance.randrange(3)}"
+    verb: Any = partial(dk.create_tag, me.table, tag, chosen) if what else partial(dk.drop_ref, me.table, tag)
+    if what == 2 and me.home.may_rewind:
+        verb = partial(dk.rollback, me.table, chosen)
+    gone = (dk.NotFoundError, dk.InvalidInputError)
+    me.home.do(Op("refs", moves=True), verb, several=True, allowed=gone)
+
+
+def reader(me: Actor) -> None:
+    """Read a snapshot, at times slowly: right rows, or the news that it has expired."""
+    home, table = me.home, me.table.refresh()
+    snapshot = table.current_snapshot
+    assert snapshot is not None
+    try:
+        scan = dk.scan(table)
+        home.world.sleep(me.chance.choice((0, 0, 1, 2 * HOUR)))
+        found = [(r["id"], r["value"]) for r in scan.to_arrow().to_pylist()]
+    except dk.DeletekitError as e:
+        is_there = any(s["snapshot-id"] == snapshot.snapshot_id for s in home.model.raw["snapshots"])
+        if not home.me.hurt and is_there:
+            home.world.fail("reader", f"a scan failed on a snapshot that is there: {e}")
+        return
+    if sorted(found) != sorted(home.model.rows[snapshot.snapshot_id].items()):
+        home.world.fail("reader", f"a scan found other rows than snapshot {snapshot.snapshot_id} has")
+
+
+def _again(what: Callable[[Actor], None]) -> Any:
+    return lambda home, name: partial(what, Actor(home, name))
+
+
+_PLAIN = (foreign, maintenance, expiry, orphans, eraser, refs, reader)
+ACTORS: dict[str, Any] = {"writer": Writer, "sink": Sink} | {what.__name__: _again(what) for what in _PLAIN}

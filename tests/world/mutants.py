@@ -1,11 +1,11 @@
-"""Planted mistakes: each is one that was mended here once, or one that a writer of tables can make. A world finds them.
+"""Planted mistakes that a world finds: races that were mended here once, and what a writer of tables can get wrong.
 
-A mutant is a change of the library while a world lives. `python -m tests.world --mutant NAME` runs worlds until one is
-broken.
+A mutant is a change of the library while a world lives. `python -m tests.world --mutant NAME --worlds 130` lets worlds
+live until one breaks a promise.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
@@ -13,94 +13,41 @@ from unittest.mock import patch
 import deletekit as dk
 from deletekit.commit import conflicts, new_snapshot, planned_change, swap
 from deletekit.maintenance import compact, expire_snapshots, remove_orphan_files
-from deletekit.maintenance.head_files import Head as HeadFiles
+from deletekit.maintenance.head_files import Head
 from deletekit.rows.write_context import WriteContext
 from deletekit.stream import batch_run
 from deletekit.table import catalog, pyiceberg_store
 
-Patch = Callable[[], Any]
+
+@dataclass(frozen=True)
+class Mutant:
+    """A planted mistake: in `place`, `make` is given the attribute `name`, and makes the wrong one.
+
+    Attributes
+    ----------
+    seed: of a world that found it, and that the search begins with.
+    """
+
+    what: str
+    seed: int
+    place: Any
+    name: str
+    make: Callable[[Any], Any]
+
+    def patch(self) -> Any:
+        return patch.object(self.place, self.name, self.make(getattr(self.place, self.name)))
 
 
-def _put(place: Any, name: str, make: Callable[[Any], Any]) -> Patch:
-    """Replace an attribute by what `make` makes of it."""
-    return lambda: patch.object(place, name, make(getattr(place, name)))
-
-
-def _refused(state_after: Any) -> Any:
-    """A refusal is believed at once; an unknown state is looked into as it should be."""
-
-    def mutant(error: Any, *arguments: Any) -> Any:
+def _refusal(state_after: Any) -> Any:
+    def mutant(error: Any, *rest: Any) -> Any:
         if not isinstance(error, dk.CommitStateUnknownError):
             raise error
-        return state_after(error, *arguments)
+        return state_after(error, *rest)
 
     return mutant
 
 
-def _cleaning_first(_swap: Any) -> Any:
-    def mutant(self: Any, offered: Any) -> None:
-        for change, _ in offered:
-            for entry in change.delta.removed_data_files:
-                change.request.table.io.delete(entry.data_file.file_path)
-        _swap(self, offered)
-
-    return mutant
-
-
-def _listing_late(write_list: Any) -> Any:
-    """The manifest list is written when the commit is through."""
-    late: list[Any] = []
-
-    def mutant(*arguments: Any) -> None:
-        late.append(arguments)
-
-    return mutant
-
-
-def _unlogged_first(_: Any) -> Any:
-    """The metadata file that a commit replaces goes before the commit."""
-
-    def mutant(before: Any, after: Any, location: str) -> set[str]:
-        return {entry["metadata-file"] for entry in after.raw["metadata-log"]}
-
-    return mutant
-
-
-def _ignoring_age(plan_expiry: Any) -> Any:
-    def mutant(metadata: Any, request: Any) -> Any:
-        return plan_expiry(metadata, replace(request, older_than_ms=request.now_ms))
-
-    return mutant
-
-
-def _lost_vectors(_: Any) -> Any:
-    """Of two vectors of one data file, the own one is taken and the other one removed."""
-
-    def mutant(delta: Any, overlaps: Any, *_: Any) -> Any:
-        theirs = tuple(o.theirs for o in overlaps)
-        return replace(delta, removed_delete_files=(*delta.removed_delete_files, *theirs))
-
-    return mutant
-
-
-@contextmanager
-def _nothing(_: Any) -> Iterator[None]:
-    yield
-
-
-def _few_row_ids(with_row_ids: Any) -> Any:
-    """Rows of files that a merged manifest lists again take no ids."""
-
-    def mutant(metadata: Any, manifests: Any, delta: Any) -> Any:
-        listed, added = with_row_ids(metadata, manifests, delta)
-        return listed, added and sum(f.record_count for f in delta.added_data_files)
-
-    return mutant
-
-
-def _failing(ask: Any) -> Any:
-    """What breaks off while the catalog is asked counts as failed."""
-
+def _closed(ask: Any) -> Any:
     def mutant(self: Any, swap_: Any) -> Any:
         try:
             return ask(self, swap_)
@@ -110,47 +57,17 @@ def _failing(ask: Any) -> Any:
     return mutant
 
 
-def _keeping(tag_update: Any) -> Any:
-    """The tag of a sink stays where it was made."""
-
-    def mutant(metadata: Any, name: str, snapshot_id: int | None = None) -> Any:
-        made = tag_update(metadata, name, snapshot_id)
-        return made if made.found is None else replace(made, snapshot_id=made.found)
+def _clean_first(swap_: Any) -> Any:
+    def mutant(self: Any, offered: Any) -> None:
+        for change, _ in offered:
+            for entry in change.delta.removed_data_files:
+                change.request.table.io.delete(entry.data_file.file_path)
+        swap_(self, offered)
 
     return mutant
 
 
-def _young(cut_off: Any) -> Any:
-    return lambda *_: cut_off(None, force=True) + 4 * 86_400_000
-
-
-def _unread(read_latest: Any) -> Any:
-    return lambda table, read: read(table.refresh().metadata)
-
-
-def _ours(reads: Any) -> Any:
-    """A change is put on the new head without a look at what landed."""
-    return lambda delta, *_: (delta, ())
-
-
-def _true(_: Any) -> Any:
-    return lambda *_, **__: True
-
-
-def _none(_: Any) -> Any:
-    return lambda *_, **__: None
-
-
-def _empty(_: Any) -> Any:
-    return lambda *_, **__: ()
-
-
-def _new_numbers(delta: Any) -> Any:
-    """The files of a compaction get the number of its commit, so that older deletes of rows stop to apply."""
-    return lambda self, head: replace(delta(self, head), sequence_numbers={})
-
-
-def _discarding(rebased: Any) -> Any:
+def _discarded(rebased: Any) -> Any:
     def mutant(self: Any) -> Any:
         done = rebased(self)
         done.discard()
@@ -159,104 +76,97 @@ def _discarding(rebased: Any) -> Any:
     return mutant
 
 
-def _shared(unreachable: Any) -> Any:
-    """Files of an expired snapshot go, whether or not another one has them too."""
-
-    def mutant(reachability: Any, before: Any, expiry: Any, after: Any, metadata_files: Any) -> Any:
-        files, _ = unreachable(reachability, before, expiry, replace_snapshots(after), metadata_files)
-        return files, set()
+def _own_alone(_: Any) -> Any:
+    def mutant(delta: Any, overlaps: Any, *_: Any) -> Any:
+        theirs = tuple(o.theirs for o in overlaps)
+        return replace(delta, removed_delete_files=(*delta.removed_delete_files, *theirs))
 
     return mutant
 
 
-def replace_snapshots(metadata: Any) -> Any:
-    head = metadata.current_snapshot
-    raw = {**metadata.raw, "snapshots": [s for s in metadata.raw["snapshots"] if s["snapshot-id"] == head.snapshot_id]}
-    return type(metadata)(raw)
+def _head_alone(unreachable: Any) -> Any:
+    def mutant(found: Any, before: Any, expiry: Any, after: Any, metadata_files: Any) -> Any:
+        head = after.current_snapshot.snapshot_id
+        raw = {**after.raw, "snapshots": [s for s in after.raw["snapshots"] if s["snapshot-id"] == head]}
+        return unreachable(found, before, expiry, type(after)(raw), metadata_files)[0], set()
+
+    return mutant
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """A planted mistake, and the seed of a world that finds it."""
+def _few(with_row_ids: Any) -> Any:
+    def mutant(metadata: Any, manifests: Any, delta: Any) -> Any:
+        listed, added = with_row_ids(metadata, manifests, delta)
+        return listed, added and sum(f.record_count for f in delta.added_data_files)
 
-    what: str
-    seed: int
-    patch: Patch
+    return mutant
 
 
-MUTANTS: dict[str, Mutant] = {
+def _kept(tag_update: Any) -> Any:
+    def mutant(metadata: Any, name: str) -> Any:
+        made = tag_update(metadata, name)
+        return made if made.found is None else replace(made, snapshot_id=made.found)
+
+    return mutant
+
+
+def _always(*, value: Any) -> Callable[[Any], Any]:
+    return lambda _: lambda *_, **__: value
+
+
+def _aged(plan_expiry: Any) -> Any:
+    return lambda metadata, request: plan_expiry(metadata, replace(request, older_than_ms=request.now_ms))
+
+
+Change, Index = planned_change.PlannedChange, expire_snapshots
+MUTANTS = {
     # Races that were mended here.
-    "refusal-believed": Mutant(
-        "a refused request that was sent twice counts as failed, and its files are removed",
-        1,
-        _put(pyiceberg_store, "state_after", _refused),
-    ),
-    "unknown-is-failure": Mutant(
-        "an answer that was lost counts as a failure: the files of the commit are removed",
-        1,
-        _put(swap._Question, "ask", _failing),
-    ),
+    "refusal": Mutant("a refusal of a request sent twice is believed", 5, pyiceberg_store, "state_after", _refusal),
+    "unknown": Mutant("a lost answer counts as a failure", 47, swap._Question, "ask", _closed),
     "expired-base": Mutant(
-        "a base that expires while it is read is a missing file",
-        1,
-        _put(planned_change, "expiry_as_lost_race", lambda _: _nothing),
+        "a base that expires is a missing file", 1, planned_change, "expiry_as_lost_race", _always(value=nullcontext())
     ),
-    "maintenance-reads-once": Mutant(
-        "expiry does not read again what others expire meanwhile",
-        1,
-        _put(expire_snapshots, "read_latest", _unread),
+    "one-look": Mutant(
+        "expiry does not read again what others expire", 1, Index, "read_latest", lambda _: lambda t, f: f(t.metadata)
     ),
-    "vectors-not-united": Mutant(
-        "of two vectors that race, one is lost",
+    "vectors": Mutant("of two vectors that race one is lost", 20, planned_change, "merge_vectors", _own_alone),
+    "stale-groups": Mutant("a compaction that lost keeps its files", 1, Head, "still_holds", _always(value=True)),
+    "batch": Mutant("a batch is not looked for on its head", 1, batch_run.BatchRun, "_validate", _always(value=None)),
+    "tag": Mutant("the tag of a sink does not move with it", 1, batch_run, "tag_update", _kept),
+    "reachable": Mutant("what expires is decided by the head alone", 1, Index, "_unreachable", _head_alone),
+    "numbers": Mutant(
+        "compacted files get new sequence numbers",
         1,
-        _put(planned_change, "merge_vectors", _lost_vectors),
-    ),
-    "stale-groups": Mutant(
-        "a compaction that lost a race keeps its new files, whatever was deleted meanwhile",
-        1,
-        _put(HeadFiles, "still_holds", _true),
-    ),
-    "batch-not-looked-for": Mutant(
-        "a batch is not looked for on the head that it is committed on",
-        1,
-        _put(batch_run.BatchRun, "_validate", _none),
-    ),
-    "tag-stays": Mutant("the tag of a sink does not move with its batches", 1, _put(batch_run, "tag_update", _keeping)),
-    "expiry-decided-early": Mutant(
-        "which files expire is decided by the head alone, not by all that is left",
-        1,
-        _put(expire_snapshots, "_unreachable", _shared),
-    ),
-    "new-numbers": Mutant(
-        "compacted files have a new sequence number",
-        1,
-        _put(compact._Part, "_delta", _new_numbers),
+        compact._Part,
+        "_delta",
+        lambda f: lambda *a: replace(f(*a), sequence_numbers={}),
     ),
     # Mistakes that others make.
-    "clean-up-before-swap": Mutant(
-        "old files are removed before the swap", 1, _put(swap._Attempts, "_swap", _cleaning_first)
+    "clean-first": Mutant("old files are removed before the swap", 1, swap._Attempts, "_swap", _clean_first),
+    "list-late": Mutant(
+        "the manifest list is not there at the swap", 1, new_snapshot, "_write_list", _always(value=None)
     ),
-    "list-after-swap": Mutant("the manifest list is written late", 1, _put(new_snapshot, "_write_list", _listing_late)),
-    "rebase-without-look": Mutant(
-        "a change is rebased without a look at what landed", 1, _put(planned_change, "judge", _ours)
+    "blind": Mutant(
+        "a change is rebased without a look", 1, planned_change, "judge", lambda _: lambda delta, *_: (delta, ())
     ),
-    "reads-not-checked": Mutant("rows that land meanwhile are not seen", 1, _put(conflicts, "_check_reads", _none)),
-    "overlaps-not-seen": Mutant("vectors that land meanwhile are not seen", 1, _put(conflicts, "_overlaps", _empty)),
-    "young-expire": Mutant(
-        "snapshots expire without the grace period", 1, _put(expire_snapshots, "plan_expiry", _ignoring_age)
-    ),
+    "reads": Mutant("rows that land meanwhile are not seen", 12, conflicts, "_check_reads", _always(value=None)),
+    "overlaps": Mutant("vectors that land meanwhile are not seen", 20, conflicts, "_overlaps", _always(value=())),
+    "young-snapshots": Mutant("snapshots expire without a grace period", 1, Index, "plan_expiry", _aged),
     "young-orphans": Mutant(
-        "orphans are removed without the grace period", 1, _put(remove_orphan_files, "_cut_off", _young)
+        "orphans are removed without a grace period",
+        6,
+        remove_orphan_files,
+        "_cut_off",
+        lambda f: lambda *_: f(None, force=True) + 4 * 86_400_000,
     ),
-    "row-ids-short": Mutant("a snapshot takes too few row ids", 1, _put(new_snapshot, "_with_row_ids", _few_row_ids)),
-    "race-won": Mutant(
-        "a lost swap counts as won", 1, _put(catalog.SqlStore, "_register", lambda f: lambda *a: f(*a) or True)
+    "row-ids": Mutant("a snapshot takes too few row ids", 1, new_snapshot, "_with_row_ids", _few),
+    "won": Mutant("a lost swap counts as won", 2, catalog.SqlStore, "_register", lambda f: lambda *a: f(*a) or True),
+    "log": Mutant(
+        "logged metadata files are removed at once",
+        2,
+        catalog,
+        "unlogged_files",
+        lambda _: lambda _, after, __: {entry["metadata-file"] for entry in after.raw["metadata-log"]},
     ),
-    "metadata-too-early": Mutant(
-        "earlier metadata files go too early", 1, _put(catalog, "unlogged_files", _unlogged_first)
-    ),
-    "rebase-discards": Mutant(
-        "a rebased change loses its files", 1, _put(planned_change.PlannedChange, "rebased", _discarding)
-    ),
-    "never-discards": Mutant("files of a lost race stay", 1, _put(WriteContext, "discard", _none)),
+    "rebased-away": Mutant("a rebased change loses its files", 1, Change, "rebased", _discarded),
+    "kept": Mutant("files of a lost race stay", 1, WriteContext, "discard", _always(value=None)),
 }

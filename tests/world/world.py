@@ -124,12 +124,12 @@ class World:
 
     # --- time and turns ------------------------------------------------------------------------------------------
 
-    def add(self, name: str, body: Callable[[], None]) -> None:
-        """Add a process; when it dies, it starts again."""
-        self.processes.append(Process(name, body, random.Random(f"{self.plan.seed} {name}")))
+    def run(self, bodies: dict[str, Callable[[], None]]) -> None:
+        """Let processes go on until the steps are used up, then end what is under way, without further faults.
 
-    def run(self) -> None:
-        """Let everybody go on until the steps are used up, then end what is under way, without further faults."""
+        A process that dies starts again.
+        """
+        self.processes += [Process(n, body, random.Random(f"{self.plan.seed} {n}")) for n, body in bodies.items()]
         for process in self.processes:
             self._start(process)
         last: Process | None = None
