@@ -27,6 +27,7 @@ _ORDER = (
     "cli",
     "errors",
     "support",
+    "failures",
     "widgets",
     "course",
     "comparison",

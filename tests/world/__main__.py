@@ -1,4 +1,4 @@
-"""Let simulated worlds live: `python -m tests.world --seed 1 --worlds 100`. docs/how_it_is_proved.md says what for.
+"""Let simulated worlds live: `python -m tests.world --seed 1 --worlds 100`. docs/failures.md says what for.
 
 It prints the command of each world that breaks a promise, and ends with 1 then.
 """

@@ -277,7 +277,7 @@ class Sink(Actor):
         super().__init__(home, "sink")
         chance = random.Random(f"{home.plan.seed} options of {name}")
         self.expire: Any = chance.choice(("own", 2))
-        maintain = dk.stream.Maintain(every=chance.choice((2, 5)), expire=self.expire, metadata_files=None)
+        maintain = dk.stream.Maintain(every=chance.choice((2, 5)), expire=self.expire, metadata_files=None)  # type: ignore[arg-type]
         mode: Any = chance.choice(("auto", "index-only", "eq-only"))
         self.sink = dk.stream.sink(self.table, self.name, on=["id"], mode=mode, maintain=maintain)
         last = self.sink.last_batch()
