@@ -5,46 +5,20 @@ the second answer, and answers 503 to those who look. SQL catalogs lose their co
 """
 
 import math
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 import deletekit as dk
 from deletekit.table.metadata_file import metadata_file_bytes
 from deletekit.table.metadata_update import apply_updates
 from tests.catalogs.proxies import Answer, Forward, RestFault, RestProxy, error_answer
 from tests.catalogs.stores import MORE, QUICK, ROWS, SCHEMA, Store, leftovers, on_disk
-from tests.commit.crashing import CASES, LATER, NAME, Case, make_table
+from tests.commit.crashing import LATER
 from tests.delta.handmade import HandMade, with_vector
 from tests.invariants import reachable
 from tests.tables import expected, items, live, new_catalog, raises
-
-# One verb of each way to commit and to clean up; some in the first tier, the others in the second.
-FIRST = ("append", "compact", "expire_snapshots", "stream.sink, auto")
-VERBS = (
-    *FIRST,
-    "append, a stream",
-    "delete, deletion-vector",
-    "delete, equality-delete",
-    "merge, copy-on-write",
-    "compact, in parts",
-    "erase",
-    "rewrite_manifests",
-    "stream.promote",
-    "stream.convert",
-    "add_column",
-)
-
-
-def params() -> list[Any]:
-    return [pytest.param(name, marks=() if name in FIRST else pytest.mark.slow) for name in VERBS]
-
-
-def forwarded(forward: Forward) -> Answer:
-    return forward()
 
 
 def sent_twice(proxy: RestProxy, down: float, status: int | None = None) -> RestFault:
@@ -166,96 +140,6 @@ def test_another_table_has_its_name_by_then(proxy: RestProxy, table: dk.Table, d
         dk.append(table, MORE)
     check_whole(dk.load_table(direct, moved))
     assert live(dk.load_table(direct, moved)) == expected(ROWS + MORE)
-
-
-# --- every verb -------------------------------------------------------------------------------------------------------
-
-
-def rows_of(table: dk.Table) -> dict[str, Any]:
-    return {ref: live(table, ref=ref) for ref in table.metadata.refs}
-
-
-def attempt(case: Case, catalog: dk.Catalog) -> None:
-    with suppress(dk.DeletekitError), dk.engine.local(1):
-        case.verb(dk.load_table(catalog, NAME))
-
-
-@pytest.mark.sampled(4, tier=1)
-@pytest.mark.parametrize("name", params())
-def test_no_verb_removes_what_landed_behind_a_rest_catalog(proxy: RestProxy, direct: dk.Catalog, name: str) -> None:
-    """Each commit of each verb in turn: it lands, is refused when it comes again, and nobody may look."""
-    case, commits = CASES[name], 0
-    proxied = dk.load_catalog("proxied", **proxy.properties)
-    for at in range(10):
-        table = make_table(direct, case)
-        proxy.commits = 0
-        proxy.faults = [forwarded] * (at - 1) + [sent_twice(proxy, math.inf)] * (at > 0)
-        attempt(case, proxied)
-        proxy.faults, proxy.down = [], 0
-        check_whole(table.refresh())
-        if at == 0:
-            commits, after = proxy.commits, rows_of(table)
-        elif at == commits:
-            assert rows_of(table) == after  # it landed, and once
-        dk.drop_table(direct, NAME, purge=True)
-        if at == commits:
-            break
-    assert commits > 0
-    proxied.pyiceberg.close()
-
-
-@pytest.mark.sampled(4, tier=1)
-@pytest.mark.parametrize("name", params())
-@pytest.mark.parametrize("way", ["answer lost", "connection lost"])
-def test_no_verb_removes_what_landed_in_a_sql_catalog(tmp_path: Path, name: str, way: str) -> None:
-    """Each COMMIT in turn: the connection breaks instead of the answer, or behind it, and nobody may look."""
-    case, commits = CASES[name], 0
-    for at in range(10):
-        with new_catalog(tmp_path / str(at)) as catalog:
-            table = make_table(catalog, case)
-            faults = BrokenAfterCommit(catalog.pyiceberg.engine, at, way)  # type: ignore[attr-defined]
-            attempt(case, catalog)
-            faults.stop()
-            check_whole(table.refresh())
-            if at == 0:
-                commits, after = faults.commits, rows_of(table)
-            elif at == commits:
-                assert rows_of(table) == after
-        if at == commits:
-            break
-    assert commits > 0
-
-
-class BrokenAfterCommit:
-    """Breaks a SQL catalog's connection after its COMMIT number `at`; then no statement is answered. 0 only counts."""
-
-    def __init__(self, engine: sa.Engine, at: int, way: str) -> None:
-        self.engine, self.at, self.way, self.commits, self.is_broken = engine, at, way, 0, False
-        self.execute, self.commit = engine.dialect.do_execute, engine.dialect.do_commit
-        engine.dialect.do_execute, engine.dialect.do_commit = self.do_execute, self.do_commit  # type: ignore[method-assign]
-        sa.event.listen(engine, "checkin", self.checkin)
-
-    def do_execute(self, *arguments: Any) -> None:
-        if self.is_broken:
-            raise OSError("the server does not answer")
-        self.execute(*arguments)
-
-    def do_commit(self, connection: Any) -> None:
-        self.commit(connection)
-        self.commits += 1
-        if self.commits == self.at:
-            self.is_broken = True
-            if self.way == "answer lost":
-                raise OSError("the connection broke after the COMMIT")
-
-    def checkin(self, *_: Any) -> None:
-        if self.is_broken and self.way == "connection lost":
-            raise OSError("the connection broke on its way back into the pool")
-
-    def stop(self) -> None:
-        sa.event.remove(self.engine, "checkin", self.checkin)
-        self.engine.dialect.do_execute, self.engine.dialect.do_commit = self.execute, self.commit  # type: ignore[method-assign]
-        self.engine.dispose()
 
 
 # --- tables that are made and dropped ---------------------------------------------------------------------------------

@@ -20,7 +20,6 @@ from tests.invariants import check_table, reachable
 from tests.storage import stored_at
 from tests.stored import avro, entries, head_json, live_files, manifest_list, metadata_json, snapshots_json
 from tests.tables import (
-    MODES,
     VERSION_AND_MODE,
     expected,
     files_of,
@@ -70,53 +69,6 @@ def verbs(mode: str) -> dict[str, Verb]:
     if mode == "equality-delete":
         found["delete keys"] = lambda t: dk.delete_keys(t, [{"category": None}])
     return found
-
-
-def others(version: int) -> dict[str, Verb]:
-    """What somebody else does meanwhile."""
-    found: dict[str, Verb] = {
-        "append": lambda t: dk.append(t, NEW),
-        "update": lambda t: dk.update(t, {"category": "o"}, where="id = 1", mode="copy-on-write"),
-        "add column": lambda t: dk.add_column(t, "extra", "int"),
-        "partition": lambda t: dk.add_partition_field(t, "category"),
-        "branch": lambda t: (dk.create_branch(t, "b"), dk.append(t, NEW, ref="b")),
-        "properties": lambda t: dk.set_properties(t, {"x": "y"}),
-    }
-    for mode in MODES[version]:
-        found[mode] = lambda t, mode=mode: dk.delete(t, "id in (1, 4)", mode=mode)
-    return found
-
-
-HARMLESS = ("properties", "add column", "partition")
-RACES = [
-    (version, mode, verb, other)
-    for version, mode in VERSION_AND_MODE
-    for verb in verbs(mode)
-    for other in others(version)
-    if other not in HARMLESS or verb == "update"
-]
-
-
-@pytest.mark.sampled(9)
-@pytest.mark.parametrize(("version", "mode", "verb", "other"), RACES)
-def test_a_lost_race_ends_as_if_there_had_been_none(
-    catalog: dk.Catalog, version: int, mode: str, verb: str, other: str
-) -> None:
-    """The other's commit first, then ours, planned anew on what is there now."""
-    serial = make(catalog, FIVE[:3], FIVE[3:], format_version=version)
-    others(version)[other](serial)
-    verbs(mode)[verb](serial)
-
-    plain = make(catalog, FIVE[:3], FIVE[3:], format_version=version, properties=QUICK)
-    racing = Interfering(catalog)
-    racing.others.append(lambda: others(version)[other](dk.load_table(catalog, plain.name)))
-    table = dk.load_table(racing, plain.name)
-    done = verbs(mode)[verb](table)
-    assert live(table) == live(serial)
-    assert racing.others == [], "there was a race"
-    harmless = {*HARMLESS, *(["branch"] if version == 1 else [])}
-    assert done.attempts == (1 if other in harmless else 2)
-    check_table(table)
 
 
 @pytest.mark.sampled(3, tier=1)

@@ -1,6 +1,5 @@
 """Compaction: other files, the same rows and row lineage, whatever deletes there are and whoever commits meanwhile."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -8,7 +7,7 @@ import pytest
 
 import deletekit as dk
 from tests.invariants import check_table
-from tests.maintenance.model import between, lineage, other, snapshot_ids
+from tests.maintenance.model import between, lineage, other
 from tests.stored import entries, head_json, live_files, metadata_json, parquet
 from tests.tables import Row, expected, items, live, make, refused
 
@@ -82,89 +81,6 @@ def test_deletes_between_two_sequence_numbers_are_kept(catalog: dk.Catalog) -> N
         dk.delete_keys(table, [{"id": 3}])
         assert live(table) == expected([r for r in rows_of(0) if r["id"] not in (1, 2, 3)])
         clean(table)
-
-
-Act = Callable[[dk.Table], Any]
-
-
-def keys(*ids: int, scope: Any = "global") -> Act:
-    return lambda table: dk.delete_keys(table, [{"id": i} for i in ids], scope=scope)
-
-
-def by_mode(where: str, mode: str, granularity: str | None = None) -> Act:
-    return lambda table: dk.delete(table, where, mode=mode, granularity=granularity)
-
-
-def races(version: int) -> dict[str, Act]:
-    position = "deletion-vector" if version == 3 else "position-delete"
-    return {
-        "global keys": keys(3, 12),
-        "keys of a partition": lambda t: dk.delete_keys(t, [{"id": 3, "category": None}, {"id": 4, "category": "a"}]),
-        "positions": by_mode("id in (3, 12)", position),
-        "positions of one file": by_mode("id = 3", position, "file"),
-        "copy-on-write": by_mode("id in (3, 12)", "copy-on-write"),
-        "a partition dropped": by_mode("category = 'a'", "copy-on-write"),
-        "everything dropped": by_mode("true", "copy-on-write"),
-        "append": lambda t: dk.append(t, rows_of(20)),
-        "update": lambda t: dk.update(t, {"value": -1.0}, where="id in (3, 12)", mode="merge-on-read"),
-        "update by keys": lambda t: dk.update(t, {"value": -1.0}, where="id in (3, 12)", mode="equality-delete"),
-        "compaction": lambda t: dk.compact(t, rewrite_all=True),
-        "compaction, then keys": lambda t: (dk.compact(t, rewrite_all=True), dk.delete_keys(t, [{"id": 3}])),
-        "keys, then positions": lambda t: (keys(3)(t), by_mode("id = 12", position)(t)),
-        "another column": lambda t: (dk.add_column(t, "more", "string"), dk.append(t, [{"id": 900, "more": "x"}])),
-        "another spec": lambda t: (dk.add_partition_field(t, "bucket(2, id)"), keys(3, 12, scope=None)(t)),
-        "back": lambda t: dk.rollback(t, snapshot_ids(t)[-4]),
-        "back and forth": lambda t: (dk.rollback(t, snapshot_ids(t)[-4]), keys(3)(t)),
-        "upgrade": lambda t: (dk.upgrade_format_version(t, 3), by_mode("id = 3", "deletion-vector")(t)),
-        "upgrade, then keys": lambda t: (dk.upgrade_format_version(t, 3), keys(3)(t)),
-    }
-
-
-VERBS: dict[str, Act] = {
-    "compact": lambda t: dk.compact(t, rewrite_all=True, min_input_files=1),
-    "compact with numbers of its commit": lambda t: dk.compact(
-        t, rewrite_all=True, min_input_files=1, use_starting_sequence_number=False
-    ),
-    "convert": dk.convert_equality_deletes,
-    "rewrite deletes": lambda t: dk.rewrite_position_deletes(t, rewrite_all=True),
-    "remove dangling": dk.remove_dangling_deletes,
-    "rewrite manifests": dk.rewrite_manifests,
-}
-
-
-@pytest.mark.sampled(18)
-@pytest.mark.parametrize("race", races(3))
-@pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize(
-    ("version", "kind"), [(2, "flat"), (2, "evolved"), (3, "flat"), (3, "partitioned"), (3, "evolved")]
-)
-def test_somebody_commits_meanwhile(catalog: dk.Catalog, version: int, kind: str, verb: str, race: str) -> None:
-    """The rows are those that the other commit leaves, as if the maintenance had not been."""
-    table, _ = busy(catalog, version, kind)
-    act = races(version)[race]
-    seen: dict[str, Any] = {}
-
-    def come_in() -> None:
-        somebody = other(table)
-        if version == 3 and race.startswith("upgrade"):
-            dk.delete(somebody, "id = 3", mode="deletion-vector")
-        else:
-            act(somebody)
-        seen["rows"], seen["lineage"] = live(somebody.refresh()), lineage(somebody)
-
-    worker = other(table)
-    with between(worker, before=come_in) as landed:
-        done = VERBS[verb](worker)
-    if not landed.commits:
-        come_in()
-    assert live(table.refresh()) == seen["rows"]
-    if version == 3 or not race.startswith("upgrade"):
-        assert lineage(table) == seen["lineage"]
-    if verb.startswith("compact"):
-        assert all(c.attempts == 2 for c in done.commits)
-    if verb == "convert":
-        assert not [f for f in live_files(table, 1) if f["content"] == 2] or "keys" in race
-    clean(table)
 
 
 def test_only_what_was_touched_is_read_again(catalog: dk.Catalog) -> None:

@@ -1,15 +1,7 @@
-"""A stream that is maintained, and the process whose children die in it: `python -m tests.stream.maintaining`.
-
-It reads lines of JSON, `[folder, number of the call, when]`, and for each forks a child that writes a batch and ends at
-that call; then it prints the child's exit code.
-"""
-
-from pathlib import Path
+"""A stream that is maintained after its third batch."""
 
 import deletekit as dk
-from tests.commit.crashing import NAME, PROPERTIES, Case, run
-from tests.commit.faults import Faults
-from tests.commit.forks import serve
+from tests.commit.crashing import NAME, PROPERTIES
 from tests.stream.replay import PEOPLE, random_batches
 
 __all__ = ["BATCHES", "NAME", "POLICY", "make_people", "write_next"]
@@ -29,11 +21,3 @@ def make_people(catalog: dk.Catalog, version: int) -> dk.Table:
 def write_next(table: dk.Table, number: int = 2) -> dk.stream.BatchProgress:
     with dk.stream.sink(table, "people", on=["id"], mode="eq-only", maintain=POLICY) as sink:
         return sink.write(BATCHES[number], number)
-
-
-def live(folder: str, at: int, when: str) -> None:
-    run(Path(folder), Case(write_next), Faults(at, when, kill=True))
-
-
-if __name__ == "__main__":
-    serve(live, ["polars"])

@@ -2,7 +2,6 @@
 
 import logging
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,12 @@ import pytest
 
 import deletekit as dk
 from tests.commit.crashing import Case, run
-from tests.commit.faults import KILLED, WHEN, Dying, Faults, kills, parent_of_killed
+from tests.commit.faults import Faults
 from tests.commit.racing import QUICK, Interfering
 from tests.invariants import check_table
 from tests.maintenance.model import staged
 from tests.stored import live_files
-from tests.stream.maintaining import BATCHES, NAME, POLICY, make_people, write_next
+from tests.stream.maintaining import NAME, POLICY, make_people, write_next
 from tests.stream.replay import PEOPLE, check, put, random_batches, replay
 from tests.tables import live, make, new_catalog, raises, refused
 
@@ -103,36 +102,6 @@ def test_each_process_writes_one_batch(catalog: dk.Catalog) -> None:
         assert sink.write([put(6)], 6).maintained is None, "a batch that was skipped"
 
 
-RACES: dict[str, Callable[[dk.Table], Any]] = {
-    "an append": lambda t: dk.append(t, [{"id": 50, "name": "race", "score": 0.0}]),
-    "a delete": lambda t: dk.delete(t, "id = 1", mode="merge-on-read"),
-    "a delete by value": lambda t: dk.delete_keys(t, [{"id": 1}]),
-    "a compaction": lambda t: dk.compact(t, rewrite_all=True),
-}
-
-
-@pytest.mark.sampled(2, tier=1)
-@BOTH
-@pytest.mark.parametrize("race", RACES)
-def test_others_commit_first(catalog: dk.Catalog, version: int, race: str, mode: str) -> None:
-    """Before the commit of the batch, and before each one of its maintenance."""
-    table = make(catalog, schema=PEOPLE, format_version=version, properties=QUICK)
-    batches = [[put(k, str(n)) for k in range(n, n + 4)] for n in range(6)]
-    store = Interfering(catalog)
-    expected = replay(batches)
-    with people(dk.load_table(store, table.name), mode) as sink:
-        for number, batch in enumerate(batches):
-            if number in (2, 5):
-                store.others += [lambda: None] + [lambda: RACES[race](dk.load_table(catalog, table.name))] * 3
-            progress = sink.write(batch, number)
-            assert progress.status == "committed"
-    if "delete" in race:
-        expected.pop((1,))
-    found = [r for r in live(table.refresh()) if r["id"] != 50]
-    assert {(r["id"],): r for r in found} == expected
-    assert len(found) == len(expected)
-
-
 def test_whoever_always_loses_gives_up_quietly(catalog: dk.Catalog, caplog: pytest.LogCaptureFixture) -> None:
     table = make(catalog, schema=PEOPLE, properties={**QUICK, "commit.retry.num-retries": "2"})
     store = Interfering(catalog)
@@ -183,40 +152,6 @@ def test_a_failure_never_fails_the_batch(tmp_path: Path, version: int) -> None:
         done = seen[-1].maintained
         failed += done is None or done.failed is not None
     assert failed > 10
-
-
-@pytest.fixture(scope="module")
-def dying() -> Iterator[Dying]:
-    """Give the process whose children die."""
-    with parent_of_killed("tests.stream.maintaining") as process:
-        yield process
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("version", [pytest.param(2, marks=pytest.mark.long), 3])
-def test_another_process_goes_on(tmp_path: Path, version: int, dying: Dying) -> None:
-    home, kept = tmp_path / "warehouse", tmp_path / "kept"
-    with new_catalog(home) as catalog:
-        make_people(catalog, version)
-    shutil.copytree(home, kept)
-    dry = Faults()
-    run(home, Case(write_next), dry)
-    killed = 0
-    for at, call, when in kills(dry.names):
-        if call not in WHEN:
-            continue  # it leaves what the end at the next change leaves
-        shutil.rmtree(home)
-        shutil.copytree(kept, home)
-        assert dying.run(home, at, when) == KILLED
-        with new_catalog(home) as catalog:
-            table = dk.load_table(catalog, NAME)
-            assert write_next(table).status in ("committed", "skipped")
-            assert write_next(table, 3).status == "committed"
-            check(table, replay(BATCHES[:4]))
-            check_table(table, orphans=False)
-        killed += 1
-    assert killed > 20
-    print(f"\nversion {version}: killed {killed} times")
 
 
 @pytest.mark.parametrize(

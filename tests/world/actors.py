@@ -63,7 +63,7 @@ class Home:
         self.actors = drawn if self.plan.actors is None else self.plan.actors
         self.may_rewind = not any(a.startswith("sink") for a in self.actors)
         self.trims = chance.choice((False, False, True))
-        self.age, self.pause = chance.choice((3, HOUR)), chance.choice((0.1, 1))
+        self.age, self.pause = chance.choice((0.3, HOUR)), chance.choice((0.1, 1))
 
     def open(self) -> dk.Table:
         return dk.load_table(opened(self.kind, self.places, self.store), TABLE)
@@ -75,7 +75,7 @@ class Home:
         with governed(world, self.store), dk.engine.local(1):
             catalog = opened(self.kind, self.places, self.store)
             more = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "3"}
-            age = {"history.expire.max-snapshot-age-ms": str(self.age * 1000)}
+            age = {"history.expire.max-snapshot-age-ms": str(int(self.age * 1000))}
             properties = {**PROPERTIES, **age, **(more if self.trims else {})}
             options: Any = {"format_version": self.version, "partition_by": list(self.partition)}
             place = "mem://warehouse/t"
@@ -326,7 +326,7 @@ def maintenance(me: Actor) -> None:
 
 
 def expiry(me: Actor) -> None:
-    """Expire snapshots of more than an hour, in some worlds of more than three seconds."""
+    """Expire snapshots of more than an hour, in some worlds as good as all."""
     verb = partial(dk.expire_snapshots, me.table, retain_last=me.chance.choice((None, 1, 3)))
     me.home.do(Op("expire", age=me.home.age), verb, several=True)
 

@@ -63,7 +63,6 @@ class Model:
         self.live: set[str] = set()
         self.ever: set[str] = set()
         self.raw: dict[str, Any] = {"refs": {}, "snapshots": [], "last-sequence-number": 0, "next-row-id": 0}
-        self.location = ""
         self.swaps = 0
         self._fail, self.op, self._now = fail, op, now
         self._files_of: dict[int, set[str]] = {}
@@ -71,7 +70,6 @@ class Model:
         self._live_rows: dict[Any, Any] = {}
         self._id_of_row: dict[int, int] = {}
         self._applied: Counter[tuple[str, str, int]] = Counter()
-        self._heads: dict[int, dict[str, set[int]]] = {}
 
     def parsed(self, location: str) -> TableMetadata:
         """Return a metadata file as the catalog's server knows it."""
@@ -100,7 +98,9 @@ class Model:
         if op.refused:
             self._fail("not refused", f"{op.name} landed after it had been reported as failed")
         old, new = ({s["snapshot-id"]: s for s in raw["snapshots"]} for raw in (before, now))
-        self._check_counters(before, now)
+        for name in ("last-sequence-number", "next-row-id"):
+            if now.get(name, 0) < before.get(name, 0):
+                self._fail("counter", f"{name} went back from {before[name]} to {now[name]}")
         for snapshot_id in new.keys() - old.keys():
             self._check_snapshot(location, new[snapshot_id], op)
         self._check_refs(before, now, new.keys() - old.keys(), op)
@@ -113,13 +113,8 @@ class Model:
         named += [f"{folder}/_deletekit/{name}" for name in indexes if name]
         self.live = {location, *named}.union(*(self._files_of[i] for i in new))
         self.ever |= self.live
-        self.raw, self.location = now, location
+        self.raw = now
         self.swaps += 1
-
-    def _check_counters(self, before: dict[str, Any], now: dict[str, Any]) -> None:
-        for name in ("last-sequence-number", "next-row-id"):
-            if now.get(name, 0) < before.get(name, 0):
-                self._fail("counter", f"{name} went back from {before[name]} to {now[name]}")
 
     def _check_snapshot(self, location: str, snapshot: dict[str, Any], op: Op) -> None:
         snapshot_id, parent = snapshot["snapshot-id"], snapshot.get("parent-snapshot-id")

@@ -120,15 +120,15 @@ def _aged(plan_expiry: Any) -> Any:
 Change, Index = planned_change.PlannedChange, expire_snapshots
 MUTANTS = {
     # Races that were mended here.
-    "refusal": Mutant("a refusal of a request sent twice is believed", 5, pyiceberg_store, "state_after", _refusal),
-    "unknown": Mutant("a lost answer counts as a failure", 47, swap._Question, "ask", _closed),
+    "refusal": Mutant("a refusal of a request sent twice is believed", 1, pyiceberg_store, "state_after", _refusal),
+    "unknown": Mutant("a lost answer counts as a failure", 1, swap._Question, "ask", _closed),
     "expired-base": Mutant(
         "a base that expires is a missing file", 1, planned_change, "expiry_as_lost_race", _always(value=nullcontext())
     ),
     "one-look": Mutant(
         "expiry does not read again what others expire", 1, Index, "read_latest", lambda _: lambda t, f: f(t.metadata)
     ),
-    "vectors": Mutant("of two vectors that race one is lost", 20, planned_change, "merge_vectors", _own_alone),
+    "vectors": Mutant("of two vectors that race one is lost", 1, planned_change, "merge_vectors", _own_alone),
     "stale-groups": Mutant("a compaction that lost keeps its files", 1, Head, "still_holds", _always(value=True)),
     "batch": Mutant("a batch is not looked for on its head", 1, batch_run.BatchRun, "_validate", _always(value=None)),
     "tag": Mutant("the tag of a sink does not move with it", 1, batch_run, "tag_update", _kept),
@@ -148,21 +148,21 @@ MUTANTS = {
     "blind": Mutant(
         "a change is rebased without a look", 1, planned_change, "judge", lambda _: lambda delta, *_: (delta, ())
     ),
-    "reads": Mutant("rows that land meanwhile are not seen", 12, conflicts, "_check_reads", _always(value=None)),
-    "overlaps": Mutant("vectors that land meanwhile are not seen", 20, conflicts, "_overlaps", _always(value=())),
+    "reads": Mutant("rows that land meanwhile are not seen", 1, conflicts, "_check_reads", _always(value=None)),
+    "overlaps": Mutant("vectors that land meanwhile are not seen", 1, conflicts, "_overlaps", _always(value=())),
     "young-snapshots": Mutant("snapshots expire without a grace period", 1, Index, "plan_expiry", _aged),
     "young-orphans": Mutant(
         "orphans are removed without a grace period",
-        6,
+        1,
         remove_orphan_files,
         "_cut_off",
         lambda f: lambda *_: f(None, force=True) + 4 * 86_400_000,
     ),
     "row-ids": Mutant("a snapshot takes too few row ids", 1, new_snapshot, "_with_row_ids", _few),
-    "won": Mutant("a lost swap counts as won", 2, catalog.SqlStore, "_register", lambda f: lambda *a: f(*a) or True),
+    "won": Mutant("a lost swap counts as won", 1, catalog.SqlStore, "_register", lambda f: lambda *a: f(*a) or True),
     "log": Mutant(
         "logged metadata files are removed at once",
-        2,
+        1,
         catalog,
         "unlogged_files",
         lambda _: lambda _, after, __: {entry["metadata-file"] for entry in after.raw["metadata-log"]},

@@ -162,21 +162,18 @@ class WorldSql(SqlStore):
         return SimpleNamespace(compile=lambda: SimpleNamespace(params={"metadata_location": location}))
 
     def _execute(self, _: str, *statements: Any) -> bool:
-        asked, op = [s.compile().params for s in statements], self.places.model.op()
+        (asked,), op = [s.compile().params for s in statements], self.places.model.op()
 
         def swap() -> bool:
-            (one,) = asked
-            done = self.places.swap(NAME, one.get("previous_metadata_location"), one["metadata_location"], op)
+            done = self.places.swap(NAME, asked.get("previous_metadata_location"), asked["metadata_location"], op)
             self.places.seen(NAME)
             return done
 
         def fail(fault: str) -> Exception:
             if fault == "busy":
                 return dk.CommitConflictError("the catalog was busy with another writer")
-            if fault in ("error", "resent"):
-                message, kind = "the catalog or its storage failed", "catalog-failed"
-                is_sure = fault == "error"
-                return dk.DeletekitError(message, kind=kind) if is_sure else dk.CommitStateUnknownError(message)
+            if fault == "error":
+                return dk.DeletekitError("the catalog or its storage failed", kind="catalog-failed")
             return dk.CommitStateUnknownError("the catalog failed while committing", found=fault)
 
         return bool(self.places.world.request("swap", "swap", swap, fail))
