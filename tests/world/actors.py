@@ -58,7 +58,11 @@ class Home:
         self.partition = chance.choice(((), (), ("bucket(2, id)",)))
         self.branch = chance.choice((None, None, "dev"))
         writers = [f"writer{n}" for n in range(chance.choice((1, 1, 2, 3)))]
-        others = enumerate(chance.choices(sorted(ACTORS.keys() - {"writer"}), k=chance.randint(1, 5)))
+        everybody = tuple(sorted(ACTORS.keys() - {"writer"}))
+        kinds = chance.choice(
+            (everybody, everybody, ("eraser", "expiry"), ("expiry", "foreign", "maintenance", "sink"))
+        )
+        others = enumerate(chance.choices(kinds, k=chance.randint(1, 5)))
         drawn = (*writers, *(f"{name}{number}" for number, name in others))
         self.actors = drawn if self.plan.actors is None else self.plan.actors
         self.may_rewind = not any(a.startswith("sink") for a in self.actors)
