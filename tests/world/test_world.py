@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,17 +27,16 @@ def world(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def first_seed(block: int) -> int:
-    return 1 + BLOCK * block
+def block(number: int) -> Any:
+    """Return some of many worlds: a few in the first tier, 200,000 steps with the second, a million with the third."""
+    marks = [] if number == 0 else pytest.mark.slow if number < 8 else pytest.mark.long
+    arguments = f"--seed {1 + BLOCK * number} --worlds {BLOCK if number else 3}"
+    return pytest.param(arguments, marks=marks, id=f"block {number}")
 
 
-@pytest.mark.parametrize(
-    "block",
-    [pytest.param(n, marks=[] if n == 0 else pytest.mark.slow if n < 8 else pytest.mark.long) for n in range(BLOCKS)],
-)
-def test_promises(block: int) -> None:
-    """A part of block 0 in the first tier, 200,000 steps up to the second, a million with the third."""
-    done = world("--seed", first_seed(block), "--worlds", BLOCK if block else 3)
+@pytest.mark.parametrize("arguments", [*map(block, range(BLOCKS)), *(pytest.param(NAMED[n], id=n) for n in NAMED)])
+def test_promises(arguments: str) -> None:
+    done = world(*arguments.split())
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -59,9 +59,3 @@ def test_a_world_shrinks() -> None:
     """What one process gets wrong alone is shown by one process, and without a fault."""
     done = world("--mutant", "clean-first", "--seed", 1, "--shrink")
     assert re.search(r"^python -m tests.world .* --actors \w+ --faults none$", done.stdout, re.MULTILINE), done.stdout
-
-
-@pytest.mark.parametrize("name", NAMED)
-def test_named(name: str) -> None:
-    done = world(*NAMED[name].split())
-    assert done.returncode == 0, done.stdout + done.stderr
