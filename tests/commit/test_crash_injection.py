@@ -24,6 +24,11 @@ from tests.tables import files_of, items, live, make, new_catalog
 # One verb in the first tier, all others in the second.
 FIRST = {"delete, deletion-vector": pytest.mark.first_tier}
 EVERY_VERB = pytest.mark.parametrize("name", [pytest.param(name, marks=FIRST.get(name, ())) for name in CASES])
+# Errors at every request of these are simulated (tests/world); a process that really ends is not.
+SIMULATED = (
+    *("append", "delete", "update", "merge", "overwrite", "upsert"),
+    *("compact", "erase", "expire", "rewrite", "stream.sink"),
+)
 pytestmark = pytest.mark.slow
 Items = set[tuple[str, tuple[int, int]]]
 Record = Callable[[str, object], None]
@@ -120,7 +125,9 @@ def tree(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.sampled(4)
-@EVERY_VERB
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.long if n.startswith(SIMULATED) else ()) for n in CASES]
+)
 def test_an_error_at_every_call(tmp_path: Path, name: str, record_property: Record) -> None:
     trial = Trial(tmp_path, CASES[name])
     outcomes: Counter[str] = Counter()
