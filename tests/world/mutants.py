@@ -120,22 +120,22 @@ def _aged(plan_expiry: Any) -> Any:
 Change, Index = planned_change.PlannedChange, expire_snapshots
 MUTANTS = {
     # Races that were mended here.
-    "refusal": Mutant("a refusal of a request sent twice is believed", 1, pyiceberg_store, "state_after", _refusal),
-    "unknown": Mutant("a lost answer counts as a failure", 1, swap._Question, "ask", _closed),
+    "refusal": Mutant("a refusal of a request sent twice is believed", 15, pyiceberg_store, "state_after", _refusal),
+    "unknown": Mutant("a lost answer counts as a failure", 58, swap._Question, "ask", _closed),
     "expired-base": Mutant(
         "a base that expires is a missing file", 1, planned_change, "expiry_as_lost_race", _always(value=nullcontext())
     ),
     "one-look": Mutant(
-        "expiry does not read again what others expire", 1, Index, "read_latest", lambda _: lambda t, f: f(t.metadata)
+        "expiry does not read again what others expire", 10, Index, "read_latest", lambda _: lambda t, f: f(t.metadata)
     ),
     "vectors": Mutant("of two vectors that race one is lost", 1, planned_change, "merge_vectors", _own_alone),
-    "stale-groups": Mutant("a compaction that lost keeps its files", 1, Head, "still_holds", _always(value=True)),
-    "batch": Mutant("a batch is not looked for on its head", 1, batch_run.BatchRun, "_validate", _always(value=None)),
-    "tag": Mutant("the tag of a sink does not move with it", 1, batch_run, "tag_update", _kept),
-    "reachable": Mutant("what expires is decided by the head alone", 1, Index, "_unreachable", _head_alone),
+    "stale-groups": Mutant("a compaction that lost keeps its files", 4, Head, "still_holds", _always(value=True)),
+    "batch": Mutant("a batch is not looked for on its head", 4, batch_run.BatchRun, "_validate", _always(value=None)),
+    "tag": Mutant("the tag of a sink does not move with it", 4, batch_run, "tag_update", _kept),
+    "reachable": Mutant("what expires is decided by the head alone", 2, Index, "_unreachable", _head_alone),
     "numbers": Mutant(
         "compacted files get new sequence numbers",
-        1,
+        4,
         compact._Part,
         "_delta",
         lambda f: lambda *a: replace(f(*a), sequence_numbers={}),
@@ -150,7 +150,7 @@ MUTANTS = {
     ),
     "reads": Mutant("rows that land meanwhile are not seen", 1, conflicts, "_check_reads", _always(value=None)),
     "overlaps": Mutant("vectors that land meanwhile are not seen", 1, conflicts, "_overlaps", _always(value=())),
-    "young-snapshots": Mutant("snapshots expire without a grace period", 1, Index, "plan_expiry", _aged),
+    "young-snapshots": Mutant("snapshots expire without a grace period", 8, Index, "plan_expiry", _aged),
     "young-orphans": Mutant(
         "orphans are removed without a grace period",
         1,
