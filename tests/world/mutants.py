@@ -128,7 +128,7 @@ MUTANTS = {
     "one-look": Mutant(
         "expiry does not read again what others expire", 10, Index, "read_latest", lambda _: lambda t, f: f(t.metadata)
     ),
-    "vectors": Mutant("of two vectors that race one is lost", 1, planned_change, "merge_vectors", _own_alone),
+    "vectors": Mutant("of two vectors that race one is lost", 49, planned_change, "merge_vectors", _own_alone),
     "stale-groups": Mutant("a compaction that lost keeps its files", 4, Head, "still_holds", _always(value=True)),
     "batch": Mutant("a batch is not looked for on its head", 4, batch_run.BatchRun, "_validate", _always(value=None)),
     "tag": Mutant("the tag of a sink does not move with it", 4, batch_run, "tag_update", _kept),
@@ -149,7 +149,7 @@ MUTANTS = {
         "a change is rebased without a look", 1, planned_change, "judge", lambda _: lambda delta, *_: (delta, ())
     ),
     "reads": Mutant("rows that land meanwhile are not seen", 1, conflicts, "_check_reads", _always(value=None)),
-    "overlaps": Mutant("vectors that land meanwhile are not seen", 1, conflicts, "_overlaps", _always(value=())),
+    "overlaps": Mutant("vectors that land meanwhile are not seen", 49, conflicts, "_overlaps", _always(value=())),
     "young-snapshots": Mutant("snapshots expire without a grace period", 8, Index, "plan_expiry", _aged),
     "young-orphans": Mutant(
         "orphans are removed without a grace period",
@@ -159,10 +159,10 @@ MUTANTS = {
         lambda f: lambda *_: f(None, force=True) + 4 * 86_400_000,
     ),
     "row-ids": Mutant("a snapshot takes too few row ids", 1, new_snapshot, "_with_row_ids", _few),
-    "won": Mutant("a lost swap counts as won", 1, catalog.SqlStore, "_register", lambda f: lambda *a: f(*a) or True),
+    "won": Mutant("a lost swap counts as won", 3, catalog.SqlStore, "_register", lambda f: lambda *a: f(*a) or True),
     "log": Mutant(
         "logged metadata files are removed at once",
-        1,
+        2,
         catalog,
         "unlogged_files",
         lambda _: lambda _, after, __: {entry["metadata-file"] for entry in after.raw["metadata-log"]},
