@@ -148,12 +148,12 @@ MUTANTS = {
     "blind": Mutant(
         "a change is rebased without a look", 1, planned_change, "judge", lambda _: lambda delta, *_: (delta, ())
     ),
-    "reads": Mutant("rows that land meanwhile are not seen", 1, conflicts, "_check_reads", _always(value=None)),
+    "reads": Mutant("rows that land meanwhile are not seen", 8, conflicts, "_check_reads", _always(value=None)),
     "overlaps": Mutant("vectors that land meanwhile are not seen", 49, conflicts, "_overlaps", _always(value=())),
     "young-snapshots": Mutant("snapshots expire without a grace period", 8, Index, "plan_expiry", _aged),
     "young-orphans": Mutant(
         "orphans are removed without a grace period",
-        1,
+        28,
         remove_orphan_files,
         "_cut_off",
         lambda f: lambda *_: f(None, force=True) + 4 * 86_400_000,
