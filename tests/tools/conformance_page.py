@@ -196,7 +196,8 @@ def _rows(case: Case, decoy: dict[str, str] | Any) -> str:
             same = counted([row], columns).keys() <= both.keys()
             cells = "".join(f"<td>{escape(json.dumps(value, ensure_ascii=False))}</td>" for value in row)
             lines.append(f"<tr>{cells}<td>{'' if same else '<b>differs</b>'}</td></tr>")
-        return f"<table><caption>{title}</caption><tr>{names}<td></td></tr>{''.join(lines)}</table>"
+        head = f'<caption style="text-align: left; white-space: nowrap">{title}</caption><tr>{names}<td></td></tr>'
+        return f'<table class="docutils">{head}{"".join(lines)}</table>'
 
     right, broken = listed("right", expected["rows"]), listed(f"who breaks {decoy['breaks']}", wrong)
     return f'<div style="overflow-x: auto" tabindex="0" role="region" aria-label="Rows">{right}{broken}</div>'
