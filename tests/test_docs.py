@@ -32,6 +32,7 @@ import yaml
 from click.testing import CliRunner
 
 import deletekit as dk
+from conformance.run import BUILT_IN
 from deletekit.cli.delta_targets import read_targets
 from deletekit.version import __version__
 from tests.conftest import fetching_jars
@@ -255,6 +256,8 @@ def check_command(line: str) -> None:
             check_deletekit(rest)
         case ["python3", "dev.py", *rest]:
             check_dev(rest)
+        case ["python", "conformance/run.py", *rest]:
+            check_module("conformance.run", [word for word in rest if word.startswith("--") or word in BUILT_IN])
         case ["python", "-m", module, *rest]:
             check_module(module, rest)
         case ["pip", "install" | "wheel", *rest]:

@@ -38,6 +38,7 @@ from deletekit.table.local_files import NO_NAMES, LocalFiles, opened, regular, t
 from deletekit.table.locations import local_path
 from deletekit.table.s3_files import S3Reads, is_on_s3, prove_written, with_fewer_requests
 
+_LONGEST_WORDS = 4096
 _LOST_FOLDERS = 3
 _READ_WHOLE = 1 << 20  # takes less time than a second request
 _REMOTE_READS = 32  # the AWS client under Arrow lets 25 through
@@ -120,7 +121,9 @@ class PyIcebergIO:
         if data is None:
             with self.open(path) as stream, answering(path):
                 stream.seek(offset)
-                data = bytes(stream.read() if length is None else stream.read(length))
+                # Arrow gives up a read of S3 that is shorter than the words of an error, and does not try it again.
+                size = length if length is None or not is_remote(path) else max(length, _LONGEST_WORDS)
+                data = bytes(stream.read() if size is None else stream.read(size))[:length]
         return whole(data, path, length)
 
     def size(self, path: str) -> int:

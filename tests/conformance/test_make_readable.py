@@ -170,6 +170,8 @@ def test_a_branch(catalog: dk.Catalog, tmp_path: Path) -> None:
     assert ids(table, ref="side") == [0, 2, 4, 6, 7, 8, 9]
 
 
+OF_METADATA = {"absent-counts", "inline-manifests"}
+"""Rules of metadata that no change of deletes touches."""
 IN_DOUBT = {
     "pyiceberg": {"sparse-keys-vector"},
     "polars": {"high-positions", "position-behind-end", "sparse-keys-vector"},
@@ -217,4 +219,4 @@ def test_tables_of_the_suite(catalog: dk.Catalog, tmp_path: Path, engine: str, e
                 assert case.rule in reading.doubts, (case.name, verdict)
                 doubtful.add(case.rule)
     assert len(refusals) <= 4, refusals
-    assert doubtful <= IN_DOUBT[engine]
+    assert doubtful <= IN_DOUBT[engine] | OF_METADATA

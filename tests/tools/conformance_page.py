@@ -200,7 +200,8 @@ def _rows(case: Case, decoy: dict[str, str] | Any) -> str:
         return f'<table class="docutils">{head}{"".join(lines)}</table>'
 
     right, broken = listed("right", expected["rows"]), listed(f"who breaks {decoy['breaks']}", wrong)
-    return f'<div style="overflow-x: auto" tabindex="0" role="region" aria-label="Rows">{right}{broken}</div>'
+    label = f"Rows of {case.name} without {decoy['breaks']}"
+    return f'<div style="overflow-x: auto" tabindex="0" role="region" aria-label="{label}">{right}{broken}</div>'
 
 
 def _case(case: Case) -> str:

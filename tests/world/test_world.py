@@ -54,7 +54,7 @@ def test_each_mutant_is_found() -> None:
     assert len(re.findall(r"^[\w-]+: seed", done.stdout, re.MULTILINE)) >= len(MUTANTS) * 9 // 10, done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_world_shrinks() -> None:
     """What one process gets wrong alone is shown by one process, and without a fault."""
     done = world("--mutant", "clean-first", "--seed", 1, "--shrink")
