@@ -283,7 +283,7 @@ def _filtered(column: Any, mask: pl.Series, rows: int) -> pa.Array:
     kind = _INTEGERS[flat.type.bit_width]
     numbers = pl.Series(pa.Array.from_buffers(kind, len(flat), [None, flat.buffers()[1]], offset=flat.offset))
     made, done = pa.allocate_buffer(rows * kind.bit_width // 8), 0  # Arrow's memory, which the next batch takes again
-    values = np.frombuffer(made, kind.to_pandas_dtype())
+    values = np.frombuffer(made, f"i{kind.bit_width // 8}")
     for at in range(0, len(flat), _CACHED_ROWS):
         kept = numbers.slice(at, _CACHED_ROWS).filter(mask.slice(at, _CACHED_ROWS)).to_numpy()
         values[done : done + len(kept)] = kept
