@@ -57,7 +57,7 @@ def _truncated(column: pa.Array, width: int) -> pa.Array:
         return pa.Array.from_buffers(kind, len(column), [valid, pa.py_buffer(data)])
     if types.is_integer(kind):
         numbers = _numbers(column)
-        return pa.array((numbers - numbers % width).astype(kind.to_pandas_dtype()), mask=_nulls(column))
+        return pa.array((numbers - numbers % width).astype(f"i{kind.bit_width // 8}"), mask=_nulls(column))
     return (pc.utf8_slice_codeunits if types.is_string(kind) else pc.binary_slice)(column, 0, width)
 
 
