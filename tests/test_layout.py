@@ -27,7 +27,7 @@ LONGEST_FILE = 600
 LONGEST_FUNCTION = 60
 LARGEST_FILE = 20_000_000
 # Lines of code. The aim is 13,000 in the library, 38,000 in the package, 52,000 in tests.
-MOST_LINES = {"library": 16_699, "deletekit": 44_713, "tests": 63_879}
+MOST_LINES = {"library": 16_701, "deletekit": 44_715, "tests": 63_886}
 
 # --- tools ------------------------------------------------------------------------------------------------------------
 
