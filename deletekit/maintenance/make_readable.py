@@ -132,8 +132,9 @@ def make_readable(
     if not names:
         raise InvalidInputError("name an engine", kind="reader-engine", field="engines", found=names)
     known = in_use(known_verdicts(verdicts), names)
-    way, expected = _enough(_State.of(table, ref), known, upgrade=upgrade)
-    steps = _steps(_State.of(table, ref), way)
+    state = _State.of(table, ref)
+    way, expected = _enough(state, known, upgrade=upgrade)
+    steps = _steps(state, way)
     if dry_run:
         return MadeReadable(steps=steps, engines=expected, dry_run=True)
     shared: dict[str, Any] = {"ref": ref, "engine": engine, "commit_properties": commit_properties}

@@ -160,9 +160,7 @@ def check_readable(
         why = why_not(reading, features, verdicts)
         if why is not None:
             message = "an engine of readable_by would not read the table right after this change"
-            raise UnsupportedError(
-                message, "not-readable", "readable_by", why, "another mode, or make_readable before it"
-            )
+            raise UnsupportedError(message, "not-readable", "readable_by", why, _EXPECTED)
 
 
 def why_not(reading: EngineReading, features: Features, verdicts: Sequence[Verdict]) -> str | None:
